@@ -31,7 +31,7 @@ func (a *app) acceptanceCommand() *cobra.Command {
 	var f acceptanceFlags
 	cmd := &cobra.Command{
 		Use:   "acceptance [NAME…|all]",
-		Short: "repeat a founding experiment on your hardware; one report",
+		Short: "repeat a founding experiment on your hardware and report on it",
 		Long: `Repeats the experiments that mpps was founded on, each by one command: looks at
 what is there, measures, plans and applies, measures again, puts everything back
 (--keep leaves it), and says of each figure whether it was reached, by how much

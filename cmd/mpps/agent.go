@@ -34,7 +34,7 @@ func (a *app) agentCommand() *cobra.Command {
 	f := &agentFlags{}
 	cmd := &cobra.Command{
 		Use:   "agent",
-		Short: "the far end of a measurement: in a guest or on a second host",
+		Short: "run the far end of a measurement, in a guest or on another host",
 		Long: `Waits for 'mpps bench … --agent HOST:PORT' and sends, counts and answers for it.
 What a session started ends with it: when the connection is lost, traffic stops.
 Clients must know a secret: that of --secret-file, or one that it makes.

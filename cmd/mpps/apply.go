@@ -21,7 +21,7 @@ func (a *app) applyCommand() *cobra.Command {
 	var detailed, yes bool
 	cmd := &cobra.Command{
 		Use:   "apply [PLAN]",
-		Short: "make the changes of a plan, all or none",
+		Short: "apply a plan as one transaction, with undo",
 		Long: `Makes the changes of a plan (a file of 'mpps plan -o', - for standard input, or
 a plan made now from the goal flags). It shows the plan and asks first; scripts,
 which nobody answers for, give --yes. Each value is journaled before it is

@@ -14,7 +14,7 @@ func (a *app) attestCommand() *cobra.Command {
 	var forget bool
 	cmd := &cobra.Command{
 		Use:   "attest [ID=VALUE…] --by NAME",
-		Short: "record what only a person sees: the firmware's setup",
+		Short: "record firmware settings that the system cannot read",
 		Long: `Some of what slows packets down is chosen in the firmware's setup, where no
 operating system can look. Look there, and record what it says: audit then
 judges it, and shows who said it and how long ago. Whose guests run here can be

@@ -23,7 +23,7 @@ func (a *app) auditCommand() *cobra.Command {
 	var interval time.Duration
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "what holds the path back, worst first",
+		Short: "list the settings that limit your target, worst first",
 		Long: `Checks every setting in the catalogue against your target. What limits it comes
 first, worst first; unreadable settings are listed, not judged. Some knobs
 depend on what is lost right now: add --interval under load.

@@ -22,7 +22,7 @@ import (
 func (a *app) benchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "measure packets, TCP transactions and streams; compare two runs",
+		Short: "measure packets, transactions and streams; compare runs",
 		Long: `Measures a path between two interfaces of this machine (in whichever network
 namespaces they are), or between this machine and an agent: 'mpps agent' in a
 guest or on a second host.

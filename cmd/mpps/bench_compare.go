@@ -13,7 +13,7 @@ import (
 func (a *app) benchCompare() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare BEFORE.json AFTER.json",
-		Short: "two runs: the ratio with its interval, or ~ for no difference",
+		Short: "compare two runs: ratio and interval, or ~ for no difference",
 		Long: `Compares two runs that 'mpps bench … -o FILE' wrote, by the Mann–Whitney U test
 at the level of 5 %. The ratio is the Hodges–Lehmann estimate with its
 interval. What else differed between the runs (host, kernel, load, generator)

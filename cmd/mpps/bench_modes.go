@@ -54,7 +54,7 @@ func (a *app) benchModes() *cobra.Command {
 	var f modesFlags
 	cmd := &cobra.Command{
 		Use:   "modes",
-		Short: "NIC modes side by side: e1000, virtio, vhost, VF, native",
+		Short: "compare NIC modes: e1000, virtio, vhost, VF, native",
 		Long: `Measures guests whose NICs are made in different ways, side by side: TCP stream
 and transactions of each in percent of the native mode, packets per second,
 latency, CPU idle and CPU time per packet. The modes are taken in turns, in

@@ -23,7 +23,7 @@ func (a *app) benchPPS() *cobra.Command {
 	var f ppsFlags
 	cmd := &cobra.Command{
 		Use:   "pps",
-		Short: "packets per second through a device, and where they are lost",
+		Short: "measure packets per second, and where they are lost",
 		Long: `Sends UDP frames as fast as possible, or at --rate, and counts those that
 arrive: received, lost, duplicated, out of order. Generator and receiver are
 measured alone first; a result that they limited exits with 5.

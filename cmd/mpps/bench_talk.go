@@ -35,7 +35,7 @@ func (a *app) benchTalk(kind measure.Kind) *cobra.Command {
 	var f talkFlags
 	cmd := &cobra.Command{
 		Use:   "rr",
-		Short: "transactions per second over TCP or UDP, and their latency",
+		Short: "measure transactions per second and their latency",
 		Long: `Sends a request, waits for its answer and sends the next one: a closed loop, as
 netperf's TCP_RR and UDP_RR. Latency is that of whole transactions. Where the
 far end stalls no request is started, so that stalls are under-counted.

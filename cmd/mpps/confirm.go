@@ -16,7 +16,7 @@ type confirmed struct {
 func (a *app) confirmCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "confirm [TX]",
-		Short: "keep the changes of an apply that would undo itself otherwise",
+		Short: "keep the changes of an apply that is about to undo itself",
 		Long: `Keeps the changes of 'mpps apply --confirm'. Without it they are undone when the
 time is over: by a timer of systemd (mpps-confirm-TX), or by a process of its
 own where systemd does not run.

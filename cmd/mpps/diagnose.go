@@ -34,7 +34,7 @@ func (a *app) diagnoseCommand() *cobra.Command {
 	var f diagnoseFlags
 	cmd := &cobra.Command{
 		Use:   "diagnose",
-		Short: "which stage holds the packet path back now, with the evidence",
+		Short: "find the stage that limits the packet path now, with evidence",
 		Long: `Watches every stage of the packet path while traffic runs (a measurement's or
 the guests' own) and says which one holds it back, the numbers that show it, how
 sure that is, what would be next, and the knobs that act there. Where nothing is

@@ -7,7 +7,7 @@ import (
 func (a *app) domainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "domain",
-		Short: "a guest's definition: read it, tune it in place, write a new one",
+		Short: "show, tune or write a guest's libvirt definition",
 		Long: `Reads and edits the XML in which libvirt keeps a guest. An edit changes the
 bytes of the values that it names and no others: comments, order, quotes, white
 space and what mpps does not know stay as they are.

@@ -18,7 +18,7 @@ func (a *app) domainRenderCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "render [FILE]",
-		Short: "a complete good definition from a short description",
+		Short: "write a complete, tuned definition from a short description",
 		Long: `Writes a definition from flags, or from a YAML file with the same names (- for
 standard input). NICs are virtio with vhost and several queues, the guest sees
 the host's CPU and caches, and has a channel for its agent. Realtime guests get

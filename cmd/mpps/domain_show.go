@@ -10,7 +10,7 @@ import (
 func (a *app) domainShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NAME|FILE",
-		Short: "what a definition says about CPUs, memory, NICs and devices",
+		Short: "show a definition's CPUs, memory, NICs and devices",
 		Long: `Shows what a guest's definition says of everything that matters to packets and
 latency, with -v every value by the path that 'mpps domain tune --set' takes.
 NAME is a guest of this host; FILE is a path, a name that ends in .xml, or - for

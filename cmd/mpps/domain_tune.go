@@ -18,7 +18,7 @@ func (a *app) domainTuneCommand() *cobra.Command {
 	var detailed bool
 	cmd := &cobra.Command{
 		Use:   "tune NAME|FILE",
-		Short: "change values of a definition in place, and nothing else",
+		Short: "edit a guest's XML; change only what you name",
 		Long: `Changes the values that the flags name and no other byte. The definition is
 written to standard output, or to the file behind -o; with --apply that of a
 guest is changed on this host like everything else: journaled, read back, undone

@@ -17,7 +17,7 @@ func (a *app) explainCommand() *cobra.Command {
 	var search string
 	cmd := &cobra.Command{
 		Use:   "explain ID | --list | --search TEXT",
-		Short: "why a value matters, what it costs, how to see that it worked",
+		Short: "explain a setting: why it matters, what it costs, its sources",
 		Long: `Shows what the catalogue knows of one knob, by the ID that audit and plan print.
 --search takes what you read somewhere, right or wrong: a word, or a line of a
 script or of a guest's XML, as it stands there. Advice that mpps does not set

@@ -9,7 +9,7 @@ import (
 func (a *app) exportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "a goal in another program's own form",
+		Short: "write a goal in another program's format",
 		Long: `Writes what a goal needs in the form of another program that a site already
 runs, and says what of it that program cannot hold.
 

@@ -13,7 +13,7 @@ func (a *app) exportTunedCommand() *cobra.Command {
 	var ask profile.Request
 	cmd := &cobra.Command{
 		Use:   "tuned",
-		Short: "a TuneD profile that extends TuneD's own for the goal",
+		Short: "write a TuneD profile for a goal",
 		Long: `Makes a profile of TuneD of what a goal needs on this host. It includes
 realtime-virtual-host for a latency, virtual-host for packets and
 network-throughput for bulk data, gives the variables that these ask for, and

@@ -13,7 +13,7 @@ func (a *app) historyCommand() *cobra.Command {
 	var last int
 	cmd := &cobra.Command{
 		Use:   "history [TX]",
-		Short: "every apply and rollback on this host, or one with its changes",
+		Short: "list applies and rollbacks, or show one with its changes",
 		Long: `Lists what mpps did on this host, the latest last: when, how many values, and
 what became of it. With the name of a transaction (or its beginning) its
 changes too, and what those that stand still wait for. The trials of a tuning

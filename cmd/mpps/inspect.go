@@ -11,7 +11,7 @@ func (a *app) inspectCommand() *cobra.Command {
 	var snapshot string
 	cmd := &cobra.Command{
 		Use:   "inspect",
-		Short: "what this host is: the packet path, topology, guests, VFs",
+		Short: "show this host: packet path, topology, guests, VFs",
 		Long: `Takes stock of the host and draws the path of a packet from each NIC over
 bridge, tap and vhost to each guest. Works without root and says what it could
 not see.

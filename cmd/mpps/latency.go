@@ -35,7 +35,7 @@ func (a *app) latencyCommand() *cobra.Command {
 	var f latencyFlags
 	cmd := &cobra.Command{
 		Use:   "latency",
-		Short: "how late threads wake up in a guest or here, and why the worst did",
+		Short: "measure how late threads wake up, and why the worst did",
 		Long: `Measures how late a thread of high priority runs after its timer was due: in a
 guest, through its QEMU agent, or on this host. cyclictest measures where it is
 installed, otherwise rtla's timerlat, otherwise a loop of mpps itself. A load

@@ -124,7 +124,7 @@ func (a *app) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:     "mpps",
 		Short:   "make a KVM host give its guests every packet per second, and prove it",
-		Long:    strings.TrimSpace(overview),
+		Long:    strings.TrimSpace(intro),
 		Version: version,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.path = cmd.CommandPath()
@@ -144,11 +144,21 @@ func (a *app) command() *cobra.Command {
 			return a.checkRoot()
 		},
 	}
-	cli.Root(root)
+	cli.Root(root, func(cmd *cobra.Command) error { return a.overview(cmd.Context()) })
 	root.SetFlagErrorFunc(badFlag)
 	cli.Flags(root.PersistentFlags(), &a.json, &a.quiet, &a.noColor, &a.verbose)
 	root.PersistentFlags().StringVar(&a.root, "root", "/", "directory below which the machine's files are found")
-	root.AddCommand(a.commands()...)
+	cobra.EnableCommandSorting = false
+	for _, g := range a.groups() {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
+		for _, c := range g.commands {
+			c.GroupID = g.title
+			root.AddCommand(c)
+		}
+	}
+	root.AddCommand(movedCommand("lab"), movedCommand("demo"))
+	root.SetHelpCommandGroupID(moreGroup)
+	a.complete(root)
 	return root
 }
 
@@ -161,22 +171,34 @@ func (a *app) checkRoot() error {
 	return nil
 }
 
-// commands returns the sub-commands in the order in which a user needs them.
-func (a *app) commands() []*cobra.Command {
-	steps := []*cobra.Command{
-		a.inspectCommand(), a.snapshotCommand(), a.auditCommand(), a.attestCommand(), a.explainCommand(),
-		a.planCommand(), a.placeCommand(), a.applyCommand(), a.confirmCommand(), a.rollbackCommand(),
-		a.restoreCommand(), a.statusCommand(), a.verifyCommand(), a.historyCommand(), a.domainCommand(),
-		a.sriovCommand(), a.reportCommand(), a.exportCommand(),
+// group is a part of the help.
+type group struct {
+	title    string
+	commands []*cobra.Command
+}
+
+const moreGroup = "More"
+
+// groups returns the commands as the help shows them, in the order in which a user needs them.
+func (a *app) groups() []group {
+	return []group{
+		{"Look", append(inTurn(a.inspectCommand(), a.auditCommand(), a.explainCommand()),
+			a.diagnoseCommand(), a.topCommand(), a.pathCommand(), inTurn(a.placeCommand())[0])},
+		{"Change", inTurn(a.planCommand(), a.applyCommand(), a.confirmCommand(), a.verifyCommand(),
+			a.statusCommand(), a.rollbackCommand(), a.historyCommand(), a.restoreCommand(), a.domainCommand())},
+		{"Measure", []*cobra.Command{a.benchCommand(), a.searchCommand(), a.latencyCommand(), a.tuneCommand(),
+			inTurn(a.reportCommand())[0], a.agentCommand(), a.acceptanceCommand()}},
+		{"SR-IOV and realtime", append(inTurn(a.sriovCommand()), a.realtimeCommand())},
+		{moreGroup, inTurn(a.snapshotCommand(), a.attestCommand(), a.exportCommand(), a.versionCommand())},
 	}
-	for _, c := range steps {
+}
+
+// inTurn marks commands that read, judge and write one thing after the other.
+func inTurn(commands ...*cobra.Command) []*cobra.Command {
+	for _, c := range commands {
 		c.Annotations = map[string]string{sequential: ""}
 	}
-	return append(steps,
-		a.realtimeCommand(), a.benchCommand(), a.searchCommand(), a.tuneCommand(), a.latencyCommand(),
-		a.pathCommand(), a.diagnoseCommand(), a.topCommand(), a.agentCommand(), a.acceptanceCommand(),
-		movedCommand("lab"), movedCommand("demo"),
-	)
+	return commands
 }
 
 // sequential marks commands that read, judge and write one thing after the other. Several processors would only wake
@@ -194,20 +216,18 @@ func isSequential(cmd *cobra.Command) bool {
 	return false
 }
 
-const overview = `
+const intro = `
 mpps makes a KVM host give its guests every packet per second and every
-microsecond it can, and proves it.
+microsecond it can, and proves it. Without a command it says what this host is
+and which command helps most.
 
-  mpps inspect                      what this host is: the packet path, drawn
-  mpps audit --pps 1.8M             what holds the path back, worst first
-  mpps plan --pps 1.8M -o p.json    what would be changed, and why
-  mpps apply p.json                 change it once you say yes, with undo
-  mpps rollback                     put everything back
-  mpps bench pps …                  measure, before and after
-  mpps search …                     the highest rate without loss
+  mpps audit --pps 1.8M             list what limits this target, worst first
+  mpps plan --pps 1.8M -o p.json    show what would change, and why
+  mpps apply p.json                 change it, with undo
+  mpps rollback                     undo it
 
-Exit codes: 0 all well · 1 failed · 2 changes pending or made (with
+Exit codes: 0 success · 1 failed · 2 changes pending or made (with
 --detailed-exit-code) · 3 not configured · 4 drifted, or findings at or above
---fail-on · 5 the result was limited by the generator or the receiver, not by
-the device under test · 11 locked · 64 usage.
+--fail-on · 5 the generator or receiver, not the path, was the limit ·
+11 locked · 64 usage.
 `

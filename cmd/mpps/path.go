@@ -25,7 +25,7 @@ func (a *app) pathCommand() *cobra.Command {
 	var f pathFlags
 	cmd := &cobra.Command{
 		Use:   "path",
-		Short: "which queue of which device packets take, guest to wire and back",
+		Short: "show which queues packets take, from guest to wire and back",
 		Long: `Watches packets on their way through the host and counts which queue of which
 device they come from and go to, and on which CPU: from a guest's queue (its
 tap) over bridge and tunnel to a NIC's transmit queue, and the way back. Packets

@@ -22,7 +22,7 @@ func (a *app) placeCommand() *cobra.Command {
 	var detailed bool
 	cmd := &cobra.Command{
 		Use:   "place",
-		Short: "which CPUs, node and pages each guest should have, and why",
+		Short: "compute CPUs, NUMA node and huge pages for each guest",
 		Long: `Places all running guests at once: vCPUs, memory, vhost threads, emulators, NIC
 interrupts, and what the host keeps. Draws the sockets, nodes and cores with who
 sits where. Nothing is changed: 'mpps plan' plans the same placement.

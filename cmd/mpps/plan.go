@@ -20,7 +20,7 @@ func (a *app) planCommand() *cobra.Command {
 	var detailed, runtimeOnly bool
 	cmd := &cobra.Command{
 		Use:   "plan",
-		Short: "what would be changed, as a diff to sign: from, to, why, risk",
+		Short: "show what would change: from, to, why, risk",
 		Long: `Turns the findings into changes in the order in which they would be made.
 Nothing is changed. A plan fits the host as it is now: apply refuses it once
 the host has changed. Changes that open something (risk security) or can hide

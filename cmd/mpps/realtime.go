@@ -7,7 +7,7 @@ import (
 func (a *app) realtimeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "realtime",
-		Short: "are the CPUs of realtime guests really theirs",
+		Short: "check the CPUs of realtime guests",
 		Long: `Looks after CPUs that are set aside for guests which must answer in
 microseconds. 'mpps plan --latency 20us' sets them aside; 'mpps realtime check'
 says what contradicts that, and what ran there all the same.`,

@@ -21,7 +21,7 @@ func (a *app) realtimeCheckCommand() *cobra.Command {
 	var failOn failOn
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "what contradicts that CPUs are set aside, and what ran there",
+		Short: "find what runs on CPUs that are set aside, and why",
 		Long: `Compares everything that says which CPU is for what: isolcpus, nohz_full,
 rcu_nocbs and irqaffinity of this boot and of the next one, what the kernel
 shows of them, irqbalance, control groups, the guests' pins, priorities, memory

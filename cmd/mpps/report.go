@@ -25,7 +25,7 @@ func (a *app) reportCommand() *cobra.Command {
 	var f reportFlags
 	cmd := &cobra.Command{
 		Use:   "report RUN… -o report.html",
-		Short: "one HTML file of runs: verdict, samples, latency, CPUs, losses",
+		Short: "write one HTML page of runs: verdict, samples, latency, losses",
 		Long: `Draws runs that 'mpps bench … -o RUN' wrote. The first and the second run of the
 same kind are compared. A file of 'mpps bench … --plan' holds both, and their
 comparison; one of 'mpps bench modes' modes against native. Files of 'mpps

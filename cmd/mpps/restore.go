@@ -16,7 +16,7 @@ func (a *app) restoreCommand() *cobra.Command {
 	var watch, expired bool
 	cmd := &cobra.Command{
 		Use:   "restore",
-		Short: "put back applied values that something has reset",
+		Short: "set applied values again that something has reset",
 		Long: `Puts back the values that a reboot, an ifup or a guest's start has reset: those
 that 'mpps apply' has noted in /var/lib/mpps/desired.json because nothing else
 makes them last. mpps-restore.service runs it with --watch: it then follows the

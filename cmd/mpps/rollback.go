@@ -16,7 +16,7 @@ func (a *app) rollbackCommand() *cobra.Command {
 	var unconfirmed string
 	cmd := &cobra.Command{
 		Use:   "rollback [TX]",
-		Short: "put back what an apply changed, the last one or any",
+		Short: "undo an apply, the last one or any other",
 		Long: `Puts every value back that the last apply (or the named one) wrote, in reverse,
 and proves it by reading. Also completes what was interrupted, by whatever.
 Values that somebody else changed since are left alone and reported (--force

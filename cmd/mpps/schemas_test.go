@@ -72,6 +72,7 @@ var answers = map[string]any{
 	"rollback":           change.RolledBack{},
 	"restore":            apply.Pass{},
 	"status":             apply.Status{},
+	"version":            built{},
 	"verify":             apply.Status{},
 	"history":            change.Transactions{},
 	"history-tx":         apply.Detail{},

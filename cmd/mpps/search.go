@@ -38,7 +38,7 @@ func (a *app) searchCommand() *cobra.Command {
 	var f searchFlags
 	cmd := &cobra.Command{
 		Use:   "search",
-		Short: "the highest rate without loss (NDR) and within a loss (PDR)",
+		Short: "find the highest rate without loss (NDR) or within a loss (PDR)",
 		Long: `Finds the highest rate that a device carries without loss (NDR) and with no
 more than a share of loss (PDR, 0.5 %) in one run: some 10 to 15 s of traffic.
 The ends are those of 'mpps bench pps'. Bounds hold for the typical second;

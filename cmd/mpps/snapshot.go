@@ -21,7 +21,7 @@ func (a *app) snapshotCommand() *cobra.Command {
 	var interval time.Duration
 	cmd := &cobra.Command{
 		Use:   "snapshot -o FILE",
-		Short: "this host as a file, for audit and plan on another machine",
+		Short: "save this host to a file, to audit and plan elsewhere",
 		Long: `Writes everything that inspect sees, and the value of every setting that the
 catalogue knows, to a file. With --scrub, MAC addresses, serials, UUIDs and
 names are replaced by made-up ones. With --interval the counters are watched for
@@ -69,7 +69,7 @@ type snapshotDiff struct {
 func (a *app) snapshotDiffCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff BEFORE AFTER",
-		Short: "what differs in the configuration of two snapshots (exit code 4)",
+		Short: "list the differences between two snapshots (exit code 4)",
 		Long: `Compares what is configured: settings, devices, guests. Counters, times, process
 numbers and free memory change by themselves and are left out.`,
 		Args: args(cobra.ExactArgs(2)),

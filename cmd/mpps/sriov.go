@@ -7,7 +7,7 @@ import (
 func (a *app) sriovCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sriov",
-		Short: "virtual functions: make, set, give to guests, take back",
+		Short: "create, configure, assign and release virtual functions",
 		Long: `Carries virtual functions of a NIC (SR-IOV) through their life: checks whether
 firmware and kernel are ready, makes them so that they come back at boot before
 the guests start, sets what each may do, gives them to guests and takes them

@@ -22,7 +22,7 @@ func (a *app) sriovAssignCommand() *cobra.Command {
 	attributes := map[string]*string{}
 	cmd := &cobra.Command{
 		Use:   "assign GUEST",
-		Short: "give a guest a virtual function",
+		Short: "assign a virtual function to a guest",
 		Long: `Gives a guest a virtual function: takes one that nobody has, by default on the
 guest's node, reserves it, sets back what stood on it, sets what is asked for,
 and puts it into the guest's definition (--live: into the running guest too).

@@ -16,7 +16,7 @@ func (a *app) sriovCheckCommand() *cobra.Command {
 	var failOn failOn
 	cmd := &cobra.Command{
 		Use:   "check [PF]",
-		Short: "are firmware, kernel and card ready, is anything half done",
+		Short: "check that firmware, kernel and NIC are ready for SR-IOV",
 		Long: `Goes through everything that virtual functions need, of the host and of each
 card: IOMMU in the firmware's tables, in the running kernel and at the next
 boot, interrupt remapping, groups and ACS, whether the card offers functions

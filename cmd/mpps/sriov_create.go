@@ -33,7 +33,7 @@ func (a *app) sriovCreateCommand() *cobra.Command {
 	var persist string
 	cmd := &cobra.Command{
 		Use:   "create PF -n N",
-		Short: "make virtual functions",
+		Short: "create virtual functions",
 		Long: `Gives a NIC N virtual functions, whatever number it has. The kernel takes all
 functions away before it makes another number, so this is refused while a
 running guest, a process or a device of the host has one, which is named. Then
@@ -78,7 +78,7 @@ func (a *app) sriovDestroyCommand() *cobra.Command {
 	var flags changeFlags
 	cmd := &cobra.Command{
 		Use:   "destroy PF",
-		Short: "take all virtual functions away",
+		Short: "remove all virtual functions of a NIC",
 		Long: `Takes all virtual functions of a NIC away, and what would make them again at
 boot. It is refused while a running guest, a process or a device of the host has
 one, which is named.

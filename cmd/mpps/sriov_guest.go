@@ -17,7 +17,7 @@ func (a *app) sriovGuestCommand() *cobra.Command {
 	var snapshot string
 	cmd := &cobra.Command{
 		Use:   "guest GUEST",
-		Short: "what a guest makes of its functions: driver, queues, interrupts",
+		Short: "show a function inside its guest: driver, queues, interrupts",
 		Long: `Shows each virtual function of a guest from both sides: what the host gave, and
 through the guest's agent which driver it has there, its queues, which vCPUs
 take their interrupts, and whether irqbalance runs. Judged by the knob

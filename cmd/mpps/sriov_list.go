@@ -14,7 +14,7 @@ func (a *app) sriovListCommand() *cobra.Command {
 	var snapshot string
 	cmd := &cobra.Command{
 		Use:   "list [PF]",
-		Short: "every virtual function: who has it, and what is set for it",
+		Short: "list virtual functions with their guests and settings",
 		Long: `Lists the virtual functions of all NICs, or of one physical function (its name
 or PCI address): which guest runs with each, or is only defined with it (off),
 or was given it by mpps (reserved); which are free; MAC, VLAN, rates in Mb/s,

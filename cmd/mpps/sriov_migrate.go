@@ -18,7 +18,7 @@ func (a *app) sriovMigratePlanCommand() *cobra.Command {
 	var ask sriov.MigrateRequest
 	cmd := &cobra.Command{
 		Use:   "migrate-plan GUEST --to HOST",
-		Short: "how a guest with virtual functions gets to another host",
+		Short: "explain how to migrate a guest with virtual functions",
 		Long: `Live migration with a virtual function is refused by libvirt and QEMU: its state
 is in the card. This says so of the guest, checks both hosts, and prints the
 commands of both, in order, with what the traffic does meanwhile and how each

@@ -15,7 +15,7 @@ func (a *app) sriovRecoverCommand() *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "recover VF",
-		Short: "what is the matter with a virtual function, and what mends it",
+		Short: "find what is wrong with a virtual function, and repair it",
 		Long: `Looks at a virtual function in the order in which things are mended, and mends
 what can be: the physical function is brought up, a driver_override that was
 left behind is cleared, a function that is stuck in vfio-pci or that its driver

@@ -15,7 +15,7 @@ func (a *app) sriovReleaseCommand() *cobra.Command {
 	var o retryFlags
 	cmd := &cobra.Command{
 		Use:   "release [GUEST]",
-		Short: "take a virtual function back from a guest",
+		Short: "release a virtual function from a guest",
 		Long: `Takes a virtual function out of a guest's definition, sets back what stood on it
 (address, VLAN, rate, trust …), and makes it free for others. Which one is said
 by --vf or --mac where the guest has several; with --vf alone it is taken from

@@ -14,7 +14,7 @@ func (a *app) sriovResetCommand() *cobra.Command {
 	var ask vf.ResetOptions
 	cmd := &cobra.Command{
 		Use:   "reset {VF | --guest NAME | --all-free PF}",
-		Short: "a virtual function as new: nothing of who had it before is left",
+		Short: "reset a virtual function: nothing of its last guest remains",
 		Long: `Gives a virtual function the attributes that a new one has (no address, no VLAN,
 no limit, not trusted, checked for spoofing where the driver does that), takes
 what mpps keeps of it out of the list of values that are put back, and resets

@@ -11,7 +11,7 @@ func (a *app) sriovSetCommand() *cobra.Command {
 	var dryRun, detailed bool
 	cmd := &cobra.Command{
 		Use:   "set VF ATTRIBUTE VALUE...",
-		Short: "what a virtual function may do: address, VLAN, rate, trust",
+		Short: "set a virtual function's MAC, VLAN, rate and trust",
 		Long: `Sets attributes of a virtual function through its physical one, all or none, and
 keeps them: they are put back after a reboot, when the functions are made anew,
 when the link's speed changes, and when the guest that has the function is

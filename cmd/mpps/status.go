@@ -12,7 +12,7 @@ func (a *app) statusCommand() *cobra.Command {
 	var detailed bool
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "what mpps changed on this host and how that stands",
+		Short: "show what mpps changed on this host, and its state",
 		Long: `Says in one word how this host stands: clean, applied, in-flight (an mpps is at
 work), interrupted (one died on the way), in-doubt (a write did not return),
 failed (something could not be put back), drifted (values are not as applied)

@@ -34,7 +34,7 @@ func (a *app) topCommand() *cobra.Command {
 	var f topFlags
 	cmd := &cobra.Command{
 		Use:   "top",
-		Short: "the path from NIC to guest, live: rates, use, losses, bottleneck",
+		Short: "watch the path live: rates, CPU use, losses, bottleneck",
 		Long: `Shows what every station of the packet path does, from the NICs over softirqs,
 bridges and taps to vhost threads and vCPUs, with each queue, thread and CPU:
 how many packets per second pass, how busy it is, what waits there, what is lost

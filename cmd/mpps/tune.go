@@ -36,7 +36,7 @@ func (a *app) tuneCommand() *cobra.Command {
 	var f tuneFlags
 	cmd := &cobra.Command{
 		Use:   "tune",
-		Short: "the closed loop: try what helps, keep what is proven to",
+		Short: "try changes in a loop, keep only what is proven to help",
 		Long: `The closed loop: searches for the highest rate, says which stage holds the path
 back, tries what acts there, likeliest first, measures each change against what
 stands in pairs of trials, keeps what is proven to help and takes back the rest,

@@ -21,7 +21,7 @@ func (a *app) verifyCommand() *cobra.Command {
 	var cpus string
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "whether every applied value still stands",
+		Short: "check that every applied value still stands",
 		Long: `Reads every value that was applied and stands, and compares it with what was
 wanted. Each is compliant, or drifted, owned (somebody else who is known sets
 it), read-only, unsupported, absent (of a guest that is off), waiting (for a

@@ -16,16 +16,18 @@ import (
 	"mpps/internal/report"
 )
 
-// Root sets up a root command: Fail prints errors, help fits 80 columns, and an unknown verb is an error.
-func Root(root *cobra.Command) {
+// Root sets up a root command: Fail prints errors, help fits 80 columns, and an unknown verb is an error. alone runs
+// it without a verb.
+func Root(root *cobra.Command, alone func(*cobra.Command) error) {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Args = cobra.ArbitraryArgs
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return cmd.Help()
+			return alone(cmd)
 		}
 		return unknown(cmd, args[0])
 	}
+	root.SetHelpCommand(help(root))
 	root.SuggestionsMinimumDistance = 2
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "FlagUsages |", "FlagUsagesWrapped 80 |"))
 	root.CompletionOptions.HiddenDefaultCmd = true
@@ -40,6 +42,21 @@ func Flags(flags *pflag.FlagSet, json, quiet, noColor, verbose *bool) {
 	flags.BoolVarP(quiet, "quiet", "q", false, "no progress")
 	flags.BoolVar(noColor, "no-color", false, "no colour (NO_COLOR is honoured too)")
 	flags.BoolVarP(verbose, "verbose", "v", false, "say more")
+}
+
+// help is the command 'help', which refuses a command that does not exist.
+func help(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "show the help of a command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			of, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return unknown(root, strings.Join(args, " "))
+			}
+			return of.Help()
+		},
+	}
 }
 
 func unknown(root *cobra.Command, name string) error {

@@ -16,6 +16,7 @@ type flagValue[T any] struct {
 	to         *T
 	parse      func(string) (T, error)
 	text, kind string
+	choices    []string // the values that it takes, if these are few
 }
 
 // Set parses the text. NotEmpty refuses an empty one.
@@ -108,7 +109,11 @@ func ChoiceVar(flags *pflag.FlagSet, to *string, name, otherwise, use string, ch
 		}
 		return text, nil
 	})
+	flags.Lookup(name).Value.(*flagValue[string]).choices = choices
 }
+
+// Choices returns the values that a flag takes, if these are few; for completion.
+func (v *flagValue[T]) Choices() []string { return v.choices }
 
 // IntVar adds a flag for a number in a range.
 func IntVar(flags *pflag.FlagSet, to *int, name string, otherwise, least, most int, use string) {

@@ -69,7 +69,7 @@ func (a *app) root() *cobra.Command {
 			return cli.NotEmpty(cmd)
 		},
 	}
-	cli.Root(root)
+	cli.Root(root, (*cobra.Command).Help)
 	flags := root.PersistentFlags()
 	cli.Flags(flags, &a.opts.JSON, &a.opts.Quiet, &a.opts.NoColor, &a.opts.Verbose)
 	flags.StringVar(&a.mpps, "mpps", "", "the mpps for the emulated host (default: $MPPS_BIN, or the one beside "+

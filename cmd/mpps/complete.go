@@ -1,0 +1,109 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"mpps/internal/advise/knob"
+	"mpps/internal/model/facts"
+	"mpps/internal/ops"
+	"mpps/internal/ops/change"
+	"mpps/internal/report"
+)
+
+// complete makes the shell complete what only this host and the catalogue know: settings, guests, NICs, transactions
+// and the values of flags that take few.
+func (a *app) complete(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		a.complete(c)
+	}
+	for argument, list := range map[string]func(*cobra.Command) []string{
+		" ID": knobIDs, "[TX]": a.transactions, "GUEST": a.guests, "PF": a.physicalFunctions,
+	} {
+		if strings.Contains(root.Use, argument) {
+			root.ValidArgsFunction = completion(list)
+		}
+	}
+	lists := map[string]func(*cobra.Command) []string{"guest": a.guests, "only": knobIDs, "fail-on": severities}
+	root.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		list := lists[f.Name]
+		if few, is := f.Value.(interface{ Choices() []string }); is && len(few.Choices()) > 0 {
+			list = func(*cobra.Command) []string { return few.Choices() }
+		}
+		if list != nil { // an error means that there is a completion already
+			_ = root.RegisterFlagCompletionFunc(f.Name, completion(list))
+		}
+	})
+}
+
+// completion completes from a list; from nothing else, such as the names of files.
+func completion(list func(*cobra.Command) []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+		var fit []string
+		for _, name := range list(cmd) {
+			if strings.HasPrefix(name, begun) {
+				fit = append(fit, name)
+			}
+		}
+		return fit, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func knobIDs(*cobra.Command) []string {
+	var ids []string
+	for _, k := range knob.Catalogue() {
+		ids = append(ids, k.ID)
+	}
+	return ids
+}
+
+func severities(*cobra.Command) []string { return knob.Severities() }
+
+// quietly makes a printer for commands that have none, because cobra completes without the checks of a run.
+func (a *app) quietly() *ops.Env {
+	a.out = report.NewPrinter(a.stdout, a.stderr, report.Options{Quiet: true})
+	return a.env()
+}
+
+// known returns the host as far as it can be seen; the shell shows no errors.
+func (a *app) known(cmd *cobra.Command) *facts.Host {
+	h, err := a.quietly().Gather(cmd.Context(), ops.Look{})
+	if err != nil {
+		return &facts.Host{}
+	}
+	defer h.Close()
+	return h.Facts
+}
+
+func (a *app) guests(cmd *cobra.Command) []string {
+	var names []string
+	for _, g := range a.known(cmd).Guests {
+		names = append(names, g.Name)
+	}
+	return names
+}
+
+func (a *app) physicalFunctions(cmd *cobra.Command) []string {
+	var names []string
+	for _, n := range a.known(cmd).NICs {
+		if n.SRIOV != nil {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+func (a *app) transactions(*cobra.Command) []string {
+	const last = 50
+	t, _ := change.History(a.quietly(), last)
+	if t == nil {
+		return nil
+	}
+	var all []string
+	for _, e := range t.Transactions {
+		all = append(all, e.TX)
+	}
+	return all
+}
