@@ -28,7 +28,7 @@ not see.
 			defer m.Close()
 			return a.out.Answer(report.Answer{
 				Verb: "inspect", Host: m.Facts.Name, Result: m.Facts, Warnings: ops.UnseenWarnings(m.Facts),
-				Text: func(t *report.Text) { report.Inspect(t, m.Facts) },
+				Text: func(t *report.Text) { report.Inspect(t, m.Facts, a.verbose) },
 			})
 		},
 	}

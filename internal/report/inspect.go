@@ -11,14 +11,15 @@ import (
 )
 
 // Inspect draws what a host is: one line of who it is, its nodes, and the path of a packet from each NIC to each guest.
-func Inspect(t *Text, h *facts.Host) {
+// On a host with many guests it draws what is alike once, unless verbose.
+func Inspect(t *Text, h *facts.Host, verbose bool) {
 	t.Wrap("", t.In(Bold, headline(h)))
 	drawTopology(t, h)
 	if h.Lasting != nil {
 		drawTunedProfile(t, h.Lasting.Tuned)
 	}
 	t.Blank()
-	drawOthers(t, h, drawPaths(t, h))
+	drawOthers(t, h, drawPaths(t, h, verbose), verbose)
 	t.Each(t.In(Yellow, "suspect: "), h.Topology.Suspect)
 }
 
@@ -51,17 +52,13 @@ func hugepagesText(pools []facts.Hugepages) string {
 }
 
 // drawOthers lists what is on no path.
-func drawOthers(t *Text, h *facts.Host, drawn map[string]bool) {
-	headed := false
+func drawOthers(t *Text, h *facts.Host, drawn map[string]bool, verbose bool) {
+	type other struct{ kind, name, text string }
+	var all []other
 	add := func(seen bool, kind, name, text string) {
-		if seen {
-			return
+		if !seen {
+			all = append(all, other{kind, name, text})
 		}
-		if !headed {
-			t.Heading("not on a path to a guest")
-			headed = true
-		}
-		t.Wrap(fmt.Sprintf("  %-7s %-12s  ", kind, name), text)
 	}
 	for _, n := range h.NICs {
 		add(drawn[n.Name], "NIC", n.Name, nicText(n))
@@ -75,6 +72,42 @@ func drawOthers(t *Text, h *facts.Host, drawn map[string]bool) {
 	for _, u := range h.Unverified {
 		add(false, "process", fmt.Sprint(u.PID), "unverified: calls itself guest "+u.Guest+", but "+u.Why)
 	}
+	if len(all) == 0 {
+		return
+	}
+	t.Heading("not on a path to a guest")
+	for _, alike := range Group(all, func(o other) string { return o.kind }) {
+		shown := alike[:fold(len(alike), mostAlike, verbose)]
+		for _, o := range shown {
+			t.Wrap(fmt.Sprintf("  %-7s %-12s  ", o.kind, o.name), o.text)
+		}
+		drawFolded(t, "  ", alike[0].kind, words.Each(alike[len(shown):], func(o other) string { return o.name }))
+	}
+}
+
+// Bounds of what is drawn of things that are alike, and of the names that are listed of the rest.
+const (
+	mostAlike  = 5
+	mostWays   = 2
+	mostFolded = 6
+)
+
+// fold returns how many of n things that are alike are drawn: at most so many, unless verbose or only one more.
+func fold(n, most int, verbose bool) int {
+	if verbose || n <= most+1 {
+		return n
+	}
+	return most
+}
+
+// drawFolded names what is like the things above it and not drawn.
+func drawFolded(t *Text, indent, what string, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	more := words.If(len(names) > mostFolded, " … (-v shows all)")
+	t.Wrap(indent+"+ "+words.Count(len(names), what)+" alike: ",
+		strings.Join(names[:min(len(names), mostFolded)], ", ")+more)
 }
 
 // nicsText says what NICs a guest has that lead to no bridge of this host.

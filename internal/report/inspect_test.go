@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -69,7 +70,7 @@ func draw(width int, view func(*Text)) string {
 }
 
 func TestInspectView(t *testing.T) {
-	text := draw(80, func(t *Text) { Inspect(t, sample()) })
+	text := draw(80, func(t *Text) { Inspect(t, sample(), false) })
 	golden.File(t, "testdata/inspect.txt", text)
 	for _, line := range strings.Split(text, "\n") {
 		if utf8.RuneCountInString(line) > 80 {
@@ -82,9 +83,40 @@ func TestInspectView(t *testing.T) {
 func TestUnverifiedIsShown(t *testing.T) {
 	h := sample()
 	h.Unverified = []facts.Unverified{{PID: 4711, Comm: "qemu-system-x86", Guest: "vm1", Why: "it belongs to user 1000"}}
-	text := draw(100, func(t *Text) { Inspect(t, h) })
+	text := draw(100, func(t *Text) { Inspect(t, h, false) })
 	if !strings.Contains(text, "4711") ||
 		!strings.Contains(text, "unverified: calls itself guest vm1, but it belongs to user 1000") {
 		t.Errorf("%s", text)
+	}
+}
+
+// TestInspectManyGuests: 200 guests fit on two screens, whether on one bridge or on many, and nothing is left out: what
+// is not drawn is counted.
+func TestInspectManyGuests(t *testing.T) {
+	for name, bridges := range map[string]int{"one bridge": 1, "a bridge each": 200, "ten bridges": 10} {
+		h := sample()
+		h.Guests, h.Bridges, h.Taps = nil, nil, nil
+		for b := range bridges {
+			h.Bridges = append(h.Bridges, facts.Bridge{Name: fmt.Sprintf("br%d", b), Ports: []string{"eth0"}})
+		}
+		for g := range 200 {
+			b := &h.Bridges[g%bridges]
+			tap, mac := fmt.Sprintf("vnet%d", g), fmt.Sprintf("52:54:00:00:01:%02x", g)
+			b.Ports = append(b.Ports, tap)
+			h.Taps = append(h.Taps, facts.Tap{Name: tap, RxQueues: 1, TxQueueLen: 1000})
+			model := []string{"virtio", "virtio", "virtio", "e1000"}[g/bridges%4]
+			h.Guests = append(h.Guests, facts.Guest{Name: fmt.Sprintf("vm%d", g), State: "running", VCPUs: 2,
+				Interfaces: []facts.Interface{{MAC: mac, Type: "bridge", Source: b.Name, Tap: tap, Model: model}}})
+		}
+		text := draw(80, func(t *Text) { Inspect(t, h, false) })
+		if lines := strings.Count(text, "\n"); lines > 60 {
+			t.Errorf("%s: %d lines:\n%s", name, lines, text)
+		}
+		if strings.Contains(text, "  guest   vm") {
+			t.Errorf("%s: a guest is on no path:\n%s", name, text)
+		}
+		if all := draw(80, func(t *Text) { Inspect(t, h, true) }); strings.Count(all, "guest  vm") != 200 {
+			t.Errorf("%s: -v draws %d guests", name, strings.Count(all, "guest  vm"))
+		}
 	}
 }

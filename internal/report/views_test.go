@@ -53,7 +53,7 @@ func views(t *testing.T, h *facts.Host) map[string]func(*Text) {
 	report := audit.Run(h, g, knob.Catalogue())
 	other := facts.Scrub(h)
 	return map[string]func(*Text){
-		"inspect":       func(t *Text) { Inspect(t, h) },
+		"inspect":       func(t *Text) { Inspect(t, h, true) },
 		"audit":         func(t *Text) { Audit(t, report, false) },
 		"audit -v":      func(t *Text) { Audit(t, report, true) },
 		"plan":          func(t *Text) { Plan(t, p) },

@@ -98,7 +98,7 @@ func survives(snapshot any) (err error) {
 			return err
 		}
 		if err := out.View(func(t *report.Text) {
-			report.Inspect(t, h)
+			report.Inspect(t, h, true)
 			report.Audit(t, v.report, true)
 			report.Plan(t, v.plan)
 		}); err != nil {
