@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -59,7 +58,7 @@ type app struct {
 	restarts []plan.Restart // that the changes made wait for; read by the acceptance protocol
 
 	path  string          // of the command: "mpps bench pps"
-	reads atomic.Bool     // the command is one of readers; set after path and out
+	reads atomic.Bool     // the command only reads; set after path and out
 	out   *report.Printer // made once the flags are known
 }
 
@@ -102,10 +101,6 @@ func untilSignal(ctx context.Context, reads *atomic.Bool, command func() error) 
 	}
 }
 
-// readers are the commands that never write to the machine.
-var readers = []string{"mpps inspect", "mpps snapshot", "mpps snapshot diff", "mpps audit", "mpps explain", "mpps plan",
-	"mpps place"}
-
 // execute runs one command line.
 func (a *app) execute(ctx context.Context, args []string) error {
 	root := a.command()
@@ -124,11 +119,11 @@ func (a *app) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:     "mpps",
 		Short:   "make a KVM host give its guests every packet per second, and prove it",
-		Long:    strings.TrimSpace(overview),
 		Version: version,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.path = cmd.CommandPath()
-			if a.alone && isSequential(cmd) && os.Getenv("GOMAXPROCS") == "" {
+			manner := mannerOf(cmd)
+			if a.alone && manner != "" && os.Getenv("GOMAXPROCS") == "" {
 				runtime.GOMAXPROCS(1)
 			}
 			if err := a.chooseFormat(cmd); err != nil {
@@ -140,7 +135,7 @@ func (a *app) command() *cobra.Command {
 			if err := cli.NotEmpty(cmd); err != nil {
 				return err
 			}
-			a.reads.Store(slices.Contains(readers, a.path))
+			a.reads.Store(manner == onlyReads)
 			return a.checkRoot()
 		},
 	}
@@ -149,6 +144,7 @@ func (a *app) command() *cobra.Command {
 	cli.Flags(root.PersistentFlags(), &a.json, &a.quiet, &a.noColor, &a.verbose)
 	root.PersistentFlags().StringVar(&a.root, "root", "/", "directory below which the machine's files are found")
 	root.AddCommand(a.commands()...)
+	addHelp(root)
 	return root
 }
 
@@ -163,51 +159,45 @@ func (a *app) checkRoot() error {
 
 // commands returns the sub-commands in the order in which a user needs them.
 func (a *app) commands() []*cobra.Command {
-	steps := []*cobra.Command{
-		a.inspectCommand(), a.snapshotCommand(), a.auditCommand(), a.attestCommand(), a.explainCommand(),
-		a.planCommand(), a.placeCommand(), a.applyCommand(), a.confirmCommand(), a.rollbackCommand(),
-		a.restoreCommand(), a.statusCommand(), a.verifyCommand(), a.historyCommand(), a.domainCommand(),
-		a.sriovCommand(), a.reportCommand(), a.exportCommand(),
-	}
-	for _, c := range steps {
-		c.Annotations = map[string]string{sequential: ""}
-	}
-	return append(steps,
-		a.realtimeCommand(), a.benchCommand(), a.searchCommand(), a.tuneCommand(), a.latencyCommand(),
-		a.pathCommand(), a.diagnoseCommand(), a.topCommand(), a.agentCommand(), a.acceptanceCommand(),
-		movedCommand("lab"), movedCommand("demo"),
+	return slices.Concat(
+		marked(onlyReads, a.inspectCommand(), a.snapshotCommand(), a.auditCommand()),
+		marked(sequential, a.attestCommand()),
+		marked(onlyReads, a.explainCommand(), a.planCommand(), a.placeCommand()),
+		marked(sequential, a.applyCommand(), a.confirmCommand(), a.rollbackCommand(), a.restoreCommand(),
+			a.statusCommand(), a.verifyCommand(), a.historyCommand(), a.domainCommand(), a.sriovCommand(),
+			a.reportCommand(), a.exportCommand()),
+		marked("", a.realtimeCommand(), a.benchCommand(), a.searchCommand(), a.tuneCommand(), a.latencyCommand(),
+			a.pathCommand(), a.diagnoseCommand(), a.topCommand(), a.agentCommand(), a.acceptanceCommand(),
+			movedCommand("lab"), movedCommand("demo")),
 	)
 }
 
-// sequential marks commands that read, judge and write one thing after the other. Several processors would only wake
-// each other, on CPUs that guests use: with one, inspect takes half of the CPU time in the emulated host
-// (docs/benchmarks.md).
-const sequential = "sequential"
+// The manners of a command and those below it.
+const (
+	// sequential commands read, judge and write one thing after the other. Several processors would only wake each
+	// other, on CPUs that guests use: with one, inspect takes half of the CPU time in the emulated host
+	// (docs/benchmarks.md).
+	sequential = "sequential"
+	// onlyReads commands are sequential and never write to the machine.
+	onlyReads = "reads"
+)
 
-// isSequential reports whether a command, or the one that it belongs to, is marked.
-func isSequential(cmd *cobra.Command) bool {
-	for ; cmd != nil; cmd = cmd.Parent() {
-		if _, marked := cmd.Annotations[sequential]; marked {
-			return true
-		}
+const mannerKey = "manner" // annotation of a command
+
+// marked gives commands their manner; empty: none.
+func marked(manner string, commands ...*cobra.Command) []*cobra.Command {
+	for _, c := range commands {
+		c.Annotations = map[string]string{mannerKey: manner}
 	}
-	return false
+	return commands
 }
 
-const overview = `
-mpps makes a KVM host give its guests every packet per second and every
-microsecond it can, and proves it.
-
-  mpps inspect                      what this host is: the packet path, drawn
-  mpps audit --pps 1.8M             what holds the path back, worst first
-  mpps plan --pps 1.8M -o p.json    what would be changed, and why
-  mpps apply p.json                 change it once you say yes, with undo
-  mpps rollback                     put everything back
-  mpps bench pps …                  measure, before and after
-  mpps search …                     the highest rate without loss
-
-Exit codes: 0 all well · 1 failed · 2 changes pending or made (with
---detailed-exit-code) · 3 not configured · 4 drifted, or findings at or above
---fail-on · 5 the result was limited by the generator or the receiver, not by
-the device under test · 11 locked · 64 usage.
-`
+// mannerOf returns the manner of a command, or of the one that it belongs to.
+func mannerOf(cmd *cobra.Command) string {
+	for ; cmd != nil; cmd = cmd.Parent() {
+		if manner, is := cmd.Annotations[mannerKey]; is {
+			return manner
+		}
+	}
+	return ""
+}
