@@ -32,33 +32,7 @@ func (a *app) acceptanceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "acceptance [NAME…|all]",
 		Short: "repeat a founding experiment on your hardware and report on it",
-		Long: `Repeats the experiments that mpps was founded on, each by one command: looks at
-what is there, measures, plans and applies, measures again, puts everything back
-(--keep leaves it), and says of each figure whether it was reached, by how much
-it is short, or why it cannot be compared. All of it goes into one report:
-acceptance.html and acceptance.json in the directory behind -o, and the answer
-of each step beside them. docs/acceptance.md has machines, cabling and firmware.
-
-  throughput  a guest that routes small packets without loss
-  queues      one queue, many, and queues that are kept up to the wire
-  sriov       a virtual function against tap and bridge
-  modes       NIC modes against native
-  realtime    the worst wake-up in a guest
-
-Nothing is ever rebooted or restarted: where a step needs it the run stops, says
-what to do, and goes on with --resume. --dry-run prints every command in order
-and changes nothing. 'mpps-lab acceptance' shows on an emulated host that the
-protocol works.
-
-  mpps acceptance --list
-  mpps acceptance throughput --guest r1 --via br0 --out br1 --dry-run
-  mpps acceptance throughput --guest r1 --trial-command trex.py --max-pps 10M
-  mpps acceptance realtime --guest rt1 --cpus 20-23
-  mpps acceptance realtime --resume
-
-Exit codes: 0 done, whatever the verdicts · 1 failed, or ended early · 2 waits
-for you: --resume goes on · 3 something it needs is missing · 64 usage.`,
-		Args: func(_ *cobra.Command, names []string) error { return f.checkNames(names) },
+		Args:  func(_ *cobra.Command, names []string) error { return f.checkNames(names) },
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if f.list {
 				name, _ := os.Hostname() // an answer without it is as good

@@ -35,16 +35,8 @@ func (a *app) agentCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "run the far end of a measurement, in a guest or on another host",
-		Long: `Waits for 'mpps bench … --agent HOST:PORT' and sends, counts and answers for it.
-What a session started ends with it: when the connection is lost, traffic stops.
-Clients must know a secret: that of --secret-file, or one that it makes.
-A unix socket, which only root and this user can reach, needs none.
-
-  mpps agent --listen 10.50.0.2:7878
-  mpps agent --listen 0.0.0.0:7878 --secret-file /etc/mpps/secret --iface eth0
-  mpps agent --listen unix:/run/mpps/agent.sock`,
-		Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.serveAgent(cmd, f) },
+		Args:  args(cobra.NoArgs),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.serveAgent(cmd, f) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:"+agent.Port, "HOST:PORT, port 0 is any; or unix:PATH")

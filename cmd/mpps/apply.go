@@ -22,36 +22,7 @@ func (a *app) applyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply [PLAN]",
 		Short: "apply a plan as one transaction, with undo",
-		Long: `Makes the changes of a plan (a file of 'mpps plan -o', - for standard input, or
-a plan made now from the goal flags). It shows the plan and asks first; scripts,
-which nobody answers for, give --yes. Each value is journaled before it is
-written, and read back afterwards. Where one fails, or on Ctrl-C, everything is
-put back. A plan that no longer fits the host is refused: other values, or a
-change that is riskier now than the plan says. So is one with changes that mpps
-itself would not plan for this host and the plan's goal, unless --foreign says
-to make them all the same. Nothing is ever restarted. What makes the values last
-(files, the service that puts values back) is changed, and undone, with them;
---runtime-only leaves it out.
-
-With --confirm the changes are undone by themselves, even if this shell dies,
-unless 'mpps confirm' follows in time. That is on (60s) for plans with changes
-of risk connectivity; --confirm 0 turns it off.
-
-After the reboot or guest restart that part of a plan waits for, --resume
-applies the rest: it looks at the host again with the goal of the newest waiting
-transaction and applies what remains as a transaction that follows it.
-'mpps status' shows what that would be.
-
-  mpps apply plan.json
-  mpps apply plan.json --yes --confirm 2m && mpps confirm
-  mpps apply --pps 1.8M --dry-run
-  mpps apply --resume
-
-Exit codes: 0 all is as planned · 1 failed, and put back, or the answer was no ·
-2 changes were made, or with --dry-run would be (--detailed-exit-code) · 3 no
-transaction waits to be resumed · 11 another mpps is at work · 64 usage: neither
-plan nor goal, or nobody to ask and no --yes.`,
-		Args: args(cobra.MaximumNArgs(1)),
+		Args:  args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) (err error) {
 			if err := checkConfirm(ask.Confirm); err != nil {
 				return err

@@ -15,16 +15,6 @@ func (a *app) attestCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "attest [ID=VALUE…] --by NAME",
 		Short: "record firmware settings that the system cannot read",
-		Long: `Some of what slows packets down is chosen in the firmware's setup, where no
-operating system can look. Look there, and record what it says: audit then
-judges it, and shows who said it and how long ago. Whose guests run here can be
-recorded too. Updates of the firmware take switches back to their defaults: look
-again after one. Kept in /var/lib/mpps/attest.json.
-
-  mpps attest                               what was said, and what could be
-  mpps attest firmware.patrol_scrub=disabled --by Erika
-  mpps attest guests.owner=own --by Erika   all guests are our own
-  mpps attest --forget firmware.patrol_scrub`,
 		RunE: func(_ *cobra.Command, given []string) error {
 			switch {
 			case len(given) == 0 && (forget || by != ""):

@@ -24,15 +24,7 @@ func (a *app) auditCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "list the settings that limit your target, worst first",
-		Long: `Checks every setting in the catalogue against your target. What limits it comes
-first, worst first; unreadable settings are listed, not judged. Some knobs
-depend on what is lost right now: add --interval under load.
-
-  mpps audit --pps 1.8M
-  mpps audit --pps 500k --guest web1 --interval 2s
-  mpps audit --snapshot customer.json --pps 1.8M --json
-  mpps audit --fail-on high          exit code 4 where one is high or worse`,
-		Args: args(cobra.NoArgs),
+		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			g, err := flags.goal()
 			if err != nil {

@@ -23,34 +23,8 @@ func (a *app) benchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "measure packets, transactions and streams; compare runs",
-		Long: `Measures a path between two interfaces of this machine (in whichever network
-namespaces they are), or between this machine and an agent: 'mpps agent' in a
-guest or on a second host.
-
-  mpps bench pps --from netns:A/veth0 --to netns:B/veth1
-  mpps bench pps --via br0 --agent 10.50.0.2:7878 -o before.json
-  mpps bench rr --agent 10.50.0.2:7878
-  mpps bench compare before.json after.json
-
-With --plan the machine as found and with the plan are compared in turns, in
-blocks ABBA or BAAB by lot, so that what drifts meanwhile falls on both alike.
-The plan is applied and rolled back as by 'mpps apply' and 'mpps rollback', and
-everything is as found in the end, also after an error or Ctrl-C; after a kill
-'mpps rollback' puts it back. Only plans that take effect at once, and without
-changes of risk connectivity, can be measured so.
-
-  mpps bench pps --via br0 --agent 10.50.0.2:7878 --plan plan.json -o ab.json
-
-A result holds every sample, what limited it and what a reader must know of it.
-With --format it is printed as netperf's KEY=VALUE lines, iperf3's JSON, Go
-benchmark lines for benchstat, Prometheus text, CSV or an HdrHistogram log;
---json is --format json.
-
-  mpps bench rr --agent 10.50.0.2:7878 --format netperf
-Exit codes: 0 measured · 1 failed, or ended early · 5 the generator or the
-receiver was the limit, not the device under test · 64 usage.`,
-		Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:  args(cobra.NoArgs),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.benchPPS(), a.benchTalk(measure.RR), a.benchTalk(measure.CRR), a.benchTalk(measure.Stream),
 		a.benchModes(), a.benchCompare())

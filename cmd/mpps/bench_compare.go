@@ -14,13 +14,7 @@ func (a *app) benchCompare() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare BEFORE.json AFTER.json",
 		Short: "compare two runs: ratio and interval, or ~ for no difference",
-		Long: `Compares two runs that 'mpps bench … -o FILE' wrote, by the Mann–Whitney U test
-at the level of 5 %. The ratio is the Hodges–Lehmann estimate with its
-interval. What else differed between the runs (host, kernel, load, generator)
-is said.
-
-  mpps bench compare before.json after.json`,
-		Args: args(cobra.ExactArgs(2)),
+		Args:  args(cobra.ExactArgs(2)),
 		RunE: func(_ *cobra.Command, files []string) error {
 			var runs [2]*measure.Run
 			var names [2]string

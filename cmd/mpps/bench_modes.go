@@ -55,33 +55,7 @@ func (a *app) benchModes() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "modes",
 		Short: "compare NIC modes: e1000, virtio, vhost, VF, native",
-		Long: `Measures guests whose NICs are made in different ways, side by side: TCP stream
-and transactions of each in percent of the native mode, packets per second,
-latency, CPU idle and CPU time per packet. The modes are taken in turns, in
-blocks shuffled by a seed, so that what drifts falls on all of them alike. ndr
-is the highest rate without loss, by a search each (see 'mpps search').
-
-On this host, every mode a running guest with 'mpps agent' in it; native is an
-agent without virtualization, such as on a second NIC in a namespace:
-  mpps bench modes --mode native=A:7878,from=eth1 --mode vf=B:7878,from=eth1
-  mpps bench modes --mode vhost=C:7878,via=br0 --repeat 8,20 -I 99,5
-A campaign that was interrupted goes on where it was:
-  mpps bench modes --resume FILE
-
-Of a mode: via=BRIDGE sends test frames through a temporary port of a bridge,
-from=IFACE or from=netns:NAME/IFACE from an interface; TCP then starts from its
-namespace too. guest-nic=IFACE names the agent's interface. frozen=PIDFILE says
-that the guest's process is stopped: it runs only while it is measured.
-
--I 99,5 goes on, up to the larger number of --repeat, until the interval of
-99 % confidence is no wider than 5 % of the median, for each mode and workload.
-
-What would spoil the result (frequency governor, other load, stolen time, heat,
-a generator too slow) is looked at and told with it. Nothing is started on this
-host, and nothing stopped. 'mpps-lab modes' measures guests of an emulated host.
-
-Exit codes: 0 measured · 1 failed, or ended early · 64 usage.`,
-		Args: args(cobra.NoArgs),
+		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.set, f.stamp = cmd.Flags(), time.Now().UTC()
 			return a.runModes(cmd.Context(), &f)

@@ -36,23 +36,7 @@ func (a *app) benchTalk(kind measure.Kind) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rr",
 		Short: "measure transactions per second and their latency",
-		Long: `Sends a request, waits for its answer and sends the next one: a closed loop, as
-netperf's TCP_RR and UDP_RR. Latency is that of whole transactions. Where the
-far end stalls no request is started, so that stalls are under-counted.
-
-With --rate requests leave on a schedule, whether or not those before were
-answered: an open loop. Latency then counts from the time at which a request
-was due, so that a stall delays all that were due in it (coordinated omission
-is corrected), and latency_raw beside it from the time at which it really left.
-
-  mpps bench rr --agent 10.50.0.2:7878 --repeat 6
-  mpps bench rr --agent 10.50.0.2:7878 --udp --rate 10k
-  mpps bench rr --from netns:A/v0 --to netns:B/v1 --request 128 --response 1024
-
-A request over UDP that is not answered within --timeout is lost and counted.
-
---to, or the agent, needs an IP address that --from, or this host, can reach.`,
-		Args: args(cobra.NoArgs),
+		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			load, err := f.load(kind)
 			if err != nil {
@@ -72,16 +56,6 @@ A request over UDP that is not answered within --timeout is lost and counted.
 	cli.IntVar(flags, &f.connections, "connections", 1, 1, 1024, "TCP connections at a time, 1 to 1024")
 	if kind == measure.CRR {
 		cmd.Use, cmd.Short = "crr", "TCP connections per second: connect, request, response, close"
-		cmd.Long = `Makes a TCP connection for each transaction, as netperf's TCP_CRR: connect, send
-a request, take its answer, close. Latency is that of the whole.
-
-The far end closes first: what a connection leaves behind for a minute
-(TIME_WAIT) is there and takes no local port away.
-
-  mpps bench crr --agent 10.50.0.2:7878 --connections 4
-  mpps bench crr --from netns:A/v0 --to netns:B/v1 --response 1024
-
---to, or the agent, needs an IP address that --from, or this host, can reach.`
 		cli.IntVar(flags, &f.request, "request", 1, 1, maxBytes, "bytes of a request")
 		cli.IntVar(flags, &f.response, "response", 1, 1, maxBytes, "bytes of a response")
 		return cmd
@@ -99,16 +73,6 @@ The far end closes first: what a connection leaves behind for a minute
 		return cmd
 	}
 	cmd.Use, cmd.Short = "stream", "bits per second over TCP connections"
-	cmd.Long = `Sends as many bytes as the path takes and counts them where they are received,
-but for those of the first moments of each connection, in which it finds its
-speed (--ramp).
-
-  mpps bench stream --agent 10.50.0.2:7878 --connections 4
-  mpps bench stream --agent 10.50.0.2:7878 --sendfile
-  mpps bench stream --agent 10.50.0.2:7878 --reverse
-  mpps bench stream --from netns:A/veth0 --to netns:B/veth1
-
---to, or the agent, needs an IP address that --from, or this host, can reach.`
 	flags.BoolVar(&f.sendfile, "sendfile", false, "send a file's pages without copying them")
 	flags.DurationVar(&f.ramp, "ramp", bench.StreamRamp,
 		"at the start of each connection, before --duration, that is not counted")

@@ -17,15 +17,7 @@ func (a *app) confirmCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "confirm [TX]",
 		Short: "keep the changes of an apply that is about to undo itself",
-		Long: `Keeps the changes of 'mpps apply --confirm'. Without it they are undone when the
-time is over: by a timer of systemd (mpps-confirm-TX), or by a process of its
-own where systemd does not run.
-
-  mpps apply plan.json --confirm 60s
-  mpps confirm
-
-Exit codes: 0 kept · 1 nothing waits to be confirmed, or it was undone already.`,
-		Args: args(cobra.MaximumNArgs(1)),
+		Args:  args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			host, tx, err := change.Confirm(cmd.Context(), a.env(), firstArg(given))
 			if err != nil {

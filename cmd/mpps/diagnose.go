@@ -35,27 +35,7 @@ func (a *app) diagnoseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diagnose",
 		Short: "find the stage that limits the packet path now, with evidence",
-		Long: `Watches every stage of the packet path while traffic runs (a measurement's or
-the guests' own) and says which one holds it back, the numbers that show it, how
-sure that is, what would be next, and the knobs that act there. Where nothing is
-full and nothing is lost, nothing is named. Nothing is changed.
-
-By counters, and where the kernel allows (root, BTF) by a profile of the CPUs'
-time, reasons of drops and waits for CPUs. Without these it names less for sure,
-and says what it could not see. Watching takes at most 2 % of one CPU.
-
-With -o what was seen is written to a file, with the inventory that it needs,
-for somebody else to judge: --load reads it, on any machine.
-
-  mpps diagnose
-  mpps diagnose --for 30s --guest vm1
-  mpps diagnose --netns blue --json
-  mpps diagnose -o load.json --scrub
-  mpps diagnose --load load.json
-
-Exit codes: 0 it was judged, whatever was found · 1 failed · 5 not the path is
-the limit but the generator or the receiver of a measurement.`,
-		Args: args(cobra.NoArgs),
+		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.watches = slices.ContainsFunc([]string{"for", "netns", "counters", "output"}, cmd.Flags().Changed)
 			if err := f.check(a.root); err != nil {

@@ -290,3 +290,27 @@ func TestReadmeCommands(t *testing.T) {
 		}
 	}
 }
+
+// TestHelpTexts: every command that is listed has a long help, and every text is one's.
+func TestHelpTexts(t *testing.T) {
+	files, err := helpTexts.ReadDir("help")
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := 0
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		if cmd.Long != "" {
+			with++
+		} else if !cmd.Hidden {
+			t.Errorf("%s has no long help", cmd.CommandPath())
+		}
+		for _, c := range cmd.Commands() {
+			walk(c)
+		}
+	}
+	walk((&app{}).command())
+	if with != len(files) {
+		t.Errorf("%d texts for %d commands", len(files), with)
+	}
+}

@@ -19,19 +19,7 @@ func (a *app) domainRenderCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "render [FILE]",
 		Short: "write a complete, tuned definition from a short description",
-		Long: `Writes a definition from flags, or from a YAML file with the same names (- for
-standard input). NICs are virtio with vhost and several queues, the guest sees
-the host's CPU and caches, and has a channel for its agent. Realtime guests get
-locked memory, no balloon, no kvmclock and a realtime scheduler; Windows guests
-the enlightenments of Hyper-V.
-
-A NIC is where it leads, and what else it has: br0, bridge=br0,queues=8,
-network=default, direct=eth0, vf=0000:01:10.0,mac=52:54:00:00:00:01,vlan=7; with
-mac, model, driver, queues, rx_queue_size, coalesce_rx, mtu, vlan.
-
-  mpps domain render --name vm1 --vcpus 4 --memory 8GiB --nic br0 -o vm1.xml
-  mpps domain render guest.yaml | virsh define /dev/stdin`,
-		Args: args(cobra.MaximumNArgs(1)),
+		Args:  args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			described := &g
 			if len(given) > 0 {

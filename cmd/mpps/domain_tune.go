@@ -19,27 +19,7 @@ func (a *app) domainTuneCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tune NAME|FILE",
 		Short: "edit a guest's XML; change only what you name",
-		Long: `Changes the values that the flags name and no other byte. The definition is
-written to standard output, or to the file behind -o; with --apply that of a
-guest is changed on this host like everything else: journaled, read back, undone
-by 'mpps rollback'. Pins move a running guest's threads at once, unless --config
-is given; everything else it has after its next start.
-
-Flags of NICs mean every NIC that can have the value, or those of --nic. What
-libvirt or QEMU would refuse, ignore or cut down is refused with the reason, and
-so is what the host's versions cannot do, and CPUs and nodes that it lacks (this
-host, or that of --snapshot).
-
-With --pps, --bulk or --latency the catalogue decides what is good for the host,
-and flags that name a value go before it.
-
-  mpps domain tune vm1.xml --queues 4 --rx-queue-size 1024 -o tuned.xml
-  mpps domain tune vm1 --vcpupin 2-5 --emulatorpin 0-1 --apply
-  mpps domain tune vm1.xml --pps 1.8M --snapshot host.json -o tuned.xml
-
-Exit codes: 0 done · 1 refused, nothing was written · 2 changes were made or
-would be (--detailed-exit-code) · 64 a flag is wrong, or two contradict.`,
-		Args: args(cobra.ExactArgs(1)),
+		Args:  args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) (err error) {
 			if ask.Apply && output != "" {
 				return usage(errors.New("--apply and -o: expected one of them"),

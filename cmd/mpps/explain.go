@@ -18,18 +18,7 @@ func (a *app) explainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain ID | --list | --search TEXT",
 		Short: "explain a setting: why it matters, what it costs, its sources",
-		Long: `Shows what the catalogue knows of one knob, by the ID that audit and plan print.
---search takes what you read somewhere, right or wrong: a word, or a line of a
-script or of a guest's XML, as it stands there. Advice that mpps does not set
-has an entry too: who should follow it, why not here, and what to do instead.
-
-  mpps explain domain.queues
-  mpps explain --list
-  mpps explain --search sched_rt_period_us=-1
-  mpps explain --search 'sysctl -w net.core.somaxconn=65535'
-  mpps explain advice.somaxconn
-  mpps explain domain.queues --markdown`,
-		Args: args(cobra.MaximumNArgs(1)),
+		Args:  args(cobra.MaximumNArgs(1)),
 		RunE: func(_ *cobra.Command, ids []string) error {
 			switch {
 			case (list || search != "") && len(ids) > 0:

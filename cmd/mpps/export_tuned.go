@@ -14,21 +14,7 @@ func (a *app) exportTunedCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tuned",
 		Short: "write a TuneD profile for a goal",
-		Long: `Makes a profile of TuneD of what a goal needs on this host. It includes
-realtime-virtual-host for a latency, virtual-host for packets and
-network-throughput for bulk data, gives the variables that these ask for, and
-says only what they do not. What TuneD cannot hold (guests' pins, swap,
-interrupts of one queue) is listed in the profile and in the answer, each with
-the command that sets it. Nothing but the directory is written: 'tuned-adm
-profile NAME' puts it in force, and kernel arguments need a reboot.
-
-  mpps export tuned --latency 20us --cpus 2-3 --guest rt1
-  mpps export tuned --latency 20us --cpus 2-3 -o /etc/tuned/profiles
-  mpps export tuned --pps 1.8M --name fast --snapshot host.json -o profiles
-
-TuneD up to 2.23 looks for profiles in /etc/tuned, later ones in
-/etc/tuned/profiles.`,
-		Args: args(cobra.NoArgs),
+		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if ask.Goal, err = flags.namedGoal("export tuned"); err != nil {
 				return err

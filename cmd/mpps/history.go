@@ -14,17 +14,7 @@ func (a *app) historyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history [TX]",
 		Short: "list applies and rollbacks, or show one with its changes",
-		Long: `Lists what mpps did on this host, the latest last: when, how many values, and
-what became of it. With the name of a transaction (or its beginning) its
-changes too, and what those that stand still wait for. The trials of a tuning
-run that are put back are one line; -v lists them.
-
-  mpps history
-  mpps history --last 0
-  mpps history 20261120T210912
-
-Exit codes: 0 · 1 a journal could not be read, and is named.`,
-		Args: args(cobra.MaximumNArgs(1)),
+		Args:  args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			if len(given) > 0 {
 				host, detail, err := change.Detail(cmd.Context(), a.env(), given[0])

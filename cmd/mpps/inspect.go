@@ -12,14 +12,7 @@ func (a *app) inspectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect",
 		Short: "show this host: packet path, topology, guests, VFs",
-		Long: `Takes stock of the host and draws the path of a packet from each NIC over
-bridge, tap and vhost to each guest. Works without root and says what it could
-not see.
-
-  mpps inspect
-  mpps inspect --json | jq .result.topology.counts
-  mpps inspect --snapshot customer.json`,
-		Args: args(cobra.NoArgs),
+		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			m, err := a.env().Gather(cmd.Context(), ops.Look{Snapshot: snapshot})
 			if err != nil {

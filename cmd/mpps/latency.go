@@ -36,36 +36,7 @@ func (a *app) latencyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "latency",
 		Short: "measure how late threads wake up, and why the worst did",
-		Long: `Measures how late a thread of high priority runs after its timer was due: in a
-guest, through its QEMU agent, or on this host. cyclictest measures where it is
-installed, otherwise rtla's timerlat, otherwise a loop of mpps itself. A load
-runs beside it, because an idle machine hides the truth.
-
-  mpps latency --guest rt1 --cpu 1 -o before.json
-  mpps latency --guest rt1 --cpu 1 --against before.json -o after.json
-  mpps latency --cpu 3 --for 1m --runs 3 --load none
-  mpps report before.json after.json -o latency.html
-
-At the same time it counts on the host, ten times a second and away from the
-measured CPUs, what could be the cause: stolen time, SMIs, exits of the guest,
-interrupts, other threads, idle states and more. What goes with the longest
-wake-ups is named, or that nothing does.
-
-Each run is measured in slices, each with its own maximum. Where the tool does
-not tell when a long wake-up happened, its slice is how exactly it is known.
-With Ctrl-C it ends with what it has, and ends the tool in the guest too.
-
-  --load own        busy threads that copy memory: on the host's CPUs that are
-                    neither measured nor isolated nor pinned to by a running
-                    guest's vCPU, and on the guest's other CPUs where mpps is
-                    in the guest
-  --load stress-ng  the same by stress-ng, where installed
-  --load none       nothing
-  --load 'CMD ARGS' a program of yours on this host, started without a shell;
-                    it may run on all CPUs that are not measured
-
-Exit codes: 0 measured · 1 failed, or ended early · 64 usage.`,
-		Args: args(cobra.NoArgs),
+		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {
 				return err

@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -59,7 +58,7 @@ type app struct {
 	restarts []plan.Restart // that the changes made wait for; read by the acceptance protocol
 
 	path  string          // of the command: "mpps bench pps"
-	reads atomic.Bool     // the command is one of readers; set after path and out
+	reads atomic.Bool     // the command only reads; set after path and out
 	out   *report.Printer // made once the flags are known
 }
 
@@ -102,10 +101,6 @@ func untilSignal(ctx context.Context, reads *atomic.Bool, command func() error) 
 	}
 }
 
-// readers are the commands that never write to the machine.
-var readers = []string{"mpps inspect", "mpps snapshot", "mpps snapshot diff", "mpps audit", "mpps explain", "mpps plan",
-	"mpps place"}
-
 // execute runs one command line.
 func (a *app) execute(ctx context.Context, args []string) error {
 	root := a.command()
@@ -124,11 +119,11 @@ func (a *app) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:     "mpps",
 		Short:   "make a KVM host give its guests every packet per second, and prove it",
-		Long:    strings.TrimSpace(intro),
 		Version: version,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.path = cmd.CommandPath()
-			if a.alone && isSequential(cmd) && os.Getenv("GOMAXPROCS") == "" {
+			manner := mannerOf(cmd)
+			if a.alone && manner != "" && os.Getenv("GOMAXPROCS") == "" {
 				runtime.GOMAXPROCS(1)
 			}
 			if err := a.chooseFormat(cmd); err != nil {
@@ -140,7 +135,7 @@ func (a *app) command() *cobra.Command {
 			if err := cli.NotEmpty(cmd); err != nil {
 				return err
 			}
-			a.reads.Store(slices.Contains(readers, a.path))
+			a.reads.Store(manner == onlyReads)
 			return a.checkRoot()
 		},
 	}
@@ -158,6 +153,7 @@ func (a *app) command() *cobra.Command {
 	}
 	root.AddCommand(movedCommand("lab"), movedCommand("demo"))
 	root.SetHelpCommandGroupID(moreGroup)
+	addHelp(root)
 	a.complete(root)
 	return root
 }
@@ -182,52 +178,52 @@ const moreGroup = "More"
 // groups returns the commands as the help shows them, in the order in which a user needs them.
 func (a *app) groups() []group {
 	return []group{
-		{"Look", append(inTurn(a.inspectCommand(), a.auditCommand(), a.explainCommand()),
-			a.diagnoseCommand(), a.topCommand(), a.pathCommand(), inTurn(a.placeCommand())[0])},
-		{"Change", inTurn(a.planCommand(), a.applyCommand(), a.confirmCommand(), a.verifyCommand(),
-			a.statusCommand(), a.rollbackCommand(), a.historyCommand(), a.restoreCommand(), a.domainCommand())},
-		{"Measure", []*cobra.Command{a.benchCommand(), a.searchCommand(), a.latencyCommand(), a.tuneCommand(),
-			inTurn(a.reportCommand())[0], a.agentCommand(), a.acceptanceCommand()}},
-		{"SR-IOV and realtime", append(inTurn(a.sriovCommand()), a.realtimeCommand())},
-		{moreGroup, inTurn(a.snapshotCommand(), a.attestCommand(), a.exportCommand(), a.versionCommand())},
+		{"Look", slices.Concat(
+			marked(onlyReads, a.inspectCommand(), a.auditCommand(), a.explainCommand()),
+			marked("", a.diagnoseCommand(), a.topCommand(), a.pathCommand()),
+			marked(onlyReads, a.placeCommand()))},
+		{"Change", slices.Concat(
+			marked(onlyReads, a.planCommand()),
+			marked(sequential, a.applyCommand(), a.confirmCommand(), a.verifyCommand(), a.statusCommand(),
+				a.rollbackCommand(), a.historyCommand(), a.restoreCommand(), a.domainCommand()))},
+		{"Measure", slices.Concat(
+			marked("", a.benchCommand(), a.searchCommand(), a.latencyCommand(), a.tuneCommand()),
+			marked(sequential, a.reportCommand()),
+			marked("", a.agentCommand(), a.acceptanceCommand()))},
+		{"SR-IOV and realtime", slices.Concat(
+			marked(sequential, a.sriovCommand()), marked("", a.realtimeCommand()))},
+		{moreGroup, slices.Concat(
+			marked(onlyReads, a.snapshotCommand()),
+			marked(sequential, a.attestCommand(), a.exportCommand(), a.versionCommand()))},
 	}
 }
 
-// inTurn marks commands that read, judge and write one thing after the other.
-func inTurn(commands ...*cobra.Command) []*cobra.Command {
+// The manners of a command and those below it.
+const (
+	// sequential commands read, judge and write one thing after the other. Several processors would only wake each
+	// other, on CPUs that guests use: with one, inspect takes half of the CPU time in the emulated host
+	// (docs/benchmarks.md).
+	sequential = "sequential"
+	// onlyReads commands are sequential and never write to the machine.
+	onlyReads = "reads"
+)
+
+const mannerKey = "manner" // annotation of a command
+
+// marked gives commands their manner; empty: none.
+func marked(manner string, commands ...*cobra.Command) []*cobra.Command {
 	for _, c := range commands {
-		c.Annotations = map[string]string{sequential: ""}
+		c.Annotations = map[string]string{mannerKey: manner}
 	}
 	return commands
 }
 
-// sequential marks commands that read, judge and write one thing after the other. Several processors would only wake
-// each other, on CPUs that guests use: with one, inspect takes half of the CPU time in the emulated host
-// (docs/benchmarks.md).
-const sequential = "sequential"
-
-// isSequential reports whether a command, or the one that it belongs to, is marked.
-func isSequential(cmd *cobra.Command) bool {
+// mannerOf returns the manner of a command, or of the one that it belongs to.
+func mannerOf(cmd *cobra.Command) string {
 	for ; cmd != nil; cmd = cmd.Parent() {
-		if _, marked := cmd.Annotations[sequential]; marked {
-			return true
+		if manner, is := cmd.Annotations[mannerKey]; is {
+			return manner
 		}
 	}
-	return false
+	return ""
 }
-
-const intro = `
-mpps makes a KVM host give its guests every packet per second and every
-microsecond it can, and proves it. Without a command it says what this host is
-and which command helps most.
-
-  mpps audit --pps 1.8M             list what limits this target, worst first
-  mpps plan --pps 1.8M -o p.json    show what would change, and why
-  mpps apply p.json                 change it, with undo
-  mpps rollback                     undo it
-
-Exit codes: 0 success · 1 failed · 2 changes pending or made (with
---detailed-exit-code) · 3 not configured · 4 drifted, or findings at or above
---fail-on · 5 the generator or receiver, not the path, was the limit ·
-11 locked · 64 usage.
-`

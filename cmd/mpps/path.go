@@ -26,37 +26,7 @@ func (a *app) pathCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "path",
 		Short: "show which queues packets take, from guest to wire and back",
-		Long: `Watches packets on their way through the host and counts which queue of which
-device they come from and go to, and on which CPU: from a guest's queue (its
-tap) over bridge and tunnel to a NIC's transmit queue, and the way back. Packets
-are counted in the kernel, none is copied; nothing stays behind, however the
-command ends. Needs root, and a kernel that describes its structures (BTF).
-
-Usually it looks in short windows, so that it takes at most 3 % of the highest
-rate; every packet within a window is counted. With --every-packet the whole
-time is one window, which costs a busy path a quarter of its rate.
-
-What is wrong with the way is named first, with its cause and what mends it;
--o draws the lanes as a page, as bands whose width is packets.
-
-With --steer it mends what it finds: each guest's queues get NIC queues of
-their own as far as there are enough, by XPS where each vhost thread has its own
-CPU, else by a small program that carries the queue's number from the tap to the
-NIC. A tunnel that needs no queue discipline loses the kernel's. That is a
-transaction like that of 'mpps apply': journaled, read back, kept by
-mpps-restore.service, undone by 'mpps rollback'. Programs and XPS come and go
-without losing a packet.
-
-  mpps path
-  mpps path --for 30s --guest vm1 -o path.html
-  mpps path --netns blue --every-packet --json
-  mpps path --steer --dry-run
-  mpps path --steer --nic ens1f0 --weight vm1=2
-
-Exit codes of --steer: 0 all is as planned · 1 refused or failed, and put back ·
-2 changes were made, or with --dry-run would be (--detailed-exit-code) · 11
-another mpps is at work.`,
-		Args: args(cobra.NoArgs),
+		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.steer.check(&f, cmd.Flags().Changed); err != nil {
 				return err

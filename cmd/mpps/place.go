@@ -23,19 +23,7 @@ func (a *app) placeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "place",
 		Short: "compute CPUs, NUMA node and huge pages for each guest",
-		Long: `Places all running guests at once: vCPUs, memory, vhost threads, emulators, NIC
-interrupts, and what the host keeps. Draws the sockets, nodes and cores with who
-sits where. Nothing is changed: 'mpps plan' plans the same placement.
-
-Guests that are pinned well stay. With --add it answers "what if": the others
-stay where they are, or would be, unless --move names them. A guest that finds
-no place is refused, with what is short and the smallest thing that would help.
-
-  mpps place
-  mpps place --snapshot customer.json -o place.html
-  mpps place --add name=vm9,vcpus=8,memory=16G,pps=1M
-  mpps place --daemon name=osd,cpus=4,node=0 --reserve node=1,cpus=2,memory=8G`,
-		Args: args(cobra.NoArgs),
+		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			g, err := flags.goal()
 			if err != nil {

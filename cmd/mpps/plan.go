@@ -21,17 +21,7 @@ func (a *app) planCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "show what would change: from, to, why, risk",
-		Long: `Turns the findings into changes in the order in which they would be made.
-Nothing is changed. A plan fits the host as it is now: apply refuses it once
-the host has changed. Changes that open something (risk security) or can hide
-faults (risk data) are planned only with --consent. Each change says how it
-lasts, and who else sets the value; with --runtime-only nothing is planned that
-outlasts the kernel's own memory.
-
-  mpps plan --pps 1.8M
-  mpps plan --pps 1.8M --consent security -o plan.json && mpps apply plan.json
-  mpps plan --snapshot customer.json --pps 500k`,
-		Args: args(cobra.NoArgs),
+		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			g, err := flags.goal()
 			if err != nil {

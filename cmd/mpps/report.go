@@ -26,22 +26,7 @@ func (a *app) reportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report RUN… -o report.html",
 		Short: "write one HTML page of runs: verdict, samples, latency, losses",
-		Long: `Draws runs that 'mpps bench … -o RUN' wrote. The first and the second run of the
-same kind are compared. A file of 'mpps bench … --plan' holds both, and their
-comparison; one of 'mpps bench modes' modes against native. Files of 'mpps
-latency' are drawn over each other. With --plan the changes between the runs
-are listed too. A file of 'mpps tune -o' has a page of its own: the way from the
-baseline to the result, what was kept, what was not, what held the path back.
-
-  mpps report before.json after.json -o report.html
-  mpps report before.json after.json --plan plan.json -o report.html
-  mpps report tuned.json -o tuned.html
-
-With another --format than html the runs are printed in that form:
-
-  mpps report before.json after.json --format gobench -o runs.txt
-  mpps report run.json --format hdr -o run.hlog`,
-		Args: args(cobra.MinimumNArgs(1)),
+		Args:  args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			results, err := readResults(files)
 			if err != nil {

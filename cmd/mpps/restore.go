@@ -17,21 +17,7 @@ func (a *app) restoreCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore",
 		Short: "set applied values again that something has reset",
-		Long: `Puts back the values that a reboot, an ifup or a guest's start has reset: those
-that 'mpps apply' has noted in /var/lib/mpps/desired.json because nothing else
-makes them last. mpps-restore.service runs it with --watch: it then follows the
-kernel's events of network devices and the start of guests, and puts back what
-they reset. A value that somebody changes by hand is reported (by it, by 'mpps
-status' and 'mpps verify') and left alone until its device or guest is made
-anew, or until 'mpps restore --insist'.
-
-  mpps restore
-  mpps restore --insist
-  systemctl status mpps-restore
-
-Exit codes: 0 everything stands · 1 something could not be put back ·
-4 something was changed by hand and is left alone · 11 another mpps is at work.`,
-		Args: args(cobra.NoArgs),
+		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if ask.VFs && watch || expired && (ask.VFs || watch) {
 				return usage(errors.New("--expired, --vfs and --watch: expected one of them"), "")

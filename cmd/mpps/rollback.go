@@ -17,22 +17,7 @@ func (a *app) rollbackCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollback [TX]",
 		Short: "undo an apply, the last one or any other",
-		Long: `Puts every value back that the last apply (or the named one) wrote, in reverse,
-and proves it by reading. Also completes what was interrupted, by whatever.
-Values that somebody else changed since are left alone and reported (--force
-puts them back too). A transaction on which later ones built is refused;
---with-later puts those back first. One that gave a virtual function to a guest
-which runs with it now is refused too, unless with --force.
-
-  mpps rollback
-  mpps rollback 20261120T210912 --dry-run
-  mpps rollback 20261120T210912 --with-later
-
-Exit codes: 0 everything is back, or there was nothing to put back · 1 failed ·
-2 values were put back, or with --dry-run would be (--detailed-exit-code) · 4
-some were left alone, because somebody else changed them · 11 another mpps is
-at work.`,
-		Args: args(cobra.MaximumNArgs(1)),
+		Args:  args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			switch {
 			case unconfirmed != "":

@@ -39,24 +39,8 @@ func (a *app) searchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "search",
 		Short: "find the highest rate without loss (NDR) or within a loss (PDR)",
-		Long: `Finds the highest rate that a device carries without loss (NDR) and with no
-more than a share of loss (PDR, 0.5 %) in one run: some 10 to 15 s of traffic.
-The ends are those of 'mpps bench pps'. Bounds hold for the typical second;
-with --compliant lower bounds are proven by trials of 60 s without loss, as
-RFC 2544 wants them.
-
-  mpps search --from netns:A/veth0 --to netns:B/veth1
-  mpps search --via br0 --agent 10.50.0.2:7878 -o ndr.json
-  mpps search --trial-command 'trex.py --server 192.0.2.9' --max-pps 14.88M
-
-Any other generator by --trial-command: the program is started once, without a
-shell, and is given a line {"pps", "frame_bytes", "seconds"} for each trial,
-which it answers by a line {"sent", "received", "seconds"} (docs/search.md).
-
-Exit codes: 0 found · 1 failed, or ended early · 5 the generator or the
-receiver was the limit, not the device under test · 64 usage.`,
-		Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runSearch(cmd.Context(), &f) },
+		Args:  args(cobra.NoArgs),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.runSearch(cmd.Context(), &f) },
 	}
 	f.add(cmd)
 	return cmd

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -46,14 +45,21 @@ func TestReaders(t *testing.T) {
 	t.Parallel()
 	a := &app{stdin: new(bytes.Buffer), stdout: new(bytes.Buffer), stderr: new(bytes.Buffer)}
 	root := a.command()
-	for _, name := range readers {
+	manner := func(name string) string {
 		found, rest, err := root.Find(strings.Fields(name)[1:])
 		if err != nil || len(rest) > 0 || found.CommandPath() != name {
 			t.Errorf("%s: %v, %v", name, rest, err)
 		}
+		return mannerOf(found)
+	}
+	for _, reads := range []string{"mpps inspect", "mpps snapshot", "mpps snapshot diff", "mpps audit", "mpps explain",
+		"mpps plan", "mpps place"} {
+		if manner(reads) != onlyReads {
+			t.Errorf("%s only reads", reads)
+		}
 	}
 	for _, writes := range []string{"mpps apply", "mpps rollback", "mpps tune", "mpps restore", "mpps confirm"} {
-		if slices.Contains(readers, writes) {
+		if manner(writes) == onlyReads {
 			t.Errorf("%s writes", writes)
 		}
 	}

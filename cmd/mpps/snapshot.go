@@ -22,16 +22,7 @@ func (a *app) snapshotCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snapshot -o FILE",
 		Short: "save this host to a file, to audit and plan elsewhere",
-		Long: `Writes everything that inspect sees, and the value of every setting that the
-catalogue knows, to a file. With --scrub, MAC addresses, serials, UUIDs and
-names are replaced by made-up ones. With --interval the counters are watched for
-that long first: only so can audit judge, from the file, what depends on losses.
-
-  mpps snapshot -o host.json
-  mpps snapshot --interval 2s -o host.json    while the load is on
-  mpps audit --snapshot host.json --pps 1.8M
-  mpps snapshot diff before.json after.json`,
-		Args: args(cobra.NoArgs),
+		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			m, err := a.env().Gather(cmd.Context(), ops.Look{Interval: interval})
 			if err != nil {
@@ -70,9 +61,7 @@ func (a *app) snapshotDiffCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff BEFORE AFTER",
 		Short: "list the differences between two snapshots (exit code 4)",
-		Long: `Compares what is configured: settings, devices, guests. Counters, times, process
-numbers and free memory change by themselves and are left out.`,
-		Args: args(cobra.ExactArgs(2)),
+		Args:  args(cobra.ExactArgs(2)),
 		RunE: func(_ *cobra.Command, files []string) error {
 			before, err := ops.ReadSnapshot(files[0])
 			if err != nil {

@@ -23,29 +23,7 @@ func (a *app) sriovAssignCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "assign GUEST",
 		Short: "assign a virtual function to a guest",
-		Long: `Gives a guest a virtual function: takes one that nobody has, by default on the
-guest's node, reserves it, sets back what stood on it, sets what is asked for,
-and puts it into the guest's definition (--live: into the running guest too).
-
-  --as interface  <interface type='hostdev'>: libvirt sets MAC and VLAN at start
-  --as hostdev    <hostdev>: libvirt sets nothing, mpps sets MAC and VLAN
-  --as network    <interface type='network'>: one of a pool, at each start
-
-Refused, with the reason: a guest that is unknown, transient or on its way to
-another host, a card without free functions, one that shares its IOMMU group,
-a MAC address in use, a 33rd function, what the driver does not take, the guest
-that is one more than a pool has functions, and a guest whose memory, all of
-which is pinned when it starts with a function, does not fit its nodes. Two
-assigns at once never take the same function: the later one looks anew.
-
-  mpps sriov assign vm1 --pf ens1f0 --vlan 100 --rate 500
-  mpps sriov assign vm1 --vf 0000:41:10.3 --as hostdev --mac 52:54:00:12:34:56
-  mpps sriov assign vm1 --pf ens1f0 --as network --network fast --dry-run
-
-Exit codes: 0 it has it · 1 refused, or failed and put back · 2 changes were
-made, or with --dry-run would be (--detailed-exit-code) · 11 another mpps was at
-work for longer than --wait.`,
-		Args: args(cobra.ExactArgs(1)),
+		Args:  args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			w.Guest = given[0]
 			if !slices.Contains([]string{facts.ByInterface, facts.ByHostdev, facts.ByNetwork}, w.Form) {

@@ -34,19 +34,7 @@ func (a *app) sriovCreateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create PF -n N",
 		Short: "create virtual functions",
-		Long: `Gives a NIC N virtual functions, whatever number it has. The kernel takes all
-functions away before it makes another number, so this is refused while a
-running guest, a process or a device of the host has one, which is named. Then
-it waits until all are there and named. They come back at boot before libvirt
-starts guests (--persist unit), or when udev meets the card (link).
-
-  mpps sriov create ens1f0 -n 8 --dry-run
-  mpps sriov create ens1f0 -n 8 --no-host-driver
-  mpps sriov create ens1f0 -n 8 --persist link --blacklist
-
-Exit codes: 0 done · 1 failed, and put back · 2 changes were made, or with
---dry-run would be (--detailed-exit-code) · 11 another mpps is at work.`,
-		Args: args(cobra.ExactArgs(1)),
+		Args:  args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			ask.PF, ask.Persist, ask.Force = given[0], sriov.Persist(persist), flags.force
 			if !slices.Contains([]sriov.Persist{sriov.ByUnit, sriov.ByLink, sriov.ByNoOne}, ask.Persist) {
@@ -79,15 +67,7 @@ func (a *app) sriovDestroyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "destroy PF",
 		Short: "remove all virtual functions of a NIC",
-		Long: `Takes all virtual functions of a NIC away, and what would make them again at
-boot. It is refused while a running guest, a process or a device of the host has
-one, which is named.
-
-  mpps sriov destroy ens1f0
-
-Exit codes: 0 done · 1 failed, and put back · 2 changes were made, or with
---dry-run would be (--detailed-exit-code) · 11 another mpps is at work.`,
-		Args: args(cobra.ExactArgs(1)),
+		Args:  args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			if err := checkConfirm(flags.Confirm); err != nil {
 				return err

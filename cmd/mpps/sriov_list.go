@@ -15,18 +15,7 @@ func (a *app) sriovListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [PF]",
 		Short: "list virtual functions with their guests and settings",
-		Long: `Lists the virtual functions of all NICs, or of one physical function (its name
-or PCI address): which guest runs with each, or is only defined with it (off),
-or was given it by mpps (reserved); which are free; MAC, VLAN, rates in Mb/s,
-spoof check, trust, link state, queues, and traffic where the driver counts. A
-function that several definitions name is marked !+1. Without a terminal of 150
-columns settings that a new function has are left out; --json has all of them.
-
-  mpps sriov list
-  mpps sriov list ens1f0 --free
-  mpps sriov list --guest web1 --json
-  mpps sriov list --snapshot customer.json`,
-		Args: args(cobra.MaximumNArgs(1)),
+		Args:  args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			which.PF = firstArg(given)
 			h, l, err := vf.List(cmd.Context(), a.env(), snapshot, which)

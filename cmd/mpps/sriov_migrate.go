@@ -19,25 +19,7 @@ func (a *app) sriovMigratePlanCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate-plan GUEST --to HOST",
 		Short: "explain how to migrate a guest with virtual functions",
-		Long: `Live migration with a virtual function is refused by libvirt and QEMU: its state
-is in the card. This says so of the guest, checks both hosts, and prints the
-commands of both, in order, with what the traffic does meanwhile and how each
-step is undone. It carries nothing out.
-
-A running guest: detach, migrate live, attach; or define anew, with a shutdown.
-With --failover: a pair of a virtio NIC and the function (teaming), with which
-QEMU does the detaching and attaching. With a snapshot of the other host its
-free functions, processor, memory and bridges are checked here, and the commands
-name its function; without one they ask there.
-
-  mpps sriov migrate-plan vm1 --to kvm2
-  ssh kvm2 mpps snapshot > kvm2.json
-  mpps sriov migrate-plan vm1 --to kvm2 --to-snapshot kvm2.json
-  mpps sriov migrate-plan vm1 --to kvm2 --failover
-
-Exit codes: 0 nothing is known to stand in the way · 1 there is no plan ·
-4 a check failed, which the plan shows · 64 a flag is wrong.`,
-		Args: args(cobra.ExactArgs(1)),
+		Args:  args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			ask.Guest = given[0]
 			if ask.To == "" {

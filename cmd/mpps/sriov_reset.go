@@ -15,23 +15,7 @@ func (a *app) sriovResetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reset {VF | --guest NAME | --all-free PF}",
 		Short: "reset a virtual function: nothing of its last guest remains",
-		Long: `Gives a virtual function the attributes that a new one has (no address, no VLAN,
-no limit, not trusted, checked for spoofing where the driver does that), takes
-what mpps keeps of it out of the list of values that are put back, and resets
-the function itself (FLR): queues and filters of who had it before are gone.
-The last is no value and is not undone by a rollback; --attributes-only leaves
-it out. Functions that a running guest, a process or the host has are refused.
-
-mpps-restore.service does the first by itself when a guest has left a function.
-
-  mpps sriov reset ens1f0/3
-  mpps sriov reset --guest fw1
-  mpps sriov reset --all-free ens1f0 --dry-run
-
-Exit codes: 0 all is as new · 1 refused, or failed and put back, or attributes
-are as new and a function itself could not be reset · 2 changes were made, or
-with --dry-run would be (--detailed-exit-code) · 11 another mpps is at work.`,
-		Args: args(cobra.MaximumNArgs(3)),
+		Args:  args(cobra.MaximumNArgs(3)),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			named := 0
 			for _, is := range []bool{len(given) > 0, ask.Guest != "", ask.Free != ""} {

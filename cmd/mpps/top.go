@@ -35,25 +35,7 @@ func (a *app) topCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "watch the path live: rates, CPU use, losses, bottleneck",
-		Long: `Shows what every station of the packet path does, from the NICs over softirqs,
-bridges and taps to vhost threads and vCPUs, with each queue, thread and CPU:
-how many packets per second pass, how busy it is, what waits there, what is lost
-and by which counter; and in the first line what holds the path back, which
-'mpps diagnose' says in full. Nothing is changed. Looking takes at most 2 % of
-one CPU: where a look is dearer the next one waits.
-
-On a terminal it stays; ? explains the keys, q ends. Elsewhere, or with --json,
-it prints one look after the other, with --once a single one.
-
-  mpps top
-  mpps top --guest web --every 2s
-  mpps top --once
-  mpps top --json --for 1m             a line of JSON a look
-  mpps top --netns blue
-  mpps top --load load.json            what 'mpps diagnose -o load.json' saw
-
-Exit codes: 0 ended, by a key, a signal or --for · 1 failed.`,
-		Args: args(cobra.NoArgs),
+		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.looks = slices.ContainsFunc([]string{"every", "for", "netns", "counters"}, cmd.Flags().Changed)
 			if err := f.check(a.root); err != nil {

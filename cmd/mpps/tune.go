@@ -37,34 +37,7 @@ func (a *app) tuneCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tune",
 		Short: "try changes in a loop, keep only what is proven to help",
-		Long: `The closed loop: searches for the highest rate, says which stage holds the path
-back, tries what acts there, likeliest first, measures each change against what
-stands in pairs of trials, keeps what is proven to help and takes back the rest,
-until the target holds in a last search, nothing is left or the budget is spent.
-What was kept is proven once more as a whole, then made to last.
-
-  mpps tune --pps 1.8M --via br0 --agent 10.50.0.2:7878 --guest web1
-  mpps tune --pps 500k --loss 0.005 --from eth1 --agent 192.0.2.7:7878
-  mpps tune --pps 1M --from netns:A/veth0 --to netns:B/veth1 --propose
-
-With --propose nothing stays; --plan-output writes the plan that would; what can
-be planned only on top of it goes to a second file (plan.2.json), to be applied
-behind it. Each
-change is a transaction of one session: if mpps dies on the way, 'mpps status'
-says so and 'mpps rollback' restores the beginning. Ctrl-C does so at once.
-The whole plan is tried first, as one; then what carries nothing is taken out.
-What gains too little to be shown alone is tried all at once in the end.
-Guests are never restarted, the host never rebooted: what needs that is named.
-With --restarts, what needs a guest's restart is applied first, what needs a
-reboot last; after the restart 'mpps tune --resume' measures what it gained and
-goes on.
-What helped is kept in /var/lib/mpps/effects.json for the next run; --learned
-takes another host's file too (docs/tune.md).
-
-Exit codes: 0 the target holds, or nothing was to be changed · 1 failed or
-interrupted · 2 the target is missed · 5 the generator or the receiver is the
-limit, not the host · 11 another mpps is at work · 64 usage.`,
-		Args: args(cobra.NoArgs),
+		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.Resume {
 				if err := a.resumeTune(cmd, &f); err != nil {

@@ -22,33 +22,7 @@ func (a *app) verifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "check that every applied value still stands",
-		Long: `Reads every value that was applied and stands, and compares it with what was
-wanted. Each is compliant, or drifted, owned (somebody else who is known sets
-it), read-only, unsupported, absent (of a guest that is off), waiting (for a
-restart), or unknown: it could not be read.
-
-With --watch it stays, looks again every 30 seconds, and tells what begins and
-ends to be wrong: values that are not as applied, threads and interrupts on CPUs
-that are set aside, guests without their pins, a next boot with other arguments
-or another kernel, TuneD or irqbalance started. Each is one line with time,
-severity, code and object (with --json a line of JSON). What only happened must
-be seen twice. --metrics keeps a file for node_exporter's textfile collector, or
-answers on a loopback address. It holds no lock, its looks take at most 1 % of
-one CPU (--cost; where one is dearer the next waits longer), and it ends with
---for, SIGTERM or Ctrl-C. Without root it tells what it sees. CPUs that were set
-aside are watched on when they are no more, which is told (isolation.lost).
-
-  mpps verify
-  mpps verify --json
-  mpps verify --watch
-  mpps verify --watch --metrics /var/lib/prometheus/node-exporter/mpps.prom
-  mpps verify --watch --every 10s --for 1h --metrics 127.0.0.1:9909 --json
-
-Exit codes: 0 everything stands · 1 a transaction is interrupted, in doubt or
-failed · 2 some wait for a restart (--detailed-exit-code) · 3 nothing was
-applied · 4 drifted, or with --watch --for something stands at the end · 11
-another mpps is at work.`,
-		Args: args(cobra.NoArgs),
+		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if watching {
 				var err error

@@ -25,8 +25,8 @@ func (d *Doc) Get(path string) (value string, present bool, err error) {
 
 func (d *Doc) present(p *place) bool {
 	leaf := p.leaf()
-	if f, partly := p.rule.form.(interface{ has(*Doc, *element) bool }); partly && leaf != nil {
-		return f.has(d, leaf)
+	if f, partly := p.rule.form.(interface{ has(*element) bool }); partly && leaf != nil {
+		return f.has(leaf)
 	}
 	return leaf != nil && (p.rule.attr == "" || leaf.attr(p.rule.attr) != nil)
 }
@@ -39,7 +39,7 @@ func (d *Doc) raw(p *place) string {
 	case p.rule.attr == "":
 		return "yes"
 	}
-	return p.leaf().get(d, p.rule.attr)
+	return p.leaf().get(p.rule.attr)
 }
 
 // Check returns the canonical form of a value, or the error with which Set would refuse it.
@@ -55,9 +55,6 @@ func (d *Doc) check(path, value string, restored bool) (*place, string, error) {
 	}
 	if p.rule.readOnly {
 		return nil, "", &PathError{Path: p.path, Problem: "can be read but not set"}
-	}
-	if err := d.checkVisible(p); err != nil {
-		return nil, "", err
 	}
 	if err := d.checkSingle(p); err != nil {
 		return nil, "", err
@@ -124,17 +121,6 @@ func (d *Doc) checkSingle(p *place) error {
 	return nil
 }
 
-// checkVisible refuses to edit a document with an entity that stands for elements: what would be added may already be
-// in it.
-func (d *Doc) checkVisible(p *place) error {
-	if d.hidden == "" {
-		return nil
-	}
-	return &PathError{Path: p.path,
-		Problem: fmt.Sprintf("%q in the document stands for elements that are not looked into", clip(d.hidden)),
-		Advice:  "write out what it stands for"}
-}
-
 func (p *place) anchor() *element {
 	if p.rule.anchor < len(p.chain) {
 		return p.chain[p.rule.anchor]
@@ -193,7 +179,7 @@ func (d *Doc) put(p *place, v string) {
 		p.rule.form.put(d, at, v)
 	case p.rule.attr != "":
 		d.setAttr(at, p.rule.attr, v, func(raw string) bool {
-			c, ok := p.rule.value.canon(d.decode(raw))
+			c, ok := p.rule.value.canon(decode(raw))
 			return ok && c == v
 		})
 	}
@@ -231,9 +217,6 @@ func (d *Doc) drop(path string, undo bool) error {
 	}
 	if p.rule.readOnly {
 		return &PathError{Path: p.path, Problem: "can be read but not set"}
-	}
-	if err := d.checkVisible(p); err != nil {
-		return err
 	}
 	if !d.present(p) {
 		return nil

@@ -31,7 +31,7 @@ var numaCells = kind{allowed: "VCPUS:SIZE for each cell, such as 0-3:4GiB 4-7:4G
 		}
 		return nil
 	}, validIn: func(v string, _ *element, d *Doc) *ValueError {
-		vcpus, known := atoi(d.root.first("vcpu").text(d))
+		vcpus, known := atoi(d.root.first("vcpu").text())
 		cells, _ := parseCells(v)
 		var total uint64
 		for _, c := range cells {
@@ -98,12 +98,12 @@ func ParseSize(s string) (kib uint64, ok bool) {
 type cellsForm struct{}
 
 // ordered returns the cells by number. libvirt numbers cells without an id in document order.
-func (cellsForm) ordered(d *Doc, e *element) []*element {
+func (cellsForm) ordered(e *element) []*element {
 	cells := e.all("cell")
 	id := map[*element]int{}
 	for i, c := range cells {
 		id[c] = i
-		if n, ok := atoi(strings.TrimSpace(c.get(d, "id"))); ok {
+		if n, ok := atoi(strings.TrimSpace(c.get("id"))); ok {
 			id[c] = n
 		}
 	}
@@ -113,16 +113,16 @@ func (cellsForm) ordered(d *Doc, e *element) []*element {
 
 func (f cellsForm) get(d *Doc, e *element) string {
 	var cells []vCell
-	for _, c := range f.ordered(d, e) {
+	for _, c := range f.ordered(e) {
 		cell := vCell{}
-		n, err := strconv.ParseUint(strings.TrimSpace(c.get(d, "memory")), 10, 64)
-		kib, ok := scaleKiB(n, strings.TrimSpace(c.get(d, "unit")))
+		n, err := strconv.ParseUint(strings.TrimSpace(c.get("memory")), 10, 64)
+		kib, ok := scaleKiB(n, strings.TrimSpace(c.get("unit")))
 		if cell.kib = kib; c.attr("cpus") != nil {
-			set, fine := canonSet(c.get(d, "cpus"))
+			set, fine := canonSet(c.get("cpus"))
 			cell.cpus, ok = set, ok && fine
 		}
 		if err != nil || !ok {
-			return "cell of vCPUs " + c.get(d, "cpus") + " with memory " + c.get(d, "memory") + c.get(d, "unit")
+			return "cell of vCPUs " + c.get("cpus") + " with memory " + c.get("memory") + c.get("unit")
 		}
 		cells = append(cells, cell)
 	}
@@ -133,13 +133,13 @@ func (f cellsForm) get(d *Doc, e *element) string {
 // ones.
 func (f cellsForm) put(d *Doc, e *element, v string) {
 	wanted, _ := parseCells(v)
-	for i, c := range f.ordered(d, e) {
+	for i, c := range f.ordered(e) {
 		if i >= len(wanted) {
 			d.remove(c)
 		}
 	}
 	for i, w := range wanted {
-		have := f.ordered(d, e)
+		have := f.ordered(e)
 		var c *element
 		switch {
 		case i < len(have):
@@ -166,7 +166,7 @@ func (cellsForm) removedCell(d *Doc, e *element, number int) *element {
 		if n.el == nil || n.el.name != "cell" || n.el.made {
 			continue
 		}
-		id, ok := atoi(strings.TrimSpace(n.el.get(d, "id")))
+		id, ok := atoi(strings.TrimSpace(n.el.get("id")))
 		if n.el.gone && (ok && id == number || !ok && at == number) {
 			return n.el
 		}
@@ -187,8 +187,8 @@ func (d *Doc) setKiB(e *element, kib uint64) {
 				unit = value(a)
 			}
 		}
-		n, err := strconv.ParseUint(strings.TrimSpace(d.decode(memory)), 10, 64)
-		have, ok := scaleKiB(n, strings.TrimSpace(d.decode(unit)))
+		n, err := strconv.ParseUint(strings.TrimSpace(decode(memory)), 10, 64)
+		have, ok := scaleKiB(n, strings.TrimSpace(decode(unit)))
 		return have, ok && err == nil
 	}
 	now := func(a *attr) string {
@@ -212,11 +212,11 @@ func (d *Doc) setKiB(e *element, kib uint64) {
 		}
 		return
 	}
-	unit := strings.TrimSpace(e.get(d, "unit"))
+	unit := strings.TrimSpace(e.get("unit"))
 	of, ok := scaleKiB(1, unit)
 	if !ok || of == 0 || unit == "" || kib%of != 0 || strings.HasPrefix(strings.ToLower(unit), "b") {
 		unit, of = "KiB", 1
 	}
 	d.setAttr(e, "memory", strconv.FormatUint(kib/of, 10), func(string) bool { return false })
-	d.setAttr(e, "unit", unit, func(raw string) bool { return strings.TrimSpace(d.decode(raw)) == unit })
+	d.setAttr(e, "unit", unit, func(raw string) bool { return strings.TrimSpace(decode(raw)) == unit })
 }

@@ -58,47 +58,47 @@ var cpuMode = kind{allowed: strings.Join(cpuModes, ", "), canon: func(s string) 
 }}
 
 // has: a model without a mode means custom (src/conf/cpu_conf.c, virCPUDefParseXML).
-func (cpuForm) has(_ *Doc, e *element) bool { return e.attr("mode") != nil || e.first("model") != nil }
+func (cpuForm) has(e *element) bool { return e.attr("mode") != nil || e.first("model") != nil }
 
-func (cpuForm) mode(d *Doc, e *element) string {
+func (cpuForm) mode(e *element) string {
 	if a := e.attr("mode"); a != nil {
-		return strings.TrimSpace(d.decode(a.raw))
+		return strings.TrimSpace(decode(a.raw))
 	}
 	return "custom"
 }
 
 func (f cpuForm) get(d *Doc, e *element) string {
-	out := f.mode(d, e)
+	out := f.mode(e)
 	for _, w := range cpuWords {
-		if v := f.word(d, e, w.child, w.attr); out != "" && f.mode(d, e) == "custom" && v != "" {
+		if v := f.word(e, w.child, w.attr); out != "" && f.mode(e) == "custom" && v != "" {
 			out += " " + w.word + "=" + v
 		}
 	}
 	return out
 }
 
-func (cpuForm) word(d *Doc, e *element, child, attr string) string {
+func (cpuForm) word(e *element, child, attr string) string {
 	if child != "" {
 		e = e.first(child)
 	}
 	if attr == "" {
-		return e.text(d)
+		return e.text()
 	}
-	return strings.TrimSpace(e.get(d, attr))
+	return strings.TrimSpace(e.get(attr))
 }
 
 // ofHost reports whether the guest sees the host's own CPU in this mode.
 func ofHost(mode string) bool { return mode == "host-passthrough" || mode == "maximum" }
 
 func (f cpuForm) put(d *Doc, e *element, v string) {
-	if f.has(d, e) && f.get(d, e) == v {
+	if f.has(e) && f.get(d, e) == v {
 		return
 	}
 	words := strings.Fields(v)
 	f.migration(d, e, words[0])
 	if a := e.attr("mode"); words[0] == "custom" && a != nil && a.made && len(words) > 1 && e.first("model") != nil {
 		e.removeAttr("mode") // as it was: a model without a mode
-	} else if f.mode(d, e) != words[0] || a == nil && words[0] != "custom" || a == nil && e.first("model") == nil {
+	} else if f.mode(e) != words[0] || a == nil && words[0] != "custom" || a == nil && e.first("model") == nil {
 		d.setCanon(e, "mode", words[0], canonWord)
 	}
 	if len(words) < 2 {
@@ -125,9 +125,9 @@ func (f cpuForm) put(d *Doc, e *element, v string) {
 // migratable, which it refuses with the other sort, and its default for check. Parsed attributes come back with their
 // mode.
 func (f cpuForm) migration(d *Doc, e *element, to string) {
-	from, own := ofHost(f.mode(d, e)), false // own: of the parsed mode
+	from, own := ofHost(f.mode(e)), false // own: of the parsed mode
 	for _, a := range e.attrs {
-		own = own || a.name == "mode" && !a.made && ofHost(strings.TrimSpace(d.decode(a.orig)))
+		own = own || a.name == "mode" && !a.made && ofHost(strings.TrimSpace(decode(a.orig)))
 	}
 	for _, a := range slices.Clone(e.attrs) {
 		if a.name != "migratable" && a.name != "check" {
@@ -154,7 +154,7 @@ func (d *Doc) child(e *element, name string, byText bool, text string, wanted bo
 	if !byText {
 		return is
 	}
-	if is != nil && (!wanted || is.text(d) != text) {
+	if is != nil && (!wanted || is.text() != text) {
 		d.remove(is)
 		is = nil
 	}
@@ -162,7 +162,7 @@ func (d *Doc) child(e *element, name string, byText bool, text string, wanted bo
 		return is
 	}
 	for _, n := range e.kids {
-		if n.el != nil && n.el.gone && n.el.name == name && n.el.text(d) == text {
+		if n.el != nil && n.el.gone && n.el.name == name && n.el.text() == text {
 			d.bringBack(n.el)
 			return n.el
 		}

@@ -12,7 +12,7 @@ var cpuCache = wordKind("", "passthrough", "emulate", "disable").where(func(v st
 		return nil
 	}
 	cpu := d.root.first("cpu")
-	if mode := cpu.get(d, "mode"); mode != "host-passthrough" && mode != "maximum" {
+	if mode := cpu.get("mode"); mode != "host-passthrough" && mode != "maximum" {
 		return refuse("emulate or disable with CPU mode "+strconv.Quote(clip(mode)), "passthrough needs the CPU mode "+
 			"host-passthrough: set it first")
 	}
@@ -24,7 +24,7 @@ var cpuCache = wordKind("", "passthrough", "emulate", "disable").where(func(v st
 
 // checkMigratable refuses migratable unless the guest has the host's own CPU, as libvirt does.
 func checkMigratable(_ string, _ *element, d *Doc) *ValueError {
-	if mode := d.root.first("cpu").get(d, "mode"); !ofHost(mode) {
+	if mode := d.root.first("cpu").get("mode"); !ofHost(mode) {
 		return refuse("nothing with CPU mode "+strconv.Quote(clip(mode)), "it is for host-passthrough and maximum: "+
 			"set the mode first")
 	}
@@ -73,7 +73,7 @@ var vendorID = kind{allowed: "1 to 12 characters without commas", canon: canonWo
 // refuseWithAuto refuses nodes if numad chooses them: libvirt drops the nodes silently (src/conf/numa_conf.c,
 // virDomainNumatuneSet).
 func refuseWithAuto(_ string, _ *element, d *Doc) *ValueError {
-	if d.root.first("numatune", "memory").get(d, "placement") == "auto" {
+	if d.root.first("numatune", "memory").get("placement") == "auto" {
 		return refuse("nothing beside placement='auto', which leaves the nodes to numad",
 			"unset numatune/memory.placement as well")
 	}
@@ -97,7 +97,7 @@ var switchedOn = wordKind("to switch it off, take it away (unset)", "on")
 // requireNodes refuses a memory mode without nodes unless numad chooses them, as libvirt does.
 func requireNodes(_ string, _ *element, d *Doc) *ValueError {
 	m := d.root.first("numatune", "memory")
-	if m.attr("nodeset") == nil && m.get(d, "placement") != "auto" {
+	if m.attr("nodeset") == nil && m.get("placement") != "auto" {
 		return refuse("nothing without nodes", "set numatune/memory to MODE:NODES")
 	}
 	return nil

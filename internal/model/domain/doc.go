@@ -17,15 +17,12 @@ import "strings"
 
 // Doc is a parsed domain. It is not safe for concurrent use: reading fills caches.
 type Doc struct {
-	head     string // declaration, comments and white space before the root element
-	root     *element
-	tail     string // comments and white space after the root element
-	charset  charset
-	entities *entities // declared by the document type; nil without one
-	hidden   string    // a reference to elements that are not expanded; "" if there is none
-	nl       string    // line end of the document: "\n" or "\r\n"
-	unit     string    // one level of indentation
-	live     bool      // the XML of a running guest: see ParseLive
+	head string // declaration, comments and white space before the root element
+	root *element
+	tail string // comments and white space after the root element
+	nl   string // line end of the document: "\n" or "\r\n"
+	unit string // one level of indentation
+	live bool   // the XML of a running guest: see ParseLive
 
 	keyed   map[keyedAt]*keyTable // caches of the current content, dropped by each edit
 	changes int                   // elements added, removed or brought back
@@ -42,17 +39,13 @@ const (
 )
 
 // Parse reads one domain. It refuses text that is not well-formed, is not a <domain>, is encoded in anything but UTF-8,
-// UTF-16 or one byte per character, or exceeds the limits above. The error is a *SyntaxError.
+// has a document type declaration, or exceeds the limits above. The error is a *SyntaxError.
 func Parse(text []byte) (*Doc, error) {
 	if len(text) > MaxBytes {
 		return nil, &SyntaxError{Line: 1, Problem: sizeProblem(len(text)), Advice: "libvirt takes no larger domain " +
 			"either; check that this is the right file"}
 	}
-	src, charset, err := decodeText(text)
-	if err != nil {
-		return nil, err
-	}
-	s := &scanner{src: src, charset: charset}
+	s := &scanner{src: string(text)}
 	if err := s.checkCharacters(); err != nil {
 		return nil, err
 	}
@@ -70,11 +63,9 @@ func ParseLive(text []byte) (*Doc, error) {
 }
 
 // Bytes returns the document with all edits.
-func (d *Doc) Bytes() []byte { return d.charset.encode(d.text()) }
+func (d *Doc) Bytes() []byte { return []byte(d.String()) }
 
-func (d *Doc) String() string { return string(d.Bytes()) }
-
-func (d *Doc) text() string {
+func (d *Doc) String() string {
 	var b strings.Builder
 	b.WriteString(d.head)
 	d.root.write(&b)

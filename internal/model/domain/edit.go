@@ -103,7 +103,7 @@ func (d *Doc) place(e *element, name, keyAttr, key string) int {
 	like := e.all(name)
 	if number, ok := firstNumber(key); ok && keyAttr != "" && len(like) > 0 {
 		smaller := func(k *element) bool {
-			n, ok := firstNumber(k.get(d, keyAttr))
+			n, ok := firstNumber(k.get(keyAttr))
 			return ok && n < number
 		}
 		if i := lastIndex(like, smaller); i >= 0 {
@@ -115,7 +115,7 @@ func (d *Doc) place(e *element, name, keyAttr, key string) int {
 		return after(like[len(like)-1])
 	}
 	order := childOrder[e.name]
-	if e.name == "interface" && e.get(d, "type") == "hostdev" {
+	if e.name == "interface" && e.get("type") == "hostdev" {
 		order = childOrder["interface of type hostdev"]
 	}
 	if mine := slices.Index(order, name); mine >= 0 {

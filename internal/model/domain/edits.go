@@ -204,7 +204,7 @@ func (d *Doc) named(index int, nics []string) bool {
 func (d *Doc) VFs() []int {
 	var all []int
 	for i, e := range d.interfaces().all {
-		if e.get(d, "type") == "hostdev" {
+		if e.get("type") == "hostdev" {
 			all = append(all, i)
 		}
 	}

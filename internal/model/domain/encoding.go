@@ -1,82 +1,24 @@
 package domain
 
 import (
-	"encoding/binary"
 	"slices"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// charset is a document's encoding. UTF-16 is edited as UTF-8 and written back as UTF-16. Encodings with one byte per
-// character, whose lower half is ASCII, are edited as they are.
-type charset byte
+// libvirt prints UTF-8 without a document type. Other encodings are refused: what is edited is written back.
 
-const (
-	utf8Bytes charset = iota
-	latin1            // ISO-8859-1: each byte is the code point
-	oneByte           // another one-byte encoding: the meaning of the upper half is unknown here
-	utf16LE
-	utf16BE
-)
+// iconvAdvice is for documents in other encodings.
+const iconvAdvice = "convert it with iconv, and change the declaration"
 
-// single reports whether each character is one byte.
-func (c charset) single() bool { return c == latin1 || c == oneByte }
+// utf16Starts are the first bytes of UTF-16: a byte order mark, or a first character < of two bytes.
+var utf16Starts = []string{"\xff\xfe", "\xfe\xff", "<\x00", "\x00<"}
 
-// wide returns the byte order of UTF-16, nil for other encodings.
-func (c charset) wide() binary.ByteOrder {
-	switch c {
-	case utf16LE:
-		return binary.LittleEndian
-	case utf16BE:
-		return binary.BigEndian
-	}
-	return nil
-}
-
-func (c charset) encode(text string) []byte {
-	order := c.wide()
-	if order == nil {
-		return []byte(text)
-	}
-	units := utf16.Encode([]rune(text))
-	out := make([]byte, 2*len(units))
-	for i, u := range units {
-		order.PutUint16(out[2*i:], u)
-	}
-	return out
-}
-
-// decodeText recognizes UTF-16 by its byte order mark, or by a first character < of two bytes, and returns the text in
-// UTF-8.
-func decodeText(raw []byte) (string, charset, error) {
-	var is charset
-	switch text := string(raw[:min(len(raw), 2)]); text {
-	case "\xff\xfe", "<\x00":
-		is = utf16LE
-	case "\xfe\xff", "\x00<":
-		is = utf16BE
-	default:
-		return string(raw), utf8Bytes, nil
-	}
-	bad := &SyntaxError{Line: 1, Problem: "looks like UTF-16 and is not", Advice: "write it in UTF-8"}
-	if len(raw)%2 != 0 {
-		return "", is, bad
-	}
-	order := is.wide()
-	units := make([]uint16, len(raw)/2)
-	for i := range units {
-		units[i] = order.Uint16(raw[2*i:])
-	}
-	runes := utf16.Decode(units)
-	if !slices.Equal(utf16.Encode(runes), units) {
-		return "", is, bad // half a surrogate pair
-	}
-	return string(runes), is, nil
-}
-
-// checkCharacters determines the encoding and refuses bytes that no XML document may have (XML 1.0 section 2.2).
+// checkCharacters refuses other encodings than UTF-8, and bytes that no XML document may have (XML 1.0 section 2.2).
 func (s *scanner) checkCharacters() error {
+	if slices.ContainsFunc(utf16Starts, func(start string) bool { return strings.HasPrefix(s.src, start) }) {
+		return &SyntaxError{Line: 1, Problem: "encoding UTF-16, expected UTF-8", Advice: iconvAdvice}
+	}
 	if strings.TrimSpace(strings.TrimPrefix(s.src, "\ufeff")) == "" {
 		return &SyntaxError{Line: 1, Problem: "no text, expected a <domain> element"}
 	}
@@ -84,17 +26,15 @@ func (s *scanner) checkCharacters() error {
 	if err != nil {
 		return err
 	}
-	if s.charset, err = s.charsetOf(declared); err != nil {
-		return err
+	if !slices.Contains([]string{"", "utf-8", "utf8", "us-ascii", "ascii"}, strings.ToLower(declared)) {
+		bad := s.fail(0, "encoding %q, expected UTF-8", clip(declared))
+		bad.Advice = iconvAdvice
+		return bad
 	}
 	for i := 0; i < len(s.src); {
 		c := s.src[i]
 		if c < 0x20 && c != '\t' && c != '\n' && c != '\r' {
 			return s.fail(i, "byte 0x%02x is not allowed in XML", c)
-		}
-		if c < utf8.RuneSelf || s.charset.single() {
-			i++
-			continue
 		}
 		r, n := utf8.DecodeRuneInString(s.src[i:])
 		if r == utf8.RuneError && n == 1 {
@@ -106,28 +46,6 @@ func (s *scanner) checkCharacters() error {
 		i += n
 	}
 	return nil
-}
-
-// charsetOf returns the encoding for a declared name. UTF-16 was recognized by its bytes; a name that contradicts them
-// is refused.
-func (s *scanner) charsetOf(declared string) (charset, error) {
-	name := strings.ToLower(declared)
-	wide := strings.HasPrefix(name, "utf-16") || name == "utf16"
-	switch {
-	case s.charset.wide() != nil && (wide || name == ""):
-		return s.charset, nil
-	case s.charset.wide() != nil || wide:
-	case slices.Contains([]string{"", "utf-8", "utf8", "us-ascii", "ascii"}, name):
-		return utf8Bytes, nil
-	case strings.HasPrefix(s.src, "\ufeff"):
-	case name == "iso-8859-1" || name == "latin1":
-		return latin1, nil
-	case strings.HasPrefix(name, "iso-8859-"), strings.HasPrefix(name, "windows-125"), strings.HasPrefix(name, "koi8-"):
-		return oneByte, nil
-	}
-	bad := s.fail(0, "encoding %q, expected UTF-8", clip(declared))
-	bad.Advice = "convert it with iconv, and change the declaration"
-	return utf8Bytes, bad
 }
 
 // declaration reads the XML declaration, if there is one, and returns the encoding that it names.
@@ -164,8 +82,6 @@ func (s *scanner) declaration() (string, error) {
 			encoding = a.raw
 		case rank == 3 && a.raw != "yes" && a.raw != "no":
 			return "", s.fail(0, "standalone is %q in the XML declaration, expected yes or no", clip(a.raw))
-		case rank == 3:
-			s.standalone = a.raw == "yes"
 		}
 	}
 	if last == 0 {

@@ -5,7 +5,7 @@ import "fmt"
 // checkKey refuses keys that libvirt would refuse or ignore.
 func (d *Doc) checkKey(p *place) error {
 	s := p.rule.last()
-	vcpus, known := atoi(d.root.first("vcpu").text(d))
+	vcpus, known := atoi(d.root.first("vcpu").text())
 	switch {
 	case s.name == "vcpupin" && known:
 		if n, _ := atoi(p.key); n >= vcpus {
@@ -49,11 +49,11 @@ func (d *Doc) checkKey(p *place) error {
 func (d *Doc) checkIOThreads(p *place, wanted []int) error {
 	ids := map[int]bool{}
 	for _, e := range d.root.first("iothreadids").all("iothread") {
-		if n, ok := atoi(e.get(d, "id")); ok {
+		if n, ok := atoi(e.get("id")); ok {
 			ids[n] = true
 		}
 	}
-	count, _ := atoi(d.root.first("iothreads").text(d))
+	count, _ := atoi(d.root.first("iothreads").text())
 	for n := 1; len(ids) < min(count, maxCPU); n++ {
 		ids[n] = true
 	}

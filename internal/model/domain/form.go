@@ -23,7 +23,7 @@ func (presenceForm) put(*Doc, *element, string) {}
 // setCanon sets an attribute whose values are compared in canonical form.
 func (d *Doc) setCanon(e *element, name, value string, canon func(string) (string, bool)) {
 	d.setAttr(e, name, value, func(raw string) bool {
-		c, ok := canon(d.decode(raw))
+		c, ok := canon(decode(raw))
 		w, _ := canon(value)
 		return ok && c == w
 	})
@@ -34,9 +34,9 @@ type schedForm struct{}
 
 func (schedForm) get(d *Doc, e *element) string {
 	if e.attr("priority") == nil {
-		return e.get(d, "scheduler")
+		return e.get("scheduler")
 	}
-	return e.get(d, "scheduler") + ":" + e.get(d, "priority")
+	return e.get("scheduler") + ":" + e.get("priority")
 }
 
 func (schedForm) put(d *Doc, e *element, v string) {
@@ -91,10 +91,10 @@ var numaNodes = kind{allowed: "MODE:NODES such as strict:0", canon: func(s strin
 }, validIn: refuseWithAuto}
 
 func (nodesForm) get(d *Doc, e *element) string {
-	if mode := e.get(d, "mode"); mode != "" {
-		return mode + ":" + e.get(d, "nodeset")
+	if mode := e.get("mode"); mode != "" {
+		return mode + ":" + e.get("nodeset")
 	}
-	return e.get(d, "nodeset")
+	return e.get("nodeset")
 }
 
 func (nodesForm) put(d *Doc, e *element, v string) {
@@ -114,12 +114,12 @@ var pciParts = [...]struct {
 	digits int
 }{{"domain", 0xffffffff, 4}, {"bus", 0xff, 2}, {"slot", 0x1f, 2}, {"function", 7, 1}}
 
-// get returns an address in the kernel's form. libvirt reads 0x as hexadecimal, 0 as octal, the rest as decimal
+// pciOf returns an address in the kernel's form. libvirt reads 0x as hexadecimal, 0 as octal, the rest as decimal
 // (virXMLPropUInt with base 0); domain and function are optional.
-func (pciForm) get(d *Doc, e *element) string {
+func pciOf(e *element) string {
 	var part [4]uint64
 	for i, p := range pciParts {
-		text := strings.TrimSpace(e.get(d, p.name))
+		text := strings.TrimSpace(e.get(p.name))
 		if text == "" && (p.name == "domain" || p.name == "function") {
 			continue
 		}
@@ -132,6 +132,8 @@ func (pciForm) get(d *Doc, e *element) string {
 	return fmt.Sprintf("%04x:%02x:%02x.%x", part[0], part[1], part[2], part[3])
 }
 
+func (pciForm) get(_ *Doc, e *element) string { return pciOf(e) }
+
 func (pciForm) put(d *Doc, e *element, v string) {
 	parts := strings.FieldsFunc(v, func(r rune) bool { return r == ':' || r == '.' })
 	for i, p := range pciParts {
@@ -140,7 +142,7 @@ func (pciForm) put(d *Doc, e *element, v string) {
 			continue // libvirt reads a missing one as 0
 		}
 		d.setAttr(e, p.name, fmt.Sprintf("0x%0*x", p.digits, wanted), func(raw string) bool {
-			n, err := strconv.ParseUint(strings.TrimSpace(d.decode(raw)), 0, 32)
+			n, err := strconv.ParseUint(strings.TrimSpace(decode(raw)), 0, 32)
 			return err == nil && n == wanted
 		})
 	}
@@ -182,7 +184,7 @@ var hostdevKind = kind{allowed: "managed or unmanaged", canon: canonWord, valid:
 }}
 
 func (hostdevForm) get(d *Doc, e *element) string {
-	if e.get(d, "managed") == "yes" {
+	if e.get("managed") == "yes" {
 		return "managed"
 	}
 	return "unmanaged"
@@ -200,10 +202,10 @@ func (f hostdevForm) put(d *Doc, e *element, v string) {
 type managedForm struct{}
 
 // has reports whether the interface can have this value.
-func (managedForm) has(d *Doc, e *element) bool { return e.get(d, "type") == "hostdev" }
+func (managedForm) has(e *element) bool { return e.get("type") == "hostdev" }
 
 func (managedForm) get(d *Doc, e *element) string {
-	if e.get(d, "managed") == "yes" {
+	if e.get("managed") == "yes" {
 		return "yes"
 	}
 	return "no"
@@ -214,7 +216,7 @@ func (f managedForm) put(d *Doc, e *element, v string) {
 		return
 	}
 	for _, a := range e.attrs {
-		if a.name == "managed" && v == "no" && (a.made || strings.TrimSpace(d.decode(a.orig)) == "yes") {
+		if a.name == "managed" && v == "no" && (a.made || strings.TrimSpace(decode(a.orig)) == "yes") {
 			e.removeAttr("managed")
 			return
 		}
@@ -223,12 +225,12 @@ func (f managedForm) put(d *Doc, e *element, v string) {
 }
 
 // hostdevKey returns the PCI address of a <hostdev>, "" for other types.
-func (d *Doc) hostdevKey(e *element) string {
+func hostdevKey(e *element) string {
 	a := e.first("source", "address")
-	if a == nil || e.get(d, "type") != "pci" {
+	if a == nil || e.get("type") != "pci" {
 		return ""
 	}
-	key, _ := CanonPCI(pciForm{}.get(d, a))
+	key, _ := CanonPCI(pciOf(a))
 	return key
 }
 

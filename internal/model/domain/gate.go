@@ -188,8 +188,8 @@ func checkWordSupport(path, value string, host Host) error {
 // onLinuxBridge reports whether a path is of an interface on a bridge that is not Open vSwitch's.
 func (d *Doc) onLinuxBridge(path string) bool {
 	p, err := d.find(path)
-	return err == nil && len(p.chain) > 1 && p.chain[1].get(d, "type") == "bridge" &&
-		p.chain[1].first("virtualport").get(d, "type") != "openvswitch"
+	return err == nil && len(p.chain) > 1 && p.chain[1].get("type") == "bridge" &&
+		p.chain[1].first("virtualport").get("type") != "openvswitch"
 }
 
 // older compares versions number by number, as far as both go. An unknown version is not older.

@@ -79,17 +79,18 @@ func CanonNetwork(value string) (string, error) {
 // NetworkValue reads libvirt's file of a network, with or without its leading comment. It returns the value, and the
 // text that defines the network again unchanged.
 func NetworkValue(text string) (value, verbatim string, err error) {
-	d, e, err := network(text)
+	e, err := network(text)
 	if err != nil {
 		return "", "", err
 	}
-	if v, ok := d.poolInWords(e); ok {
-		made, again, err := network(networkText("n", "", v))
-		if err == nil && d.meaning(e, d.ignoredInNetwork) == made.meaning(again, made.ignoredInNetwork) {
+	d := &Doc{}
+	if v, ok := poolInWords(e); ok {
+		again, err := network(networkText("n", "", v))
+		if err == nil && d.meaning(e, ignoredInNetwork) == d.meaning(again, ignoredInNetwork) {
 			return v, networkElement(text), nil
 		}
 	}
-	return d.oneLine(e, d.ignoredInNetwork), networkElement(text), nil
+	return d.oneLine(e, ignoredInNetwork), networkElement(text), nil
 }
 
 // networkElement returns the <network> in a text: after libvirt's comment, or inside a status file.
@@ -115,38 +116,37 @@ func networkElement(text string) string {
 	return text
 }
 
-func network(text string) (*Doc, *element, error) {
-	d := &Doc{}
-	e, err := d.fragment(networkElement(text))
+func network(text string) (*element, error) {
+	e, err := fragment(networkElement(text))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if e.name != "network" {
 		bad := &SyntaxError{Line: 1, Problem: "the document is a <" + clip(e.name) + ">, expected <network>"}
-		return nil, nil, bad
+		return nil, bad
 	}
-	return d, e, nil
+	return e, nil
 }
 
 // ignoredInNetwork reports whether a network's value leaves out this part: its name, which is in the address, and its
 // UUID.
-func (d *Doc) ignoredInNetwork(e *element) bool {
+func ignoredInNetwork(e *element) bool {
 	return e.parent != nil && e.parent.name == "network" && (e.name == "name" || e.name == "uuid")
 }
 
 // poolInWords returns the value of a VF pool.
-func (d *Doc) poolInWords(e *element) (v string, ok bool) {
+func poolInWords(e *element) (v string, ok bool) {
 	forward := e.first("forward")
-	if forward.get(d, "mode") != "hostdev" {
+	if forward.get("mode") != "hostdev" {
 		return "", false
 	}
 	var functions []string
 	for _, a := range forward.all("address") {
-		functions = append(functions, pciForm{}.get(d, a))
+		functions = append(functions, pciOf(a))
 	}
-	v, err := CanonNetwork(inOrder("hostdev", "pf", escapeWord(forward.first("pf").get(d, "dev")), "functions",
-		strings.Join(functions, ","), "managed", forward.get(d, "managed"), "driver",
-		forward.first("driver").get(d, "name"), "vlan", e.first("vlan", "tag").get(d, "id")))
+	v, err := CanonNetwork(inOrder("hostdev", "pf", escapeWord(forward.first("pf").get("dev")), "functions",
+		strings.Join(functions, ","), "managed", forward.get("managed"), "driver",
+		forward.first("driver").get("name"), "vlan", e.first("vlan", "tag").get("id")))
 	return v, err == nil
 }
 
@@ -161,9 +161,9 @@ func NetworkXML(name, uuid, value, verbatim string) (string, error) {
 		return "", &ValueError{Path: "name", Found: name, Allowed: "a name without control characters"}
 	}
 	if verbatim != "" {
-		d, e, err := network(verbatim)
+		e, err := network(verbatim)
 		if v, _, other := NetworkValue(verbatim); err == nil && other == nil && v == canon &&
-			e.first("name").text(d) == name {
+			e.first("name").text() == name {
 			return networkElement(verbatim) + "\n", nil
 		}
 	}
@@ -176,11 +176,11 @@ func NetworkXML(name, uuid, value, verbatim string) (string, error) {
 
 // NetworkUUID returns the UUID in a network's XML, empty if it has none.
 func NetworkUUID(text string) string {
-	d, e, err := network(text)
+	e, err := network(text)
 	if err != nil {
 		return ""
 	}
-	return e.first("uuid").text(d)
+	return e.first("uuid").text()
 }
 
 // networkText builds a pool from a canonical value, in libvirt's form (src/conf/network_conf.c,

@@ -50,11 +50,11 @@ func TestNetworkValues(t *testing.T) {
 		if again, err := CanonNetwork(got); again != got || err != nil {
 			t.Errorf("%q becomes %q (%v)", got, again, err)
 		}
-		d, e, err := network(text)
+		e, err := network(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if back, err := NetworkXML(e.first("name").text(d), "", got, verbatim); err != nil ||
+		if back, err := NetworkXML(e.first("name").text(), "", got, verbatim); err != nil ||
 			strings.TrimSpace(back) != strings.TrimSpace(networkElement(text)) {
 			t.Errorf("comes back as (%v)\n%s", err, back)
 		}

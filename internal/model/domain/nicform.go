@@ -76,7 +76,7 @@ func (nicForm) get(d *Doc, e *element) string {
 		// Build an element from the words: if it differs, the words do not say everything.
 		scratch := &Doc{nl: "\n", unit: "  ", root: &element{name: "domain"}}
 		made := scratch.insert(scratch.insert(scratch.root, "devices", "", ""), "interface", "", "")
-		scratch.fillNIC(made, e.first("mac").get(d, "address"), v)
+		scratch.fillNIC(made, e.first("mac").get("address"), v)
 		if d.meaning(e, d.ignored) == scratch.meaning(made, scratch.ignored) {
 			return v
 		}
@@ -89,10 +89,10 @@ func (nicForm) put(*Doc, *element, string) {}
 
 // nicInWords returns an interface as words. ok is false for a type without words.
 func (d *Doc) nicInWords(e *element) (v string, ok bool) {
-	typ := e.get(d, "type")
+	typ := e.get("type")
 	first := typ
 	if attr := nicSource[typ]; attr != "" {
-		name := e.first("source").get(d, attr)
+		name := e.first("source").get(attr)
 		if name == "" {
 			return "", false
 		}
@@ -124,19 +124,19 @@ func (d *Doc) nicWord(e *element, w *nicWord) (raw string, there bool) {
 	}
 	switch w.key {
 	case "pci":
-		return pciForm{}.get(d, at), true
+		return pciOf(at), true
 	case "managed":
 		return managedForm{}.get(d, e), true
 	case "teaming":
-		if at.get(d, "type") == "transient" {
-			return "transient:" + at.get(d, "persistent"), true
+		if at.get("type") == "transient" {
+			return "transient:" + at.get("persistent"), true
 		}
-		return at.get(d, "type"), true
+		return at.get("type"), true
 	}
 	if at != e && d.ignored(at) || at.attr(w.attr) == nil {
 		return "", false
 	}
-	return at.get(d, w.attr), true
+	return at.get(w.attr), true
 }
 
 // fillNIC fills an empty <interface> from a canonical value.
@@ -229,12 +229,11 @@ func canonNIC(s string) (string, bool) {
 		return "", false
 	}
 	if strings.HasPrefix(words[0], "<") {
-		bare := &Doc{}
-		e, err := bare.fragment(strings.TrimSpace(s))
+		e, err := fragment(strings.TrimSpace(s))
 		if err != nil || e.name != "interface" {
 			return "", false
 		}
-		return nicForm{}.get(bare, e), true
+		return nicForm{}.get(&Doc{}, e), true
 	}
 	typ, source, named := strings.Cut(words[0], "=")
 	name, writable := canonName(source)

@@ -19,16 +19,16 @@ var (
 // virDomainNetDefParseXML: virDomainNetIsVirtioModel). Without a model it is not virtio: QEMU's default is e1000 or
 // rtl8139. vhost-user and vDPA are always virtio.
 func (d *Doc) isVirtio(nic *element) bool {
-	model := nic.first("model").get(d, "type")
+	model := nic.first("model").get("type")
 	return strings.HasPrefix(model, "virtio") || model == "" && slices.Contains([]string{"vhostuser", "vdpa"},
-		nic.get(d, "type"))
+		nic.get("type"))
 }
 
 // requireVirtio refuses virtio settings on other devices.
 func (d *Doc) requireVirtio(nic *element) *ValueError {
-	model := nic.first("model").get(d, "type")
+	model := nic.first("model").get("type")
 	switch {
-	case nic.get(d, "type") == "hostdev":
+	case nic.get("type") == "hostdev":
 		return never("a function of the host", "its queues and rings are set in the guest")
 	case d.isVirtio(nic):
 		return nil
@@ -42,7 +42,7 @@ func (d *Doc) requireVirtio(nic *element) *ValueError {
 // nicQueues is the number of queue pairs. A tap has at most MAX_TAP_QUEUES, 256 (drivers/net/tun.c).
 var nicQueues = intKind(1, 256, "a tap has at most 256 queues; more than the guest has vCPUs bring nothing").where(
 	func(v string, nic *element, d *Doc) *ValueError {
-		if typ := nic.get(d, "type"); !slices.Contains(queueTypes, typ) && typ != "hostdev" {
+		if typ := nic.get("type"); !slices.Contains(queueTypes, typ) && typ != "hostdev" {
 			return never("an interface of type "+clip(typ), "multiqueue is for "+strings.Join(queueTypes, ", "))
 		}
 		return d.requireVirtio(nic)
@@ -59,7 +59,7 @@ func queueSize(tx bool) kind {
 		}
 		return nil
 	}, validIn: func(v string, nic *element, d *Doc) *ValueError {
-		typ := nic.get(d, "type")
+		typ := nic.get("type")
 		bad := d.requireVirtio(nic)
 		if bad == nil && tx && v != "256" && typ != "vhostuser" && typ != "vdpa" {
 			bad = refuse("256 on an interface of type "+clip(typ),
@@ -72,7 +72,7 @@ func queueSize(tx bool) kind {
 // nicDriver is the back end: libvirt's enum virDomainNetDriver, or the host driver of a ignored-through function.
 var nicDriver = wordKind("vhost runs the queues in the kernel, qemu in the emulator's own threads", "vhost", "qemu",
 	"vfio").where(func(v string, nic *element, d *Doc) *ValueError {
-	hostdev := nic.get(d, "type") == "hostdev"
+	hostdev := nic.get("type") == "hostdev"
 	switch {
 	case hostdev && v != "vfio":
 		bad := refuse("vfio on an interface of type hostdev", "")
@@ -89,7 +89,7 @@ var nicDriver = wordKind("vhost runs the queues in the kernel, qemu in the emula
 var nicModel = wordKind("virtio is the one for packet rate; e1000 and rtl8139 are for guests without its driver",
 	"virtio", "virtio-transitional", "virtio-non-transitional", "e1000", "e1000e", "igb", "rtl8139", "vmxnet3",
 	"ne2k_pci", "pcnet", "usb-net").where(func(v string, nic *element, d *Doc) *ValueError {
-	switch typ := nic.get(d, "type"); {
+	switch typ := nic.get("type"); {
 	case typ == "hostdev":
 		return never("an interface of type hostdev", "the guest sees the function itself")
 	case (typ == "vhostuser" || typ == "vdpa") && !strings.HasPrefix(v, "virtio"):
@@ -102,7 +102,7 @@ var nicModel = wordKind("virtio is the one for packet rate; e1000 and rtl8139 ar
 // network or bridge (src/qemu/qemu_validate.c, qemuValidateNetSupportsCoalesce).
 var coalesceFrames = intKind(0, 64, "the tun driver caps it at 64 frames").where(func(_ string, nic *element,
 	d *Doc) *ValueError {
-	if typ := nic.get(d, "type"); typ != "network" && typ != "bridge" {
+	if typ := nic.get("type"); typ != "network" && typ != "bridge" {
 		return never("an interface of type "+clip(typ), "libvirt has it for types network and bridge")
 	}
 	return nil
@@ -110,7 +110,7 @@ var coalesceFrames = intKind(0, 64, "the tun driver caps it at 64 frames").where
 
 // mtuBytes is refused on types for which libvirt cannot set it (src/qemu/qemu_domain.c, qemuDomainNetSupportsMTU).
 var mtuBytes = intKind(68, 65535, "").where(func(_ string, nic *element, d *Doc) *ValueError {
-	if typ := nic.get(d, "type"); !slices.Contains([]string{"network", "bridge", "ethernet", "vhostuser"}, typ) {
+	if typ := nic.get("type"); !slices.Contains([]string{"network", "bridge", "ethernet", "vhostuser"}, typ) {
 		return never("an interface of type "+clip(typ), "libvirt sets it for types network, bridge, ethernet and "+
 			"vhostuser; of others the device behind them has it")
 	}
@@ -121,9 +121,9 @@ var mtuBytes = intKind(68, 65535, "").where(func(_ string, nic *element, d *Doc)
 // virDomainActualNetDefValidate).
 var vlanTag = intKind(1, 4094, "0 and 4095 are reserved by IEEE 802.1Q").where(func(_ string, nic *element,
 	d *Doc) *ValueError {
-	switch typ := nic.get(d, "type"); {
+	switch typ := nic.get("type"); {
 	case typ == "hostdev", typ == "network", typ == "bridge", typ == "direct" &&
-		nic.first("source").get(d, "mode") == "passthrough":
+		nic.first("source").get("mode") == "passthrough":
 		return nil
 	default:
 		return never("an interface of type "+clip(typ), "libvirt tags virtual functions (hostdev, direct in mode "+
@@ -154,7 +154,7 @@ var nicMAC = kind{allowed: "a MAC address such as 52:54:00:00:00:01", canon: Can
 
 // requireHostdev refuses settings of type hostdev on other types.
 func requireHostdev(_ string, nic *element, d *Doc) *ValueError {
-	if typ := nic.get(d, "type"); typ != "hostdev" {
+	if typ := nic.get("type"); typ != "hostdev" {
 		return never("an interface of type "+clip(typ), "it is for type hostdev")
 	}
 	return nil

@@ -85,26 +85,26 @@ func formatPages(pages []page) string {
 type pagesForm struct{}
 
 func (f pagesForm) get(d *Doc, e *element) string {
-	return f.read(d, e, func(p *element) bool { return !p.gone })
+	return f.read(e, func(p *element) bool { return !p.gone })
 }
 
 // read returns the <page> children that which selects.
-func (pagesForm) read(d *Doc, e *element, which func(*element) bool) string {
+func (pagesForm) read(e *element, which func(*element) bool) string {
 	var pages []page
 	for _, n := range e.kids {
 		if n.el == nil || n.el.name != "page" || !which(n.el) {
 			continue
 		}
-		size, err := strconv.ParseUint(strings.TrimSpace(n.el.get(d, "size")), 10, 64)
-		kib, ok := scaleKiB(size, n.el.get(d, "unit"))
+		size, err := strconv.ParseUint(strings.TrimSpace(n.el.get("size")), 10, 64)
+		kib, ok := scaleKiB(size, n.el.get("unit"))
 		nodes := ""
 		if n.el.attr("nodeset") != nil {
 			var fine bool
-			nodes, fine = canonSet(n.el.get(d, "nodeset"))
+			nodes, fine = canonSet(n.el.get("nodeset"))
 			ok = ok && fine
 		}
 		if err != nil || !ok || kib == 0 {
-			return "page size " + n.el.get(d, "size") + n.el.get(d, "unit") + " for cells " + n.el.get(d, "nodeset")
+			return "page size " + n.el.get("size") + n.el.get("unit") + " for cells " + n.el.get("nodeset")
 		}
 		pages = append(pages, page{kib: kib, nodes: nodes})
 	}
@@ -117,7 +117,7 @@ func (f pagesForm) put(d *Doc, e *element, v string) {
 		return
 	}
 	parsed := func(p *element) bool { return !p.made }
-	back := !e.made && f.read(d, e, parsed) == v
+	back := !e.made && f.read(e, parsed) == v
 	for _, n := range slices.Clone(e.kids) {
 		switch {
 		case n.el == nil || n.el.name != "page":

@@ -195,9 +195,9 @@ func (s *step) keyOf(d *Doc, e *element) string {
 	case byName:
 		return e.name
 	case byPCI:
-		return d.hostdevKey(e)
+		return hostdevKey(e)
 	}
-	v, ok := e.get(d, s.attr), true
+	v, ok := e.get(s.attr), true
 	switch s.key {
 	case byNumber:
 		v, ok = canonInt(v)
@@ -226,11 +226,11 @@ func (d *Doc) interfaces() *nicTable {
 	t := &nicTable{times: map[string]int{}, first: map[string]*element{}}
 	for _, devices := range d.root.all("devices") {
 		for _, e := range devices.all("interface") {
-			mac, _ := CanonMAC(e.first("mac").get(d, "address"))
+			mac, _ := CanonMAC(e.first("mac").get("address"))
 			if t.times[mac]++; t.first[mac] == nil {
 				t.first[mac] = e
 			}
-			half, paired := canonNICKey(mac + "@" + e.first("teaming").get(d, "type"))
+			half, paired := canonNICKey(mac + "@" + e.first("teaming").get("type"))
 			if !paired {
 				half = ""
 			} else if t.times[half]++; t.first[half] == nil {

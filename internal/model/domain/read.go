@@ -11,9 +11,9 @@ func (d *Doc) Guest() Guest {
 	r := &reader{doc: d}
 	root := d.root
 	g := Guest{
-		Name: root.first("name").text(d), UUID: strings.ToLower(root.first("uuid").text(d)), Virt: root.get(d, "type"),
-		ID: r.number(root, "domain", "id"), Emulator: root.first("devices", "emulator").text(d),
-		Arch: root.first("os", "type").get(d, "arch"), Machine: root.first("os", "type").get(d, "machine"),
+		Name: root.first("name").text(), UUID: strings.ToLower(root.first("uuid").text()), Virt: root.get("type"),
+		ID: r.number(root, "domain", "id"), Emulator: root.first("devices", "emulator").text(),
+		Arch: root.first("os", "type").get("arch"), Machine: root.first("os", "type").get("machine"),
 		QEMUArgs: slices.ContainsFunc(root.elements(), isCommandLine),
 	}
 	r.vcpus(&g)
@@ -34,11 +34,11 @@ func (d *Doc) Guest() Guest {
 			g.HostDevs = append(g.HostDevs, r.hostdev(e))
 		}
 		for _, e := range devices.all("channel") {
-			g.Agent = g.Agent || e.first("target").get(d, "name") == "org.qemu.guest_agent.0"
+			g.Agent = g.Agent || e.first("target").get("name") == "org.qemu.guest_agent.0"
 		}
 	}
 	for _, e := range root.first("clock").all("timer") {
-		g.Timers = append(g.Timers, Timer{Name: e.get(d, "name"), Present: e.get(d, "present")})
+		g.Timers = append(g.Timers, Timer{Name: e.get("name"), Present: e.get("present")})
 	}
 	g.Unclear = r.unclear
 	return g
@@ -79,7 +79,7 @@ func (r *reader) attr(e *element, where, name string, canon func(string) (string
 	if a == nil {
 		return ""
 	}
-	return r.canonical(where+" "+name, r.doc.decode(a.raw), canon)
+	return r.canonical(where+" "+name, decode(a.raw), canon)
 }
 
 // canonical returns the canonical form of a text, "" if it is unclear.
@@ -94,7 +94,7 @@ func (r *reader) canonical(where, text string, canon func(string) (string, bool)
 
 func (r *reader) vcpus(g *Guest) {
 	e := r.doc.root.first("vcpu")
-	g.VCPUs = VCPUs{Max: 1, Placement: e.get(r.doc, "placement"), Set: r.set(e, "vcpu", "cpuset")}
+	g.VCPUs = VCPUs{Max: 1, Placement: e.get("placement"), Set: r.set(e, "vcpu", "cpuset")}
 	if e != nil {
 		g.VCPUs.Max = r.count(e)
 	}
@@ -108,7 +108,7 @@ func (r *reader) vcpus(g *Guest) {
 }
 
 func (r *reader) count(e *element) int {
-	n, _ := strconv.Atoi(r.canonical(e.name, e.text(r.doc), canonInt))
+	n, _ := strconv.Atoi(r.canonical(e.name, e.text(), canonInt))
 	return n
 }
 
@@ -118,7 +118,7 @@ func (r *reader) memory(parent *element, name string) uint64 {
 	if e == nil {
 		return 0
 	}
-	return r.kib(e.text(r.doc), e.get(r.doc, "unit"), name)
+	return r.kib(e.text(), e.get("unit"), name)
 }
 
 func (r *reader) kib(number, unit, where string) uint64 {
@@ -132,23 +132,22 @@ func (r *reader) kib(number, unit, where string) uint64 {
 }
 
 func (r *reader) backing(e *element) Backing {
-	d := r.doc
 	b := Backing{
 		HugePages: e.first("hugepages") != nil, NoSharePages: e.first("nosharepages") != nil,
 		Locked: e.first("locked") != nil,
-		Source: e.first("source").get(d, "type"), Access: e.first("access").get(d, "mode"),
-		Allocation: e.first("allocation").get(d, "mode"),
+		Source: e.first("source").get("type"), Access: e.first("access").get("mode"),
+		Allocation: e.first("allocation").get("mode"),
 	}
 	for _, p := range e.first("hugepages").all("page") {
-		b.Pages = append(b.Pages, HugePage{KiB: r.kib(p.get(d, "size"), p.get(d, "unit"), "hugepages page"),
+		b.Pages = append(b.Pages, HugePage{KiB: r.kib(p.get("size"), p.get("unit"), "hugepages page"),
 			Cells: r.set(p, "hugepages page", "nodeset")})
 	}
 	return b
 }
 
 func (r *reader) cpu(e *element) CPU {
-	c := CPU{Mode: e.get(r.doc, "mode"), Model: e.first("model").text(r.doc),
-		Cache: e.first("cache").get(r.doc, "mode")}
+	c := CPU{Mode: e.get("mode"), Model: e.first("model").text(),
+		Cache: e.first("cache").get("mode")}
 	if t := e.first("topology"); t != nil {
 		c.Topology = Topology{Sockets: r.number(t, "topology", "sockets"), Dies: r.number(t, "topology", "dies"),
 			Clusters: r.number(t, "topology", "clusters"), Cores: r.number(t, "topology", "cores"),
@@ -160,8 +159,8 @@ func (r *reader) cpu(e *element) CPU {
 			id = r.number(cell, "numa cell", "id")
 		}
 		c.Cells = append(c.Cells, Cell{ID: id, CPUs: r.set(cell, "numa cell", "cpus"),
-			Access: cell.get(r.doc, "memAccess"),
-			KiB:    r.kib(cell.get(r.doc, "memory"), cell.get(r.doc, "unit"), "numa cell memory")})
+			Access: cell.get("memAccess"),
+			KiB:    r.kib(cell.get("memory"), cell.get("unit"), "numa cell memory")})
 	}
 	return c
 }
@@ -176,20 +175,20 @@ func (r *reader) cputune(g *Guest, e *element) {
 	}
 	g.EmulatorPin = r.set(e.first("emulatorpin"), "emulatorpin", "cpuset")
 	for _, s := range e.all("vcpusched") {
-		g.Sched = append(g.Sched, Sched{VCPUs: r.set(s, "vcpusched", "vcpus"), Policy: s.get(r.doc, "scheduler"),
+		g.Sched = append(g.Sched, Sched{VCPUs: r.set(s, "vcpusched", "vcpus"), Policy: s.get("scheduler"),
 			Priority: r.number(s, "vcpusched", "priority")})
 	}
 	if s := e.first("emulatorsched"); s != nil {
-		g.EmulatorSched = Sched{Policy: s.get(r.doc, "scheduler"), Priority: r.number(s, "emulatorsched", "priority")}
+		g.EmulatorSched = Sched{Policy: s.get("scheduler"), Priority: r.number(s, "emulatorsched", "priority")}
 	}
 }
 
 func (r *reader) numatune(e *element) NUMA {
 	m := e.first("memory")
-	n := NUMA{Mode: m.get(r.doc, "mode"), Nodes: r.set(m, "numatune memory", "nodeset"),
-		Placement: m.get(r.doc, "placement")}
+	n := NUMA{Mode: m.get("mode"), Nodes: r.set(m, "numatune memory", "nodeset"),
+		Placement: m.get("placement")}
 	for _, c := range e.all("memnode") {
-		n.Cells = append(n.Cells, MemNode{Cell: r.number(c, "memnode", "cellid"), Mode: c.get(r.doc, "mode"),
+		n.Cells = append(n.Cells, MemNode{Cell: r.number(c, "memnode", "cellid"), Mode: c.get("mode"),
 			Nodes: r.set(c, "memnode", "nodeset")})
 	}
 	return n
@@ -199,17 +198,17 @@ func (r *reader) nic(index int, e *element) Interface {
 	d := r.doc
 	source, where := e.first("source"), "interface "+strconv.Itoa(index)
 	n := Interface{
-		Index: index, Path: "interface/" + d.interfaces().key(index), Alias: e.first("alias").get(d, "name"),
+		Index: index, Path: "interface/" + d.interfaces().key(index), Alias: e.first("alias").get("name"),
 		MAC:  d.interfaces().macs[index],
-		Type: e.get(d, "type"), SourceMode: source.get(d, "mode"), Bridge: source.get(d, "bridge"),
-		Target: e.first("target").get(d, "dev"), Model: e.first("model").get(d, "type"),
-		MTU: r.number(e.first("mtu"), where+" mtu", "size"), LinkState: e.first("link").get(d, "state"),
+		Type: e.get("type"), SourceMode: source.get("mode"), Bridge: source.get("bridge"),
+		Target: e.first("target").get("dev"), Model: e.first("model").get("type"),
+		MTU: r.number(e.first("mtu"), where+" mtu", "size"), LinkState: e.first("link").get("state"),
 		RxFrames: r.number(e.first("coalesce", "rx", "frames"), where+" coalesce", "max"),
-		Trunk:    e.first("vlan").get(d, "trunk") == "yes",
-		Backend:  e.first("backend").get(d, "type"), VirtualPort: e.first("virtualport").get(d, "type"),
+		Trunk:    e.first("vlan").get("trunk") == "yes",
+		Backend:  e.first("backend").get("type"), VirtualPort: e.first("virtualport").get("type"),
 	}
 	for _, name := range []string{"network", "bridge", "dev", "path", "address", "name", "switchid"} {
-		if n.Source = source.get(d, name); n.Source != "" {
+		if n.Source = source.get(name); n.Source != "" {
 			break
 		}
 	}
@@ -217,20 +216,20 @@ func (r *reader) nic(index int, e *element) Interface {
 		n.PCI = r.pci(a, where)
 	}
 	// only in status files; dumpxml shows it in place of the network
-	if actual := e.first("actual"); actual.get(d, "type") == "hostdev" {
+	if actual := e.first("actual"); actual.get("type") == "hostdev" {
 		if a := actual.first("source", "address"); a != nil {
 			n.PCI = r.pci(a, where)
 		}
 	}
-	n.Teaming, n.Persistent = e.first("teaming").get(d, "type"), e.first("teaming").get(d, "persistent")
+	n.Teaming, n.Persistent = e.first("teaming").get("type"), e.first("teaming").get("persistent")
 	if m := e.first("mac"); m != nil && n.MAC == "" {
-		r.addUnclear(where+" mac", m.get(d, "address"))
+		r.addUnclear(where+" mac", m.get("address"))
 	}
 	if drv := e.first("driver"); drv != nil {
 		where += " driver"
-		n.Driver = Driver{Name: drv.get(d, "name"), Queues: r.number(drv, where, "queues"),
+		n.Driver = Driver{Name: drv.get("name"), Queues: r.number(drv, where, "queues"),
 			RxQueueSize: r.number(drv, where, "rx_queue_size"), TxQueueSize: r.number(drv, where, "tx_queue_size"),
-			Packed: drv.get(d, "packed") == "on", Off: switchedOff(d, drv)}
+			Packed: drv.get("packed") == "on", Off: switchedOff(d, drv)}
 	}
 	for _, tag := range e.first("vlan").all("tag") {
 		n.VLANs = append(n.VLANs, r.number(tag, where+" vlan tag", "id"))
@@ -250,7 +249,7 @@ func switchedOff(d *Doc, driver *element) []string {
 	var off []string
 	for _, side := range []string{"host", "guest"} {
 		for _, name := range offloads[side] {
-			if e := driver.first(side); e != nil && e.get(d, name) == "off" {
+			if e := driver.first(side); e != nil && e.get(name) == "off" {
 				off = append(off, side+"."+name)
 			}
 		}
@@ -259,8 +258,8 @@ func switchedOff(d *Doc, driver *element) []string {
 }
 
 func (r *reader) hostdev(e *element) HostDev {
-	h := HostDev{Type: e.get(r.doc, "type"), Managed: e.get(r.doc, "managed") == "yes",
-		Alias: e.first("alias").get(r.doc, "name")}
+	h := HostDev{Type: e.get("type"), Managed: e.get("managed") == "yes",
+		Alias: e.first("alias").get("name")}
 	if a := e.first("source", "address"); a != nil && h.Type == "pci" {
 		h.PCI = r.pci(a, "hostdev")
 	}
@@ -269,7 +268,7 @@ func (r *reader) hostdev(e *element) HostDev {
 
 // pci returns a PCI address in the kernel's form: 0000:01:10.0.
 func (r *reader) pci(e *element, where string) string {
-	raw := pciForm{}.get(r.doc, e)
+	raw := pciOf(e)
 	address, ok := CanonPCI(raw)
 	if !ok {
 		r.addUnclear(where+" pci address", raw)

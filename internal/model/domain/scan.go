@@ -5,17 +5,11 @@ import (
 	"strings"
 )
 
-// scanner reads XML 1.0 (fifth edition). Of a document type declaration it uses only the entities. Their expansion is
-// bounded, and nothing outside the text is read.
+// scanner reads XML 1.0 (fifth edition) without a document type declaration, which libvirt never prints.
 type scanner struct {
-	src        string
-	pos        int
-	nodes      int
-	charset    charset
-	standalone bool      // declared: no external declarations matter
-	entities   *entities // declared by a document type
-	expanded   int       // total size of all expanded references, in bytes
-	hidden     string    // a reference to elements, or to something unknown
+	src   string
+	pos   int
+	nodes int
 }
 
 func (s *scanner) fail(at int, format string, args ...any) *SyntaxError {
@@ -24,12 +18,12 @@ func (s *scanner) fail(at int, format string, args ...any) *SyntaxError {
 }
 
 func (s *scanner) document() (*Doc, error) {
-	d := &Doc{charset: s.charset}
+	d := &Doc{}
 	s.pos = len(s.src) - len(strings.TrimPrefix(s.src, "\ufeff"))
 	if rest := s.src[s.pos:]; strings.HasPrefix(rest, "<?xml") && len(rest) > 5 && isSpace(rest[5]) {
 		s.pos += strings.Index(rest, "?>") + 2
 	}
-	if err := s.misc(true); err != nil {
+	if err := s.misc(); err != nil {
 		return nil, err
 	}
 	if s.pos == len(s.src) {
@@ -48,21 +42,19 @@ func (s *scanner) document() (*Doc, error) {
 	}
 	d.root = root
 	after := s.pos
-	if err := s.misc(false); err != nil {
+	if err := s.misc(); err != nil {
 		return nil, err
 	}
 	if s.pos != len(s.src) {
 		return nil, s.fail(s.pos, "something follows the end of <domain>")
 	}
 	d.tail = s.src[after:]
-	d.entities, d.hidden = s.entities, s.hidden
 	d.layout(s.src)
 	return d, nil
 }
 
-// misc skips comments, processing instructions and white space outside the root element, and in the prolog one document
-// type declaration.
-func (s *scanner) misc(prolog bool) error {
+// misc skips comments, processing instructions and white space outside the root element.
+func (s *scanner) misc() error {
 	for {
 		s.space()
 		rest := s.src[s.pos:]
@@ -71,10 +63,10 @@ func (s *scanner) misc(prolog bool) error {
 			if _, err := s.nonElement(); err != nil {
 				return err
 			}
-		case strings.HasPrefix(rest, "<!DOCTYPE") && prolog && s.entities == nil:
-			if err := s.doctype(); err != nil {
-				return err
-			}
+		case strings.HasPrefix(rest, "<!DOCTYPE"):
+			bad := s.fail(s.pos, "a document type declaration, expected none")
+			bad.Advice = "take it out, and write out the entities that it declares; virsh dumpxml NAME has none"
+			return bad
 		case strings.HasPrefix(rest, "<!"):
 			return s.fail(s.pos, "a declaration out of place")
 		case rest == "" || rest[0] == '<':

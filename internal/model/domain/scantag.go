@@ -75,7 +75,7 @@ func (s *scanner) attribute() (*attr, error) {
 	if i := strings.IndexByte(raw, '<'); i >= 0 {
 		return nil, s.fail(s.pos+i, "< in the value of %s, expected &lt; or a closing quote before it", clip(name))
 	}
-	if err := s.checkEntities(s.pos, raw, true); err != nil {
+	if err := s.checkReferences(s.pos, raw); err != nil {
 		return nil, err
 	}
 	s.pos += end + 1
@@ -150,35 +150,24 @@ func (s *scanner) checkText(at int, text string) error {
 	if i := strings.Index(text, "]]>"); i >= 0 {
 		return s.fail(at+i, "]]> outside a CDATA section")
 	}
-	return s.checkEntities(at, text, false)
+	return s.checkReferences(at, text)
 }
 
-// checkEntities refuses references to anything but predefined entities, declared ones and legal characters. In the
-// value of an attribute (inValue), an entity may not stand for elements (XML 1.0 sections 3.1 and 4.4).
-func (s *scanner) checkEntities(at int, raw string, inValue bool) error {
+// checkReferences refuses references to anything but the predefined entities and legal characters.
+func (s *scanner) checkReferences(at int, raw string) error {
 	for i := 0; ; {
 		amp := strings.IndexByte(raw[i:], '&')
 		if amp < 0 {
 			return nil
 		}
 		i += amp
-		r := s.entities.lookup(raw[i:])
-		switch {
-		case r.length == 0:
+		_, length := charRef(raw[i:])
+		if length == 0 {
 			bad := s.fail(at+i, "%q is not a known entity", clip(raw[i:min(len(raw), i+12)]))
 			bad.Advice = "write & as &amp;"
 			return bad
-		case r.wrong != "":
-			return s.fail(at+i, "%q %s", clip(raw[i:i+r.length]), r.wrong)
-		case r.opaque && inValue:
-			return s.fail(at+i, "%q in a value stands for elements, or for something outside", clip(raw[i:i+r.length]))
-		case r.opaque:
-			s.hidden = raw[i : i+r.length]
 		}
-		if s.expanded += len(r.text); s.expanded > MaxBytes {
-			return s.fail(at+i, "the entities stand for more than %d bytes", MaxBytes)
-		}
-		i += r.length
+		i += length
 	}
 }
 
@@ -192,10 +181,7 @@ func (s *scanner) space() {
 func (s *scanner) name(what string) (string, error) {
 	from, colons := s.pos, 0
 	for s.pos < len(s.src) {
-		r, n := rune(s.src[s.pos]), 1
-		if r >= utf8.RuneSelf && !s.charset.single() {
-			r, n = utf8.DecodeRuneInString(s.src[s.pos:])
-		}
+		r, n := utf8.DecodeRuneInString(s.src[s.pos:])
 		if r == ':' {
 			colons++
 		} else if !nameRune(r, s.pos == from || s.src[s.pos-1] == ':') {
@@ -235,40 +221,23 @@ func legalRune(r rune) bool {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
-// decode expands references, except those with an unknown meaning, and turns white space into spaces, as in attribute
-// values.
-func (d *Doc) decode(raw string) string {
+// decode expands references and turns white space into spaces, as in attribute values.
+func decode(raw string) string {
 	var b strings.Builder
 	for i := 0; i < len(raw); {
-		c := raw[i]
-		if c == '&' {
-			if r := d.entities.lookup(raw[i:]); r.length > 0 && !r.opaque {
-				b.WriteString(r.text)
-				i += r.length
-				continue
-			}
+		if r, length := charRef(raw[i:]); raw[i] == '&' && length > 0 {
+			b.WriteRune(r)
+			i += length
+			continue
 		}
-		switch {
-		case isSpace(c):
+		if c := raw[i]; isSpace(c) {
 			b.WriteByte(' ')
-		case d.charset == latin1 && c >= utf8.RuneSelf:
-			b.WriteRune(rune(c))
-		case d.charset == oneByte && c >= utf8.RuneSelf:
-			b.WriteRune(utf8.RuneError)
-		default:
+		} else {
 			b.WriteByte(c)
 		}
 		i++
 	}
 	return b.String()
-}
-
-// characters decodes a CDATA section.
-func (d *Doc) characters(raw string) string {
-	if !d.charset.single() {
-		return raw
-	}
-	return d.decode(strings.ReplaceAll(raw, "&", "&amp;"))
 }
 
 // escape encodes a value for an attribute in the given quotes.

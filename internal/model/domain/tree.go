@@ -154,15 +154,15 @@ func (e *element) attr(name string) *attr {
 }
 
 // get returns an attribute's value, "" if it is absent.
-func (e *element) get(d *Doc, name string) string {
+func (e *element) get(name string) string {
 	if a := e.attr(name); a != nil {
-		return d.decode(a.raw)
+		return decode(a.raw)
 	}
 	return ""
 }
 
 // text returns the character data directly inside an element, trimmed.
-func (e *element) text(d *Doc) string {
+func (e *element) text() string {
 	if e == nil {
 		return ""
 	}
@@ -170,9 +170,9 @@ func (e *element) text(d *Doc) string {
 	for _, n := range e.kids {
 		switch n.kind {
 		case textNode:
-			b.WriteString(d.decode(n.raw))
+			b.WriteString(decode(n.raw))
 		case cdataNode:
-			b.WriteString(d.characters(strings.TrimSuffix(strings.TrimPrefix(n.raw, "<![CDATA["), "]]>")))
+			b.WriteString(strings.TrimSuffix(strings.TrimPrefix(n.raw, "<![CDATA["), "]]>"))
 		}
 	}
 	return strings.TrimSpace(b.String())

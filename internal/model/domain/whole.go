@@ -31,11 +31,11 @@ func (d *Doc) ignored(e *element) bool {
 	}
 	switch e.name {
 	case "alias":
-		return !isUserAlias(e.get(d, "name"))
+		return !isUserAlias(e.get("name"))
 	case "driver":
-		return owner.get(d, "type") == "hostdev" || owner.name == "hostdev"
+		return owner.get("type") == "hostdev" || owner.name == "hostdev"
 	case "target": // names that libvirt makes (src/util/virnetdev.c, virNetDevGenerateName)
-		dev := e.get(d, "dev")
+		dev := e.get("dev")
 		return strings.HasPrefix(dev, "vnet") || strings.HasPrefix(dev, "macvtap") || strings.HasPrefix(dev, "macvlan")
 	case "actual", "backend":
 		return true
@@ -46,7 +46,7 @@ func (d *Doc) ignored(e *element) bool {
 // runtimeAttr reports whether libvirt adds this attribute to the <source> of an interface of type network while the
 // guest runs.
 func (d *Doc) runtimeAttr(e *element, name string) bool {
-	return d.live && e.name == "source" && e.parent != nil && e.parent.get(d, "type") == "network" &&
+	return d.live && e.name == "source" && e.parent != nil && e.parent.get("type") == "network" &&
 		name != "network" && name != "portgroup"
 }
 
@@ -54,9 +54,9 @@ func (d *Doc) runtimeAttr(e *element, name string) bool {
 // and children sorted.
 func (d *Doc) meaning(e *element, ignored func(*element) bool) string {
 	var attrs, kids []string
-	pci := e.name == "address" && e.get(d, "type") == "pci"
+	pci := e.name == "address" && e.get("type") == "pci"
 	for _, a := range e.attrs {
-		value := strings.TrimSpace(d.decode(a.raw))
+		value := strings.TrimSpace(decode(a.raw))
 		inPCI := pci && slices.Contains([]string{"domain", "bus", "slot", "function"}, a.name)
 		if a.gone || d.runtimeAttr(e, a.name) || a.name == "managed" && value == "no" || inPCI {
 			continue
@@ -64,7 +64,7 @@ func (d *Doc) meaning(e *element, ignored func(*element) bool) string {
 		attrs = append(attrs, a.name+"="+strconv.Quote(value))
 	}
 	if pci {
-		attrs = append(attrs, "pci="+pciForm{}.get(d, e))
+		attrs = append(attrs, "pci="+pciOf(e))
 	}
 	slices.Sort(attrs)
 	for _, kid := range e.elements() {
@@ -73,7 +73,7 @@ func (d *Doc) meaning(e *element, ignored func(*element) bool) string {
 		}
 	}
 	slices.Sort(kids)
-	return "<" + e.name + " " + strings.Join(attrs, " ") + ">" + strconv.Quote(e.text(d)) + strings.Join(kids, "") +
+	return "<" + e.name + " " + strings.Join(attrs, " ") + ">" + strconv.Quote(e.text()) + strings.Join(kids, "") +
 		"</>"
 }
 
@@ -88,10 +88,10 @@ func (d *Doc) writeLine(b *strings.Builder, e *element, ignored func(*element) b
 	b.WriteString("<" + e.name)
 	for _, a := range e.attrs {
 		if !a.gone && !d.runtimeAttr(e, a.name) {
-			b.WriteString(" " + a.name + "='" + escapeSpace(escape(d.decode(a.raw), '\'')) + "'")
+			b.WriteString(" " + a.name + "='" + escapeSpace(escape(decode(a.raw), '\'')) + "'")
 		}
 	}
-	text := e.text(d)
+	text := e.text()
 	kids := slices.DeleteFunc(e.elements(), ignored)
 	if text == "" && len(kids) == 0 {
 		b.WriteString("/>")
@@ -121,8 +121,8 @@ func escapeSpace(text string) string {
 }
 
 // fragment parses one element.
-func (d *Doc) fragment(text string) (*element, error) {
-	s := &scanner{src: text, entities: d.entities}
+func fragment(text string) (*element, error) {
+	s := &scanner{src: text}
 	if !strings.HasPrefix(text, "<") || len(text) > MaxBytes || strings.HasPrefix(text, "<?") ||
 		strings.HasPrefix(text, "<!") {
 		return nil, s.fail(0, "found no element, expected one")
@@ -130,14 +130,11 @@ func (d *Doc) fragment(text string) (*element, error) {
 	if err := s.checkCharacters(); err != nil {
 		return nil, err
 	}
-	if d.charset.single() && strings.IndexFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) >= 0 {
-		return nil, s.fail(0, "characters that the document's encoding may not have")
-	}
 	e, err := s.tree()
 	if err != nil {
 		return nil, err
 	}
-	if s.pos != len(text) || s.hidden != "" {
+	if s.pos != len(text) {
 		return nil, s.fail(s.pos, "something follows the end of <%s>", clip(e.name))
 	}
 	return e, nil
@@ -153,7 +150,7 @@ func (r *rule) isWhole() bool {
 // its name, and its text. It is empty for an absent element and for paths whose value says everything.
 func (d *Doc) Verbatim(path string) string {
 	p, err := d.find(path)
-	if err != nil || !p.rule.isWhole() || !d.present(p) || d.charset.single() {
+	if err != nil || !p.rule.isWhole() || !d.present(p) {
 		return ""
 	}
 	e, text := p.leaf(), d.Element(path)
@@ -179,7 +176,7 @@ func (d *Doc) Element(path string) string {
 
 // withoutRuntime removes from an element what libvirt added for the run, except its address in the guest.
 func (d *Doc) withoutRuntime(text string) string {
-	top, err := d.fragment(text)
+	top, err := fragment(text)
 	if err != nil {
 		return text
 	}
@@ -212,7 +209,7 @@ func (d *Doc) RestoreVerbatim(path, value, verbatim string) error {
 	if !p.rule.isWhole() || !numbered {
 		return d.Restore(path, value, true)
 	}
-	e, err := d.fragment(text)
+	e, err := fragment(text)
 	if err != nil || e.name != p.rule.last().name {
 		return d.Restore(path, value, true)
 	}
@@ -256,8 +253,8 @@ func (r *rule) last() *step { return &r.steps[len(r.steps)-1] }
 func (s *step) matches(d *Doc, e *element, key string) bool {
 	if s.key == byWholeNIC {
 		mac, half, _ := strings.Cut(key, "@")
-		found, _ := CanonMAC(e.first("mac").get(d, "address"))
-		return found == mac && (half == "" || half == e.first("teaming").get(d, "type"))
+		found, _ := CanonMAC(e.first("mac").get("address"))
+		return found == mac && (half == "" || half == e.first("teaming").get("type"))
 	}
 	return s.keyOf(d, e) == key
 }
@@ -321,7 +318,7 @@ func (d *Doc) putWhole(p *place, v string) {
 			return
 		}
 	}
-	if e, err := d.fragment(v); err == nil {
+	if e, err := fragment(v); err == nil {
 		d.insertAt(parent, e, spot)
 		return
 	}
@@ -368,9 +365,9 @@ func (d *Doc) checkNIC(p *place, v string) error {
 		if e == now {
 			continue
 		}
-		its := e.first("teaming").get(d, "type")
-		alias := e.first("alias").get(d, "name")
-		address, _ := CanonMAC(e.first("mac").get(d, "address"))
+		its := e.first("teaming").get("type")
+		alias := e.first("alias").get("name")
+		address, _ := CanonMAC(e.first("mac").get("address"))
 		switch {
 		case address == mac && (half == "" || its == "" || its == half):
 			return bad("another interface has this MAC address", "two interfaces have one address only as the halves "+
@@ -398,10 +395,10 @@ func (d *Doc) passthroughOf(pci string) *element {
 	for _, devices := range d.root.all("devices") {
 		for _, e := range devices.elements() {
 			a := e.first("source", "address")
-			if a == nil || e.name != "hostdev" && (e.name != "interface" || e.get(d, "type") != "hostdev") {
+			if a == nil || e.name != "hostdev" && (e.name != "interface" || e.get("type") != "hostdev") {
 				continue
 			}
-			if key, _ := CanonPCI(pciForm{}.get(d, a)); key == pci {
+			if key, _ := CanonPCI(pciOf(a)); key == pci {
 				return e
 			}
 		}
