@@ -31,7 +31,7 @@ func (a *app) acceptanceCommand() *cobra.Command {
 	var f acceptanceFlags
 	cmd := &cobra.Command{
 		Use:   "acceptance [NAME…|all]",
-		Short: "repeat a founding experiment on your hardware and report on it",
+		Short: "repeat a founding experiment on your hardware and report it",
 		Args:  func(_ *cobra.Command, names []string) error { return f.checkNames(names) },
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if f.list {
@@ -55,48 +55,52 @@ func (a *app) acceptanceCommand() *cobra.Command {
 func (f *acceptanceFlags) add(flags *pflag.FlagSet) {
 	f.set = flags
 	flags.StringVarP(&f.output, "output", "o", "acceptance",
-		"directory of the report; a report that is there is added to")
-	flags.BoolVar(&f.list, "list", false, "list the experiments")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be run, in order, and what it changes; run nothing")
+		"report directory; adds to an existing report")
+	flags.BoolVar(&f.list, "list", false, "list experiments")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print the commands and what they change; run nothing")
 	flags.BoolVar(&f.resume, "resume", false, "continue the last run with its own flags")
-	flags.BoolVar(&f.Keep, "keep", false, "leave what was changed; 'mpps rollback' puts it back")
-	flags.BoolVar(&f.NoReboot, "no-reboot", false, "leave out what waits for a reboot of the host")
-	flags.BoolVar(&f.Short, "short", false, "few and short trials: to see that all is set up")
-	flags.StringVar(&f.Guest, "guest", "", "the guest that is measured")
-	flags.StringSliceVar(&f.Consent, "consent", nil, "risks accepted by name: security, data, connectivity")
-	cli.TextVar(flags, &f.From, "from", "", "interface that sends: IFACE or netns:NAME/IFACE", parseEndpoint)
-	cli.TextVar(flags, &f.To, "to", "", "behind a guest that routes: interface that receives", parseEndpoint)
-	flags.StringVar(&f.Via, "via", "", "bridge of this host that leads to the guest")
+	flags.BoolVar(&f.Keep, "keep", false, "keep the changes; 'mpps rollback' undoes them")
+	flags.BoolVar(&f.NoReboot, "no-reboot", false, "skip steps that need a host reboot")
+	flags.BoolVar(&f.Short, "short", false, "few and short trials, to check the setup")
+	flags.StringVar(&f.Guest, "guest", "", "guest to measure")
+	flags.StringSliceVar(&f.Consent, "consent", nil, "risks to accept: security, data, connectivity")
+	cli.TextVar(flags, &f.From, "from", "", "sending interface: IFACE or netns:NAME/IFACE", parseEndpoint)
+	cli.TextVar(flags, &f.To, "to", "", "receiving interface behind a guest that routes", parseEndpoint)
+	flags.StringVar(&f.Via, "via", "", "bridge of this host to the guest")
 	flags.StringVar(&f.Out, "out", "", "bridge of this host behind a guest that routes")
-	cli.TextVar(flags, &f.Gateway, "gateway", "", "address of a guest that routes, on the sending side", parseIPv4)
+	cli.TextVar(flags, &f.Gateway, "gateway", "", "IPv4 address of a guest that routes, on the sending side", parseIPv4)
 	flags.StringVar(&f.Agent, "agent", "", "HOST:PORT of 'mpps agent' in the guest")
-	flags.StringVar(&f.SecretFile, "secret-file", "", "file with the secret that the agents were given")
-	cli.ChoiceVar(flags, &f.Generator, "generator", "", "xdp, af_packet or pktgen (default: the fastest that works)",
+	flags.StringVar(&f.SecretFile, "secret-file", "", "file with the agents' secret")
+	cli.ChoiceVar(flags, &f.Generator, "generator", "", "traffic generator: xdp, af_packet or pktgen (default: the "+
+		"fastest that works)",
 		string(traffic.XDP), string(traffic.AFPacket), string(traffic.Pktgen))
-	cli.ChoiceVar(flags, &f.Sink, "sink", "", "xdp, xdp-skb or af_packet (default: the fastest that works)",
+	cli.ChoiceVar(flags, &f.Sink, "sink", "", "receiver: xdp, xdp-skb or af_packet (default: the fastest that works)",
 		string(traffic.XDP), string(traffic.XDPSkb), string(traffic.AFPacket))
-	cli.TextVar(flags, &f.SendOn, "generator-cpus", "", "CPUs that the generator runs on", parseCPUs)
-	flags.StringVar(&f.Trial, "trial-command", "", "another generator's adapter, as of 'mpps search'")
+	cli.TextVar(flags, &f.SendOn, "generator-cpus", "", "CPUs for the generator, such as 2-3", parseCPUs)
+	flags.StringVar(&f.Trial, "trial-command", "", "adapter program of another generator, as for 'mpps search'")
 	flags.StringVar(&f.HostTrial, "host-trial-command", "",
-		"throughput: the same, cabled so that the host itself forwards")
-	cli.TextVar(flags, &f.MaxPPS, "max-pps", "", "highest load, such as 14.88M", parsePositiveRate)
-	flags.BoolVar(&f.Compliant, "compliant", false, "throughput: prove rates by trials of 60 s (RFC 2544)")
-	cli.TextVar(flags, &f.PPS, "pps", "1.8M", "throughput: the target of the plan", parsePositiveRate)
-	cli.IntVar(flags, &f.Queues, "queues", 9, 2, 256, "queues: how many the guest gets")
-	flags.StringVar(&f.NIC, "nic", "", "queues: the NIC behind the tunnel (default: all)")
-	flags.StringVar(&f.PF, "pf", "", "sriov: the card")
-	flags.StringVar(&f.VFAgent, "vf-agent", "", "sriov: HOST:PORT of the agent over the function")
-	flags.StringVar(&f.TunnelAgent, "tunnel-agent", "", "sriov: HOST:PORT of the agent over a VXLAN")
+		"throughput: the same with the host itself forwarding")
+	cli.TextVar(flags, &f.MaxPPS, "max-pps", "", "highest load in packets "+
+		"per second, such as 14.88M", parsePositiveRate)
+	flags.BoolVar(&f.Compliant, "compliant", false, "throughput: prove rates with 60 s trials (RFC 2544)")
+	cli.TextVar(flags, &f.PPS, "pps", "1.8M", "throughput: target of the "+
+		"plan, in packets per second", parsePositiveRate)
+	cli.IntVar(flags, &f.Queues, "queues", 9, 2, 256, "queues: queue pairs of the guest, 2 to 256")
+	flags.StringVar(&f.NIC, "nic", "", "queues: NIC under the tunnel (default: all)")
+	flags.StringVar(&f.PF, "pf", "", "sriov: physical function, such as ens1f0")
+	flags.StringVar(&f.VFAgent, "vf-agent", "", "sriov: HOST:PORT of the agent through the VF")
+	flags.StringVar(&f.TunnelAgent, "tunnel-agent", "", "sriov: HOST:PORT of the agent through a VXLAN")
 	cli.TextVar(flags, &f.TunnelFrom, "tunnel-from", "", "sriov: interface that sends into the VXLAN", parseEndpoint)
-	cli.ListVar(flags, &f.Modes, "mode", "modes: `NAME=HOST:PORT,from=IFACE` of each, as of 'mpps bench modes'",
+	cli.ListVar(flags, &f.Modes, "mode", "modes: one mode as `NAME=HOST:PORT,from=IFACE`, see 'mpps bench modes'; "+
+		"repeatable",
 		func(text string) (string, error) {
 			_, err := bench.ParseMode(text)
 			return text, err
 		})
-	cli.TextVar(flags, &f.Latency, "latency", "20us", "realtime: the target of the plan", cli.ParseTime)
-	cli.TextVar(flags, &f.GuestCPU, "guest-cpu", "", "realtime: the guest's CPU that is measured (default: the last)",
+	cli.TextVar(flags, &f.Latency, "latency", "20us", "realtime: target of the plan, wake-up latency", cli.ParseTime)
+	cli.TextVar(flags, &f.GuestCPU, "guest-cpu", "", "realtime: vCPU to measure (default: the last)",
 		parseCPUs)
-	cli.TextVar(flags, &f.CPUs, "cpus", "", "realtime: CPUs for the guest alone, such as 20-23", parseCPUs)
+	cli.TextVar(flags, &f.CPUs, "cpus", "", "realtime: host CPUs for the guest alone, such as 20-23", parseCPUs)
 }
 
 // checkNames refuses names that are not experiments.

@@ -39,15 +39,16 @@ func (a *app) agentCommand() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.serveAgent(cmd, f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.listen, "listen", "127.0.0.1:"+agent.Port, "HOST:PORT, port 0 is any; or unix:PATH")
-	flags.StringVar(&f.secretFile, "secret-file", "", "file with a secret that clients must know: 16 bytes or more,\n"+
-		"readable by its owner alone")
-	flags.BoolVar(&f.insecure, "insecure-lab", false, "serve whoever can connect, without a secret")
-	cli.ListVar(flags, &f.limits.Ifaces, "iface", "use no other interface: IFACE or netns:NAME/IFACE; repeated",
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:"+agent.Port, "address to listen on: HOST:PORT (port 0: any free "+
+		"one) or unix:PATH")
+	flags.StringVar(&f.secretFile, "secret-file", "", "file with the clients' secret, 16 bytes or more, readable "+
+		"only by its owner")
+	flags.BoolVar(&f.insecure, "insecure-lab", false, "serve any client, without a secret")
+	cli.ListVar(flags, &f.limits.Ifaces, "iface", "use only this interface: IFACE or netns:NAME/IFACE; repeatable",
 		traffic.ParseEndpoint)
-	cli.ListVar(flags, &f.limits.To, "to", "send to no other addresses: PREFIX, such as 198.18.0.0/15; repeated",
+	cli.ListVar(flags, &f.limits.To, "to", "send only to this prefix, such as 198.18.0.0/15; repeatable",
 		netip.ParsePrefix)
-	cli.ValueVar(flags, &f.limits.MaxPPS, "max-pps", "", "send no more packets per second, such as 1M",
+	cli.ValueVar(flags, &f.limits.MaxPPS, "max-pps", "", "highest send rate in packets per second, such as 1M",
 		parsePositiveRate)
 	return cmd
 }

@@ -62,16 +62,14 @@ func (a *app) applyCommand() *cobra.Command {
 	flags.add(cmd)
 	flags.addWatch(cmd)
 	cmd.Flags().DurationVar(&ask.Confirm, "confirm", 0,
-		"undo unless 'mpps confirm' follows within this time, such as 60s")
-	cmd.Flags().BoolVar(&ask.Resume, "resume", false, "resume the plan of the newest transaction that waited for "+
-		"a reboot or a guest's restart")
-	cmd.Flags().BoolVar(&ask.Foreign, "foreign", false, "also make changes of the file that mpps would not plan "+
-		"here")
-	cmd.Flags().BoolVar(&ask.DryRun, "dry-run", false, "read everything, write nothing")
-	cmd.Flags().BoolVar(&yes, "yes", false, "apply without showing the plan and asking")
-	cmd.Flags().BoolVar(&ask.RuntimeOnly, "runtime-only", false, "change only the running host: nothing that "+
-		"outlasts a reboot or an ifup")
-	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where changes were made or would be")
+		"revert unless confirmed within this time, such as 60s; 0 turns it off")
+	cmd.Flags().BoolVar(&ask.Resume, "resume", false, "apply the rest of a plan after the reboot or guest restart "+
+		"that it needed")
+	cmd.Flags().BoolVar(&ask.Foreign, "foreign", false, "also apply changes that mpps would not plan for this host")
+	cmd.Flags().BoolVar(&ask.DryRun, "dry-run", false, "show what would change; write nothing")
+	cmd.Flags().BoolVar(&yes, "yes", false, "apply without asking")
+	cmd.Flags().BoolVar(&ask.RuntimeOnly, "runtime-only", false, "change only the running host, nothing persistent")
+	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit code 2 if changes were or would be made")
 	return cmd
 }
 

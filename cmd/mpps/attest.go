@@ -26,8 +26,8 @@ func (a *app) attestCommand() *cobra.Command {
 			return a.answerAttested(a.env().Attest(given, by, forget))
 		},
 	}
-	cmd.Flags().StringVar(&by, "by", "", "who says so (default: the user behind sudo)")
-	cmd.Flags().BoolVar(&forget, "forget", false, "take back what was said of these IDs")
+	cmd.Flags().StringVar(&by, "by", "", "name of the person (default: the user who ran sudo)")
+	cmd.Flags().BoolVar(&forget, "forget", false, "delete the records of these IDs")
 	return cmd
 }
 

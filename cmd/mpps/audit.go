@@ -51,9 +51,9 @@ func (a *app) auditCommand() *cobra.Command {
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().StringVar(&snapshot, "snapshot", "", "a snapshot file instead of this machine")
+	cmd.Flags().StringVar(&snapshot, "snapshot", "", "use this snapshot file instead of this host")
 	failOn.add(cmd, "finding")
-	cmd.Flags().DurationVar(&interval, "interval", 0, "watch the counters for this long first, such as 2s")
+	cmd.Flags().DurationVar(&interval, "interval", 0, "first watch counters for this long, such as 2s")
 	return cmd
 }
 
@@ -61,7 +61,7 @@ func (a *app) auditCommand() *cobra.Command {
 type failOn string
 
 func (f *failOn) add(cmd *cobra.Command, of string) {
-	cmd.Flags().StringVar((*string)(f), "fail-on", "", "exit with 4 where a "+of+" has this severity or worse: "+
+	cmd.Flags().StringVar((*string)(f), "fail-on", "", "exit code 4 if a "+of+" has this severity or worse: "+
 		strings.Join(knob.Severities(), ", "))
 }
 

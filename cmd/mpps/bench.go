@@ -46,18 +46,19 @@ type runFlags struct {
 func (f *runFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.set = flags
-	cli.DurationVar(flags, &f.duration, "duration", 5*time.Second, 1, 0, "of one trial")
+	cli.DurationVar(flags, &f.duration, "duration", 5*time.Second, 1, 0, "duration of one trial")
 	cli.DurationVar(flags, &f.warmUp, "warm-up", 500*time.Millisecond, 0, 0,
-		"traffic before the first trial, not counted")
-	cli.IntVar(flags, &f.repeat, "repeat", 6, 1, 10000, "trials; fewer than 6 give no interval of 95 %")
-	flags.StringVar(&f.name, "name", "", "a label for the result")
+		"warm-up traffic before the first trial, not counted")
+	cli.IntVar(flags, &f.repeat, "repeat", 6, 1, 10000, "number of trials; a 95 % interval needs at least 6")
+	flags.StringVar(&f.name, "name", "", "label of the result")
 	addKeep(flags, &f.keep, "run")
-	flags.StringVar(&f.plan.Name, "plan", "", "compare this machine as found and with this plan, in turns; ends with "+
-		"all of it rolled back")
-	flags.BoolVar(&f.plan.Foreign, "foreign", false, "with --plan: also changes that mpps would not plan here")
-	cli.IntVar(flags, &f.blocks, "blocks", 6, 1, 1000, "with --plan: blocks of four trials, two a side; fewer than 6 "+
-		"cannot show small differences")
-	flags.Uint64Var(&f.seed, "seed", 0, "with --plan: of the order of the trials (default: by lot)")
+	flags.StringVar(&f.plan.Name, "plan", "", "compare the host as found with the host under this plan; rolls back "+
+		"afterwards")
+	flags.BoolVar(&f.plan.Foreign, "foreign", false, "with --plan: also apply changes that mpps would not plan for "+
+		"this host")
+	cli.IntVar(flags, &f.blocks, "blocks", 6, 1, 1000, "with --plan: blocks of four trials; small differences need "+
+		"at least 6")
+	flags.Uint64Var(&f.seed, "seed", 0, "with --plan: random seed of the trial order (default: random)")
 	formatFlag(cmd, "text", "json")
 }
 

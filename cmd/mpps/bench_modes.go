@@ -67,37 +67,39 @@ func (a *app) benchModes() *cobra.Command {
 
 func (f *modesFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	cli.ListVar(flags, &f.modes, "mode", "`NAME=HOST:PORT` of a mode's agent, with ,via= ,from= and the like; repeated",
+	cli.ListVar(flags, &f.modes, "mode", "one mode as `NAME=HOST:PORT` of its agent, with options such as ,via=br0; "+
+		"repeatable",
 		bench.ParseMode)
-	flags.StringVar(&f.native, "native", "native", "the mode that is 100 %")
-	flags.StringSliceVar(&f.workloads, "workloads", workloadNames(), "what is measured of each mode")
-	cli.ValueVar(flags, &f.repeat, "repeat", "3", "samples of each mode and workload: N, or MIN,MAX with -I",
+	flags.StringVar(&f.native, "native", "native", "mode that counts as 100 %")
+	flags.StringSliceVar(&f.workloads, "workloads", workloadNames(), "workloads to measure")
+	cli.ValueVar(flags, &f.repeat, "repeat", "3", "samples per mode and workload: N, or MIN,MAX with -I",
 		parseRepeat)
-	cli.ValueVar(flags, &f.interval, "interval,I", "", "LEVEL,WIDTH in percent, as netperf has it: sample until the "+
-		"interval is so narrow", parseInterval)
-	cli.DurationVar(flags, &f.Duration, "duration", 5*time.Second, 1, 0, "of one sample")
+	cli.ValueVar(flags, &f.interval, "interval,I", "", "LEVEL,WIDTH in percent: sample until the interval is this "+
+		"narrow, as in netperf", parseInterval)
+	cli.DurationVar(flags, &f.Duration, "duration", 5*time.Second, 1, 0, "duration of one sample")
 	cli.DurationVar(flags, &f.WarmUp, "warm-up", 500*time.Millisecond, 0, 0,
-		"traffic before each sample, not counted")
+		"warm-up traffic before each sample, not counted")
 	cli.DurationVar(flags, &f.Budget, "search-budget", 30*time.Second, time.Second, 0,
-		"ndr: most traffic of a search")
-	flags.IntVar(&f.Frame, "frame", 64, "pps: frame size in bytes, with FCS: 64 to 1518")
-	cli.IntVar(flags, &f.Flows, "flows", 16, 1, rig.MaxFlows, "pps: distinct source addresses and ports")
-	cli.IntVar(flags, &f.Connections, "connections", 1, 1, 1024, "stream, rr: TCP connections at a time, 1 to 1024")
-	cli.ChoiceVar(flags, &f.generator, "generator", "auto", "pps: auto, xdp or af_packet", "auto", string(traffic.XDP),
+		"ndr: traffic time limit of one search")
+	flags.IntVar(&f.Frame, "frame", 64, "pps: frame size in bytes, including FCS, 64 to 1518")
+	cli.IntVar(flags, &f.Flows, "flows", 16, 1, rig.MaxFlows, "pps: number of flows (distinct source addresses and "+
+		"ports)")
+	cli.IntVar(flags, &f.Connections, "connections", 1, 1, 1024, "stream, rr: concurrent TCP connections, 1 to 1024")
+	cli.ChoiceVar(flags, &f.generator, "generator", "auto", "pps: traffic generator: "+
+		"auto, xdp or af_packet", "auto", string(traffic.XDP),
 		string(traffic.AFPacket))
 	cli.ChoiceVar(flags, &f.sink, "sink", string(traffic.XDPSkb),
-		"pps: xdp-skb, which every driver can, xdp or af_packet",
+		"pps: receiver: xdp-skb (works with every driver), xdp, af_packet or auto",
 		"auto", string(traffic.XDP), string(traffic.XDPSkb), string(traffic.AFPacket))
-	cli.ValueVar(flags, &f.cpus, "cpus", "", "pps: CPUs that the generator runs on, one worker each", parseCPUs)
-	flags.StringVar(&f.secretFile, "secret-file", "", "file with the secret that the agents were given")
-	flags.Uint64Var(&f.seed, "seed", 0, "of the order (default: by lot)")
-	flags.StringVar(&f.name, "name", "", "a label for the result")
-	flags.StringArrayVar(&f.notes, "note", nil, "a sentence about the set-up that is kept with the result; repeated")
+	cli.ValueVar(flags, &f.cpus, "cpus", "", "pps: CPUs for the generator, one worker per CPU", parseCPUs)
+	flags.StringVar(&f.secretFile, "secret-file", "", "file with the agents' secret")
+	flags.Uint64Var(&f.seed, "seed", 0, "random seed of the order (default: random)")
+	flags.StringVar(&f.name, "name", "", "label of the result")
+	flags.StringArrayVar(&f.notes, "note", nil, "note stored with the result; repeatable")
 	flags.StringVarP(&f.keep.File, "output", "o", "", "write the result to this file")
-	flags.BoolVar(&f.keep.Runs, "keep", true, "keep the result, and until it is complete each sample, in "+
-		"/var/lib/mpps/runs")
-	flags.StringVar(&f.checkpoint, "checkpoint", "", "write each sample to this file as it is taken")
-	flags.StringVar(&f.resume, "resume", "", "continue the campaign of this file with its own plan")
+	flags.BoolVar(&f.keep.Runs, "keep", true, "store the result, and samples while measuring, in /var/lib/mpps/runs")
+	flags.StringVar(&f.checkpoint, "checkpoint", "", "write each sample to this file at once")
+	flags.StringVar(&f.resume, "resume", "", "continue the campaign of this file")
 	formatFlag(cmd, "text", "json")
 }
 

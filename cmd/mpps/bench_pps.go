@@ -42,9 +42,10 @@ func (f *ppsFlags) add(cmd *cobra.Command) {
 	f.runFlags.add(cmd)
 	f.path.add(flags, "cpus")
 	f.path.addPackets(flags)
-	cli.ValueVar(flags, &f.rate, "rate", "", "packets per second, such as 100k; 0 is as fast as possible", parseRate)
-	flags.BoolVar(&f.latency, "latency", false, "stamp frames and tell their one-way delays; costs the generator "+
-		"speed (default: with --rate)")
+	cli.ValueVar(flags, &f.rate, "rate", "", "send rate in packets per second, such "+
+		"as 100k; 0 is as fast as possible", parseRate)
+	flags.BoolVar(&f.latency, "latency", false, "measure one-way delay with timestamps; slows the generator "+
+		"(default: with --rate)")
 }
 
 // load checks the flags against each other and returns the load.

@@ -49,33 +49,33 @@ func (a *app) benchTalk(kind measure.Kind) *cobra.Command {
 	flags := cmd.Flags()
 	f.add(cmd)
 	addEnds(flags, &f.ends)
-	cli.ChoiceVar(flags, &f.engine, "engine", bench.Ours, "what makes the traffic: mpps, netperf or iperf3 (streams "+
-		"only), where installed", bench.Ours, "netperf", "iperf3")
-	flags.Uint16Var(&f.enginePort, "engine-port", 0, "with --agent: where the engine's server listens there "+
-		"(default: 12865, or 5201)")
-	cli.IntVar(flags, &f.connections, "connections", 1, 1, 1024, "TCP connections at a time, 1 to 1024")
+	cli.ChoiceVar(flags, &f.engine, "engine", bench.Ours, "traffic program: mpps, netperf or iperf3 (streams only), "+
+		"if installed", bench.Ours, "netperf", "iperf3")
+	flags.Uint16Var(&f.enginePort, "engine-port", 0, "with --agent: port of the engine's server (default: 12865 "+
+		"netperf, 5201 iperf3)")
+	cli.IntVar(flags, &f.connections, "connections", 1, 1, 1024, "concurrent TCP connections, 1 to 1024")
 	if kind == measure.CRR {
-		cmd.Use, cmd.Short = "crr", "TCP connections per second: connect, request, response, close"
-		cli.IntVar(flags, &f.request, "request", 1, 1, maxBytes, "bytes of a request")
-		cli.IntVar(flags, &f.response, "response", 1, 1, maxBytes, "bytes of a response")
+		cmd.Use, cmd.Short = "crr", "measure TCP connections per second"
+		cli.IntVar(flags, &f.request, "request", 1, 1, maxBytes, "request size in bytes")
+		cli.IntVar(flags, &f.response, "response", 1, 1, maxBytes, "response size in bytes")
 		return cmd
 	}
 	if kind == measure.RR {
 		cli.IntVar(flags, &f.request, "request", 1, 1, maxBytes,
-			"bytes of a request (default with --udp --rate: 8, its number)")
+			"request size in bytes (with --udp --rate: 8, a sequence number)")
 		cli.IntVar(flags, &f.response, "response", 1, 1, maxBytes,
-			"bytes of a response (default with --udp --rate: 8)")
-		flags.BoolVar(&f.udp, "udp", false, "over UDP instead of TCP")
+			"response size in bytes (with --udp --rate: 8)")
+		flags.BoolVar(&f.udp, "udp", false, "use UDP instead of TCP")
 		cli.ValueVar(flags, &f.rate, "rate", "",
-			"transactions per second on a schedule, such as 10k; 0 is a closed loop", parseRate)
+			"transactions per second of an open loop, such as 10k; 0 is a closed loop", parseRate)
 		cli.DurationVar(flags, &f.timeout, "timeout", time.Second, time.Millisecond, time.Hour,
-			"after which a request is lost: over UDP, or with --rate at the end of a trial")
+			"time until a UDP request, or the last ones of a trial with --rate, count as lost")
 		return cmd
 	}
-	cmd.Use, cmd.Short = "stream", "bits per second over TCP connections"
-	flags.BoolVar(&f.sendfile, "sendfile", false, "send a file's pages without copying them")
+	cmd.Use, cmd.Short = "stream", "measure TCP throughput in bits per second"
+	flags.BoolVar(&f.sendfile, "sendfile", false, "send with sendfile(2), without copying")
 	flags.DurationVar(&f.ramp, "ramp", bench.StreamRamp,
-		"at the start of each connection, before --duration, that is not counted")
+		"start of each connection before --duration, not counted")
 	return cmd
 }
 

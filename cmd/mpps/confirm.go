@@ -16,7 +16,7 @@ type confirmed struct {
 func (a *app) confirmCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "confirm [TX]",
-		Short: "keep the changes of an apply that is about to undo itself",
+		Short: "keep the changes of an apply before they are reverted",
 		Args:  args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			host, tx, err := change.Confirm(cmd.Context(), a.env(), firstArg(given))

@@ -46,15 +46,14 @@ func (a *app) diagnoseCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	cli.DurationVar(flags, &f.interval, "for", 5*time.Second, 200*time.Millisecond, time.Hour,
-		"how long to watch, at most an hour; SIGINT ends it with what was seen")
-	flags.StringArrayVar(&f.netns, "netns", nil, "watch the devices and sockets of this network namespace too (ip "+
-		"netns list; may be repeated)")
-	flags.StringVar(&f.guest, "guest", "", "judge the path of this guest; others only use CPUs")
-	flags.BoolVar(&f.counters, "counters", false, "load nothing into the kernel: counters alone")
-	flags.StringVar(&f.load, "load", "", "judge this file, written by -o, instead of watching")
-	flags.StringVarP(&f.output, "output", "o", "", "write what was seen to this file; - is standard output, without "+
-		"the answer")
-	flags.BoolVar(&f.scrub, "scrub", false, "replace identifiers in that file by made-up ones")
+		"how long to watch, at most 1h; Ctrl-C stops early and reports")
+	flags.StringArrayVar(&f.netns, "netns", nil, "also watch this network namespace (see 'ip netns list'); repeatable")
+	flags.StringVar(&f.guest, "guest", "", "diagnose the path of this guest only")
+	flags.BoolVar(&f.counters, "counters", false, "use counters only, no eBPF or perf")
+	flags.StringVar(&f.load, "load", "", "diagnose this file of -o instead of watching")
+	flags.StringVarP(&f.output, "output", "o", "", "write the observations to this file; - is standard output, "+
+		"without the diagnosis")
+	flags.BoolVar(&f.scrub, "scrub", false, "replace identifiers in the file of -o")
 	return cmd
 }
 

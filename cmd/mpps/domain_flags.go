@@ -21,9 +21,11 @@ func (f *domainFlags) add(cmd *cobra.Command) {
 		f.values[n.Name] = &onceFlag{}
 		flags.Var(f.values[n.Name], n.Name, n.Usage)
 	}
-	flags.StringSliceVar(&f.NICs, "nic", nil, "MAC address or index of the NICs that are meant (default: all that can)")
-	flags.StringArrayVar(&f.Sets, "set", nil, "any other value, PATH=VALUE ('mpps domain show -v' lists paths)")
-	flags.StringArrayVar(&f.Unsets, "unset", nil, "take a value away, PATH")
+	flags.StringSliceVar(&f.NICs, "nic", nil, "MAC address or index of the NICs to change (default: all that support "+
+		"the setting)")
+	flags.StringArrayVar(&f.Sets, "set", nil, "set any other value: PATH=VALUE ('mpps domain show -v' lists paths); "+
+		"repeatable")
+	flags.StringArrayVar(&f.Unsets, "unset", nil, "remove the value at PATH; repeatable")
 }
 
 // request returns the changes that the flags ask for.

@@ -21,7 +21,7 @@ func (f *domainGoal) add(cmd *cobra.Command) {
 			cmd.Flags().AddFlag(flag)
 		}
 	})
-	cmd.Flags().Lookup("pps").Usage = "let the catalogue decide for so many packets per second, such as 1.8M"
+	cmd.Flags().Lookup("pps").Usage = "let the catalogue choose for this packet rate, such as 1.8M"
 }
 
 // goal returns the target that the flags name; nil if they name none.

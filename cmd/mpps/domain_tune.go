@@ -44,14 +44,13 @@ func (a *app) domainTuneCommand() *cobra.Command {
 	}
 	flags.add(cmd)
 	goals.add(cmd)
-	cmd.Flags().StringVar(&ask.Snapshot, "snapshot", "", "the host that the definition is for: a file of 'mpps "+
-		"snapshot'")
+	cmd.Flags().StringVar(&ask.Snapshot, "snapshot", "", "check against the host of this 'mpps snapshot' file")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write the definition to this file; - is standard output")
-	cmd.Flags().BoolVar(&ask.Apply, "apply", false, "change the guest's definition on this host")
+	cmd.Flags().BoolVar(&ask.Apply, "apply", false, "change the guest on this host")
 	cmd.Flags().BoolVar(&ask.Config, "config", false,
-		"with --apply: the definition alone, whatever the guest runs with")
-	cmd.Flags().BoolVar(&ask.DryRun, "dry-run", false, "show what would be changed, write nothing")
-	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where changes were made or would be")
+		"with --apply: change only the definition, not the running guest")
+	cmd.Flags().BoolVar(&ask.DryRun, "dry-run", false, "show what would change; write nothing")
+	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit code 2 if changes were or would be made")
 	return cmd
 }
 

@@ -17,7 +17,7 @@ func (a *app) explainCommand() *cobra.Command {
 	var search string
 	cmd := &cobra.Command{
 		Use:   "explain ID | --list | --search TEXT",
-		Short: "explain a setting: why it matters, what it costs, its sources",
+		Short: "explain a setting: why it matters, its cost and sources",
 		Args:  args(cobra.MaximumNArgs(1)),
 		RunE: func(_ *cobra.Command, ids []string) error {
 			switch {
@@ -60,9 +60,9 @@ func (a *app) explainCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&list, "list", false, "every knob, in path order")
+	cmd.Flags().BoolVar(&list, "list", false, "list all settings, in path order")
 	cmd.Flags().StringVar(&search, "search", "", "find settings and advice by a word or a pasted line")
-	cmd.Flags().BoolVar(&asMarkdown, "markdown", false, "as a page of documentation")
+	cmd.Flags().BoolVar(&asMarkdown, "markdown", false, "print as Markdown")
 	return cmd
 }
 

@@ -9,7 +9,7 @@ import (
 func (a *app) exportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "write a goal in another program's format",
+		Short: "write a target in another program's format",
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, given []string) error {
 			if len(given) == 0 {

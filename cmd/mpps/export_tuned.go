@@ -13,7 +13,7 @@ func (a *app) exportTunedCommand() *cobra.Command {
 	var ask profile.Request
 	cmd := &cobra.Command{
 		Use:   "tuned",
-		Short: "write a TuneD profile for a goal",
+		Short: "write a TuneD profile for a target",
 		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if ask.Goal, err = flags.namedGoal("export tuned"); err != nil {
@@ -40,8 +40,9 @@ func (a *app) exportTunedCommand() *cobra.Command {
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().StringVar(&ask.Snapshot, "snapshot", "", "a snapshot file instead of this machine")
-	cmd.Flags().StringVar(&ask.Name, "name", "", "of the profile (default mpps- and the guest's name, or the tier)")
-	cmd.Flags().StringVarP(&ask.Output, "output", "o", "", "the directory below which the profile's directory is made")
+	cmd.Flags().StringVar(&ask.Snapshot, "snapshot", "", "use this snapshot file instead of this host")
+	cmd.Flags().StringVar(&ask.Name, "name", "", "profile name (default: mpps-GUEST, or mpps- and the kind of target)")
+	cmd.Flags().StringVarP(&ask.Output, "output", "o", "", "parent directory of the profile's directory (default: "+
+		"write nothing)")
 	return cmd
 }

@@ -19,12 +19,12 @@ import (
 
 // addEnds adds the flags that name the ends of a measurement.
 func addEnds(flags *pflag.FlagSet, e *bench.Ends) {
-	cli.ValueVar(flags, &e.From, "from", "", "interface that sends: IFACE or netns:NAME/IFACE", parseEndpoint)
-	cli.ValueVar(flags, &e.To, "to", "", "interface that receives: IFACE or netns:NAME/IFACE", parseEndpoint)
-	flags.StringVar(&e.Agent, "agent", "", "HOST:PORT or unix:PATH of 'mpps agent' at the far end")
-	flags.StringVar(&e.NIC, "guest-nic", "", "the agent's interface (default: the one with the agent's address)")
-	flags.StringVar(&e.SecretFile, "secret-file", "", "file with the agent's secret, readable by its owner alone")
-	flags.BoolVar(&e.Reverse, "reverse", false, "the far end sends")
+	cli.ValueVar(flags, &e.From, "from", "", "sending interface: IFACE or netns:NAME/IFACE", parseEndpoint)
+	cli.ValueVar(flags, &e.To, "to", "", "receiving interface: IFACE or netns:NAME/IFACE", parseEndpoint)
+	flags.StringVar(&e.Agent, "agent", "", "'mpps agent' at the far end: HOST:PORT or unix:PATH")
+	flags.StringVar(&e.NIC, "guest-nic", "", "interface of the agent (default: the one with its address)")
+	flags.StringVar(&e.SecretFile, "secret-file", "", "file with the agent's secret, readable only by its owner")
+	flags.BoolVar(&e.Reverse, "reverse", false, "reverse the direction: the far end sends")
 }
 
 // checkEnds refuses ends that contradict each other.
@@ -71,28 +71,30 @@ type frameSize struct {
 func (f *trafficFlags) add(flags *pflag.FlagSet, cpus string) {
 	f.set = flags
 	addEnds(flags, &f.Ends)
-	flags.StringVar(&f.Via, "via", "", "bridge of this host that leads to the agent, or with --forward to the guest")
-	flags.BoolVar(&f.Forward, "forward", false, "through a guest or router, from --from or --via to --to or --out")
+	flags.StringVar(&f.Via, "via", "", "bridge of this host to the agent, or with --forward to the guest")
+	flags.BoolVar(&f.Forward, "forward", false, "measure through a guest or router, from --from or --via to --to or "+
+		"--out")
 	flags.StringVar(&f.Out, "out", "", "with --forward: bridge of this host on the far side of the guest")
-	cli.ValueVar(flags, &f.Gateway, "gateway", "", "with --forward: the guest's address on the sending side, if it "+
-		"routes;\nits route to 198.19.0.1 is what is used, with --reverse that to 198.18.0.1", parseIPv4)
-	cli.ValueVar(flags, &f.GatewayMAC, "gateway-mac", "", "with --forward: its MAC address, instead of --gateway",
+	cli.ValueVar(flags, &f.Gateway, "gateway", "", "with --forward: IPv4 address of a routing guest on the sending "+
+		"side; it needs a route to 198.19.0.1 (with --reverse: 198.18.0.1)", parseIPv4)
+	cli.ValueVar(flags, &f.GatewayMAC, "gateway-mac", "", "with --forward: MAC address of that guest, instead of "+
+		"--gateway",
 		parseMAC)
-	cli.IntVar(flags, &f.flows, "flows", 16, 1, rig.MaxFlows, "distinct source addresses and ports")
+	cli.IntVar(flags, &f.flows, "flows", 16, 1, rig.MaxFlows, "number of flows (distinct source addresses and ports)")
 	cli.ChoiceVar(flags, &f.generator, "generator", "auto",
-		"auto, xdp, af_packet, or pktgen: the kernel's, if its module is loaded",
+		"traffic generator: auto, xdp, af_packet, or pktgen (needs its kernel module)",
 		"auto", string(traffic.XDP), string(traffic.AFPacket), string(traffic.Pktgen))
 	cli.ChoiceVar(flags, &f.sink, "sink", "auto",
-		"auto, xdp, xdp-skb or af_packet: name one for results that are to be compared",
+		"receiver: auto, xdp, xdp-skb or af_packet; set one to compare results",
 		"auto", string(traffic.XDP), string(traffic.XDPSkb), string(traffic.AFPacket))
 	cli.ValueVar(flags, &f.cpus, cpus, "",
-		"CPUs that the generator runs on, one worker each (default: one of the first allowed)", parseCPUs)
+		"CPUs for the generator, one worker per CPU (default: one of the first allowed)", parseCPUs)
 	f.burst = 1
 }
 
 // addPackets adds the flags for the packets to send.
 func (f *trafficFlags) addPackets(flags *pflag.FlagSet) {
-	cli.ValueVar(flags, &f.frame, "frame", "64", "frame size in bytes, with FCS: 64 to 1518, or imix",
+	cli.ValueVar(flags, &f.frame, "frame", "64", "frame size in bytes, including FCS: 64 to 1518, or imix",
 		func(text string) (frameSize, error) {
 			if text == rig.IMIX {
 				return frameSize{rig.MixBytes(rig.IMIX), rig.IMIX}, nil
@@ -103,11 +105,11 @@ func (f *trafficFlags) addPackets(flags *pflag.FlagSet) {
 			}
 			return frameSize{bytes: n}, err
 		})
-	flags.BoolVar(&f.imix, "imix", false, "the same as --frame imix")
-	flags.BoolVar(&f.twoWay, "two-way", false, "send in both directions at once; rates are those of each")
-	cli.IntVar(flags, &f.clone, "clone-skb", 0, 0, 1<<20, "with pktgen: how often a frame is sent before the next is "+
-		"made;\nsuch frames have no sequence numbers of their own")
-	cli.IntVar(flags, &f.burst, "burst", 1, 1, 4096, "with pktgen: copies of a frame handed over at once; as "+
+	flags.BoolVar(&f.imix, "imix", false, "same as --frame imix")
+	flags.BoolVar(&f.twoWay, "two-way", false, "send in both directions at once; rates are per direction")
+	cli.IntVar(flags, &f.clone, "clone-skb", 0, 0, 1<<20, "with pktgen: copies sent of each frame; copies share a "+
+		"sequence number")
+	cli.IntVar(flags, &f.burst, "burst", 1, 1, 4096, "with pktgen: copies of a frame per transmit call; see "+
 		"--clone-skb")
 }
 
@@ -189,11 +191,11 @@ type trialFlags struct {
 }
 
 func (f *trialFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.command, "trial-command", "", "program that does the trials, with its arguments "+
-		"(docs/search.md)")
+	flags.StringVar(&f.command, "trial-command", "", "program that runs the trials, with arguments (docs/search.md)")
 	cli.DurationVar(flags, &f.grace, "trial-grace", time.Minute, 1, 0,
-		"how long after a trial's time its answer is waited for")
-	cli.ValueVar(flags, &f.maxPPS, "max-pps", "", "highest load, such as 14.88M (default: what our generator can do)",
+		"how long to wait for the program's answer after a trial")
+	cli.ValueVar(flags, &f.maxPPS, "max-pps", "", "highest load in packets per second, such as 14.88M (default: what "+
+		"the mpps generator can send)",
 		parsePositiveRate)
 }
 
@@ -221,5 +223,5 @@ func (f *trialFlags) check(set *pflag.FlagSet, cpus string) error {
 // addKeep adds the flags for where a result is saved.
 func addKeep(flags *pflag.FlagSet, k *bench.Keep, what string) {
 	flags.StringVarP(&k.File, "output", "o", "", "write the "+what+" to this file")
-	flags.BoolVar(&k.Runs, "keep", true, "keep the "+what+" in /var/lib/mpps/runs")
+	flags.BoolVar(&k.Runs, "keep", true, "store the "+what+" in /var/lib/mpps/runs")
 }

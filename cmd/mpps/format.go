@@ -20,7 +20,7 @@ const formatAllowed = "mpps-forms"
 // formatFlag adds --format: the command's own formats, of which the first is the default, and those of other programs.
 func formatFlag(cmd *cobra.Command, own ...string) {
 	allowed := slices.Concat(own, export.Formats())
-	cmd.Flags().String("format", own[0], "print "+strings.Join(allowed[:len(allowed)-1], ", ")+" or "+
+	cmd.Flags().String("format", own[0], "output format: "+strings.Join(allowed[:len(allowed)-1], ", ")+" or "+
 		allowed[len(allowed)-1])
 	cmd.Flags().Lookup("format").Annotations = map[string][]string{formatAllowed: allowed}
 }

@@ -31,21 +31,20 @@ type goalFlags struct {
 func (f *goalFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.set = flags
-	flags.StringVar(&f.pps, "pps", "", "packets per second to one guest, such as 1.8M")
-	flags.IntVar(&f.frame, "frame", 64, "frame size in bytes, with checksum")
-	flags.StringVar(&f.loss, "loss", "0", "share of packets that may be lost, such as 0.005 or 0.5%")
-	flags.StringVar(&f.bulk, "bulk", "", "bits per second of bulk data, such as 25G")
-	flags.DurationVar(&f.latency, "latency", 0, "wake-up latency in the guest, such as 20us")
-	flags.StringVar(&f.cpus, "cpus", "", "CPUs given to the guest, such as 20-23")
-	flags.StringVar(&f.guest, "guest", "", "the guest that matters (default: every running one)")
-	flags.StringVar(&f.nic, "nic", "", "how the guest is attached: virtio or vf")
-	flags.StringSliceVar(&f.consent, "consent", nil, "risks accepted by name: security, data, connectivity")
+	flags.StringVar(&f.pps, "pps", "", "target: packets per second to one guest, such as 1.8M")
+	flags.IntVar(&f.frame, "frame", 64, "frame size in bytes, including FCS")
+	flags.StringVar(&f.loss, "loss", "0", "tolerated packet loss, such as 0.005 or 0.5%")
+	flags.StringVar(&f.bulk, "bulk", "", "target: bulk throughput in bits per second, such as 25G")
+	flags.DurationVar(&f.latency, "latency", 0, "target: wake-up latency in the guest, such as 20us")
+	flags.StringVar(&f.cpus, "cpus", "", "host CPUs for the guest, such as 20-23")
+	flags.StringVar(&f.guest, "guest", "", "guest to tune (default: all running guests)")
+	flags.StringVar(&f.nic, "nic", "", "NIC type of the guest: virtio or vf")
+	flags.StringSliceVar(&f.consent, "consent", nil, "risks to accept: security, data, connectivity")
 }
 
 // addWatch adds the flag of commands that plan what makes values last.
 func (f *goalFlags) addWatch(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.watch, "watch", false, "also install mpps-watch.service, which tells when the host stops "+
-		"being so")
+	cmd.Flags().BoolVar(&f.watch, "watch", false, "also install mpps-watch.service, which reports drift")
 }
 
 // isGiven reports whether any goal flag is on the command line.

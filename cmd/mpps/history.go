@@ -37,6 +37,6 @@ func (a *app) historyCommand() *cobra.Command {
 			return cmp.Or(printed, err)
 		},
 	}
-	cmd.Flags().IntVar(&last, "last", 200, "list the last `N` transactions (0: all)")
+	cmd.Flags().IntVar(&last, "last", 200, "list the last `N` transactions; 0 lists all")
 	return cmd
 }

@@ -25,6 +25,6 @@ func (a *app) inspectCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&snapshot, "snapshot", "", "a snapshot file instead of this machine")
+	cmd.Flags().StringVar(&snapshot, "snapshot", "", "use this snapshot file instead of this host")
 	return cmd
 }

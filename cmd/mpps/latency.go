@@ -45,21 +45,22 @@ func (a *app) latencyCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.Guest, "guest", "", "a running guest of libvirt (default: this host)")
+	flags.StringVar(&f.Guest, "guest", "", "running libvirt guest to measure (default: this host)")
 	cli.ValueVar(flags, &f.CPUs, "cpu", "",
-		"CPUs to measure, of the guest or the host, such as 1 or 2-3 (default: the "+
-			"isolated ones, or the last)", parseCPUs)
-	flags.DurationVar(&f.For, "for", 10*time.Minute, "of one run, in whole seconds")
-	cli.IntVar(flags, &f.Runs, "runs", 5, 1, maxRuns, "how many; 6 or more can be compared with confidence")
-	flags.DurationVar(&f.Slice, "slice", 0, "of one slice, in whole seconds (default: 10s, shorter for short runs)")
+		"CPUs of the guest or host to measure, such as 1 or 2-3 (default: the isolated ones, else the last)", parseCPUs)
+	flags.DurationVar(&f.For, "for", 10*time.Minute, "duration of one run, in whole seconds")
+	cli.IntVar(flags, &f.Runs, "runs", 5, 1, maxRuns, "number of runs; a reliable comparison needs at least 6")
+	flags.DurationVar(&f.Slice, "slice", 0, "duration of one slice, in whole seconds (default: 10s, less for short "+
+		"runs)")
 	cli.DurationVar(flags, &f.Interval, "interval", 200*time.Microsecond, 20*time.Microsecond, time.Second,
-		"from one wake-up to the next")
-	cli.IntVar(flags, &f.Priority, "priority", 95, 1, 99, "of SCHED_FIFO, 1 to 99")
-	cli.ChoiceVar(flags, &f.Tool, "tool", "auto", "cyclictest, timerlat, oslat, own or auto", toolNames()...)
-	flags.StringVar(&f.Load, "load", "own", "own, stress-ng, none or a command")
-	flags.StringVar(&f.Name, "name", "", "a label for the result")
+		"time between wake-ups")
+	cli.IntVar(flags, &f.Priority, "priority", 95, 1, 99, "SCHED_FIFO priority, 1 to 99")
+	cli.ChoiceVar(flags, &f.Tool, "tool", "auto", "measuring tool: cyclictest, timerlat, "+
+		"oslat, own or auto", toolNames()...)
+	flags.StringVar(&f.Load, "load", "own", "load: own, stress-ng, none or a command")
+	flags.StringVar(&f.Name, "name", "", "label of the result")
 	flags.StringVarP(&f.output, "output", "o", "", "write the result to this file")
-	flags.StringVar(&f.before, "against", "", "a result from before to compare with")
+	flags.StringVar(&f.before, "against", "", "earlier result to compare with")
 	cmd.AddCommand(a.latencyLoop(), a.latencyLoad())
 	return cmd
 }
@@ -155,7 +156,7 @@ func (a *app) latencyLoop() *cobra.Command {
 	flags := cmd.Flags()
 	cli.ValueVar(flags, &cpus, "cpu", "0", "CPUs to measure", parseCPUs)
 	flags.DurationVar(&length, "for", time.Second, "how long")
-	flags.DurationVar(&interval, "interval", 200*time.Microsecond, "from one wake-up to the next")
+	flags.DurationVar(&interval, "interval", 200*time.Microsecond, "time between wake-ups")
 	flags.IntVar(&priority, "priority", 95, "of SCHED_FIFO")
 	return cmd
 }

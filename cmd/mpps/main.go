@@ -118,7 +118,7 @@ func (a *app) execute(ctx context.Context, args []string) error {
 func (a *app) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:     "mpps",
-		Short:   "make a KVM host give its guests every packet per second, and prove it",
+		Short:   "tune a KVM host for packet rate and latency, and prove the gain",
 		Version: version,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.path = cmd.CommandPath()
@@ -142,7 +142,7 @@ func (a *app) command() *cobra.Command {
 	cli.Root(root, func(cmd *cobra.Command) error { return a.overview(cmd.Context()) })
 	root.SetFlagErrorFunc(badFlag)
 	cli.Flags(root.PersistentFlags(), &a.json, &a.quiet, &a.noColor, &a.verbose)
-	root.PersistentFlags().StringVar(&a.root, "root", "/", "directory below which the machine's files are found")
+	root.PersistentFlags().StringVar(&a.root, "root", "/", "root directory of the host's files")
 	cobra.EnableCommandSorting = false
 	for _, g := range a.groups() {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})

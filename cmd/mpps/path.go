@@ -38,14 +38,12 @@ func (a *app) pathCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.DurationVar(&f.For, "for", 5*time.Second, "how long to watch, at most an hour; SIGINT ends it with what "+
-		"was seen")
-	flags.StringVar(&f.Netns, "netns", "", "watch the devices of this network namespace (ip netns list) instead of "+
-		"one's own")
-	flags.StringVar(&f.Guest, "guest", "", "show only the packets from and to this guest")
-	flags.BoolVar(&f.EveryPacket, "every-packet", false, "count all packets, not those of short windows; costs the "+
-		"path speed")
-	flags.StringVarP(&f.output, "output", "o", "", "write the picture to this HTML file; - is standard output")
+	flags.DurationVar(&f.For, "for", 5*time.Second, "how long to watch, at most 1h; Ctrl-C stops early and reports")
+	flags.StringVar(&f.Netns, "netns", "", "watch this network namespace (see 'ip netns list') instead of the "+
+		"current one")
+	flags.StringVar(&f.Guest, "guest", "", "show only packets from and to this guest")
+	flags.BoolVar(&f.EveryPacket, "every-packet", false, "count every packet, not short windows; slows a busy path")
+	flags.StringVarP(&f.output, "output", "o", "", "draw as this HTML file; - is standard output")
 	f.steer.add(cmd)
 	return cmd
 }

@@ -23,15 +23,14 @@ type steerFlags struct {
 
 func (f *steerFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.BoolVar(&f.on, "steer", false, "give each guest's queues NIC queues of their own, as a transaction that "+
-		"'mpps rollback' undoes")
-	flags.StringVar(&f.nic, "nic", "", "with --steer: only this NIC, and those that the same guests send by")
-	flags.StringArrayVar(&f.weights, "weight", nil, "with --steer: GUEST=N, a guest's share where there are too few "+
-		"queues (1 where not said); repeated")
-	flags.StringVar(&f.by, "by", "", "with --steer: xps or program instead of the gentlest that works")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "with --steer: read everything, write nothing")
-	flags.BoolVar(&f.detailed, "detailed-exit-code", false, "with --steer: exit with 2 where changes were made or "+
-		"would be")
+	flags.BoolVar(&f.on, "steer", false, "give each guest's queues NIC queues of their own; undo with 'mpps rollback'")
+	flags.StringVar(&f.nic, "nic", "", "with --steer: only this NIC, and others that the same guests use")
+	flags.StringArrayVar(&f.weights, "weight", nil, "with --steer: share of a guest if queues are short, GUEST=N "+
+		"(default: 1); repeatable")
+	flags.StringVar(&f.by, "by", "", "with --steer: method: xps or program (default: xps if it works)")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "with --steer: show what would change; write nothing")
+	flags.BoolVar(&f.detailed, "detailed-exit-code", false, "with --steer: exit code 2 if changes were or would be "+
+		"made")
 }
 
 // steeringFlags are the flags that need --steer.

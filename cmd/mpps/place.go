@@ -64,16 +64,16 @@ func (a *app) placeCommand() *cobra.Command {
 	}
 	flags.add(cmd)
 	f := cmd.Flags()
-	f.StringVar(&ask.Snapshot, "snapshot", "", "a snapshot file instead of this machine")
-	f.StringVarP(&output, "output", "o", "", "write the picture to this HTML file; - is standard output")
-	f.StringArrayVar(&wishes.add, "add", nil, "a guest that is not there: name=, vcpus=, memory=, and if need be "+
-		"pps=, queues=, nics=, nic=, cpus=, latency=, hugepages, vf; without blanks")
-	f.StringArrayVar(&wishes.reserve, "reserve", nil, "what a node keeps for the host: node=, cpus=, memory=")
-	f.StringArrayVar(&wishes.daemon, "daemon", nil, "what else the host runs, instead of the storage daemons that "+
-		"are seen (a CPU each): name=, node=, cpus=, memory=")
+	f.StringVar(&ask.Snapshot, "snapshot", "", "use this snapshot file instead of this host")
+	f.StringVarP(&output, "output", "o", "", "draw as this HTML file; - is standard output")
+	f.StringArrayVar(&wishes.add, "add", nil, "guest to add: name=, vcpus=, memory=, optionally pps=, queues=, "+
+		"nics=, nic=, cpus=, latency=, hugepages, vf; no spaces; repeatable")
+	f.StringArrayVar(&wishes.reserve, "reserve", nil, "resources kept for the host: node=, cpus=, memory=; repeatable")
+	f.StringArrayVar(&wishes.daemon, "daemon", nil, "daemon of the host: name=, node=, cpus=, memory= (default: the "+
+		"storage daemons found, one CPU each); repeatable")
 	f.StringSliceVar(&ask.Move, "move", nil, "guests that may move although they are pinned well, or all")
-	f.BoolVar(&ask.Strict, "strict", false, "let no rule give way: refuse guests instead")
-	f.BoolVar(&detailed, "detailed-exit-code", false, "exit with 4 where a guest finds no place")
+	f.BoolVar(&ask.Strict, "strict", false, "relax no rule; refuse guests instead")
+	f.BoolVar(&detailed, "detailed-exit-code", false, "exit code 4 if a guest does not fit")
 	return cmd
 }
 

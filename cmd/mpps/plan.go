@@ -56,12 +56,11 @@ func (a *app) planCommand() *cobra.Command {
 	}
 	flags.add(cmd)
 	flags.addWatch(cmd)
-	cmd.Flags().StringVar(&snapshot, "snapshot", "", "a snapshot file instead of this machine")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "write the plan to this file, for 'mpps apply FILE'; - is "+
-		"standard output")
-	cmd.Flags().DurationVar(&interval, "interval", 0, "watch the counters for this long first, such as 2s")
-	cmd.Flags().BoolVar(&runtimeOnly, "runtime-only", false, "change only the running host: nothing that outlasts a "+
-		"reboot or an ifup")
-	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where changes are pending")
+	cmd.Flags().StringVar(&snapshot, "snapshot", "", "use this snapshot file instead of this host")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write the plan to this file for 'mpps apply'; - is standard "+
+		"output")
+	cmd.Flags().DurationVar(&interval, "interval", 0, "first watch counters for this long, such as 2s")
+	cmd.Flags().BoolVar(&runtimeOnly, "runtime-only", false, "change only the running host, nothing persistent")
+	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit code 2 if changes are pending")
 	return cmd
 }

@@ -21,7 +21,7 @@ func (a *app) realtimeCheckCommand() *cobra.Command {
 	var failOn failOn
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "find what runs on CPUs that are set aside, and why",
+		Short: "find what disturbs isolated CPUs, and why",
 		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if ask.CPUs, err = setting.ParseCPUs(list); err != nil {
@@ -45,10 +45,10 @@ func (a *app) realtimeCheckCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&ask.Guest, "guest", "", "the guest that the CPUs are for")
-	flags.StringVar(&list, "cpus", "", "CPUs that should be quiet, such as 20-23")
-	flags.DurationVar(&ask.For, "for", 5*time.Second, "how long to watch, at most an hour; 0 does not watch")
-	flags.StringVar(&ask.Snapshot, "snapshot", "", "a snapshot file instead of this machine")
+	flags.StringVar(&ask.Guest, "guest", "", "guest that the CPUs are isolated for")
+	flags.StringVar(&list, "cpus", "", "CPUs to check, such as 20-23")
+	flags.DurationVar(&ask.For, "for", 5*time.Second, "how long to watch, at most 1h; 0 only compares settings")
+	flags.StringVar(&ask.Snapshot, "snapshot", "", "use this snapshot file instead of this host")
 	failOn.add(cmd, "finding")
 	return cmd
 }

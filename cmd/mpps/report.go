@@ -52,9 +52,9 @@ func (a *app) reportCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&f.output, "output", "o", "report.html",
-		"the file; - is standard output, and the default with another --format than html")
-	cmd.Flags().StringVar(&f.plan, "plan", "", "the plan that was applied between the first run and the second")
-	cmd.Flags().StringVar(&f.title, "title", "mpps report", "the page's title")
+		"output file; - is standard output (the default unless --format is html)")
+	cmd.Flags().StringVar(&f.plan, "plan", "", "plan that was applied between the first run and the second")
+	cmd.Flags().StringVar(&f.title, "title", "mpps report", "title of the page")
 	formatFlag(cmd, "html", "text", "json")
 	return cmd
 }

@@ -16,7 +16,7 @@ func (a *app) restoreCommand() *cobra.Command {
 	var watch, expired bool
 	cmd := &cobra.Command{
 		Use:   "restore",
-		Short: "set applied values again that something has reset",
+		Short: "restore applied values that a reboot or ifup has reset",
 		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if ask.VFs && watch || expired && (ask.VFs || watch) {
@@ -46,12 +46,11 @@ func (a *app) restoreCommand() *cobra.Command {
 			return cmp.Or(printed, err)
 		},
 	}
-	cmd.Flags().BoolVar(&watch, "watch", false, "stay, and put back what events reset (for mpps-restore.service)")
-	cmd.Flags().BoolVar(&expired, "expired", false, "once, and only undo what was not confirmed before the host was "+
-		"rebooted (for mpps-restore.service)")
-	cmd.Flags().BoolVar(&ask.VFs, "vfs", false, "once, and only what makes virtual functions what they are (for "+
-		"mpps-vfs.service)")
+	cmd.Flags().BoolVar(&watch, "watch", false, "keep running and restore what events reset (for mpps-restore.service)")
+	cmd.Flags().BoolVar(&expired, "expired", false, "only revert what was not confirmed before a reboot (for "+
+		"mpps-restore.service)")
+	cmd.Flags().BoolVar(&ask.VFs, "vfs", false, "only create and configure VFs (for mpps-vfs.service)")
 	cmd.Flags().DurationVar(&ask.Wait, "wait", 30*time.Second, "with --vfs: how long to wait for devices and links")
-	cmd.Flags().BoolVar(&ask.Insist, "insist", false, "put back also what somebody changed by hand")
+	cmd.Flags().BoolVar(&ask.Insist, "insist", false, "also restore values changed by hand")
 	return cmd
 }

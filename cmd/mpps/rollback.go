@@ -40,10 +40,10 @@ func (a *app) rollbackCommand() *cobra.Command {
 			return exitIf(detailed && r.Written() > 0, outcome.CodeChanges)
 		},
 	}
-	cmd.Flags().BoolVar(&o.Force, "force", false, "put back also what somebody else changed since")
-	cmd.Flags().BoolVar(&o.WithLater, "with-later", false, "first put back the later transactions that built on it")
-	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "say what would be put back, write nothing")
-	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where values were put back or would be")
+	cmd.Flags().BoolVar(&o.Force, "force", false, "also restore values that something else changed since")
+	cmd.Flags().BoolVar(&o.WithLater, "with-later", false, "first roll back later transactions that build on it")
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "show what would be restored; write nothing")
+	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit code 2 if values were or would be restored")
 	cmd.Flags().StringVar(&unconfirmed, "unconfirmed", "", "wait until this transaction is confirmed, else put it back")
 	cmd.Flags().BoolVar(&orphans, "orphans", false,
 		"put back the transaction that standard input names last, when it ends")

@@ -38,7 +38,7 @@ func (a *app) searchCommand() *cobra.Command {
 	var f searchFlags
 	cmd := &cobra.Command{
 		Use:   "search",
-		Short: "find the highest rate without loss (NDR) or within a loss (PDR)",
+		Short: "find the highest rate without loss (NDR) and within a loss (PDR)",
 		Args:  args(cobra.NoArgs),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.runSearch(cmd.Context(), &f) },
 	}
@@ -51,15 +51,14 @@ func (f *searchFlags) add(cmd *cobra.Command) {
 	f.path.add(flags, "cpus")
 	f.path.addPackets(flags)
 	f.trialFlags.add(flags)
-	cli.ValueVar(flags, &f.minPPS, "min-pps", "", "lowest load (default: the 10000th part of the highest)",
+	cli.ValueVar(flags, &f.minPPS, "min-pps", "", "lowest load in packets per second (default: 1/10000 of the highest)",
 		parsePositiveRate)
-	flags.Float64Var(&f.pdr, "pdr", 0.005, "share of loss of the PDR")
-	flags.Float64Var(&f.width, "width", 0.005, "how far the bounds may be apart, as a share of the result")
-	flags.BoolVar(&f.compliant, "compliant", false, "prove lower bounds by final trials of 60 s without loss (RFC "+
-		"2544)")
-	flags.DurationVar(&f.final, "final", 60*time.Second, "with --compliant: length of a final trial")
-	cli.DurationVar(flags, &f.budget, "budget", 0, 1, 0, "most time of traffic (default: 1m, with --compliant 20m)")
-	flags.StringVar(&f.name, "name", "", "a label for the result")
+	flags.Float64Var(&f.pdr, "pdr", 0.005, "loss ratio of the PDR")
+	flags.Float64Var(&f.width, "width", 0.005, "target width between the bounds, as a fraction of the result")
+	flags.BoolVar(&f.compliant, "compliant", false, "prove lower bounds with 60 s trials without loss (RFC 2544)")
+	flags.DurationVar(&f.final, "final", 60*time.Second, "with --compliant: duration of a final trial")
+	cli.DurationVar(flags, &f.budget, "budget", 0, 1, 0, "limit on traffic time (default: 1m, with --compliant 20m)")
+	flags.StringVar(&f.name, "name", "", "label of the result")
 	addKeep(flags, &f.keep, "result")
 }
 

@@ -43,9 +43,9 @@ func (a *app) snapshotCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "-", "the file; - is standard output")
-	cmd.Flags().DurationVar(&interval, "interval", 0, "watch the counters for this long first, such as 2s")
-	cmd.Flags().BoolVar(&scrub, "scrub", false, "replace identifiers by made-up ones")
+	cmd.Flags().StringVarP(&output, "output", "o", "-", "output file; - is standard output")
+	cmd.Flags().DurationVar(&interval, "interval", 0, "first watch counters for this long, such as 2s")
+	cmd.Flags().BoolVar(&scrub, "scrub", false, "replace MAC addresses, serial numbers, UUIDs and names")
 	cmd.AddCommand(a.snapshotDiffCommand())
 	return cmd
 }

@@ -55,24 +55,26 @@ func (a *app) sriovAssignCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&w.PF, "pf", "", "the card (default: one with a free function, on the guest's node)")
-	flags.StringVar(&w.VF, "vf", "", "the function: its number, PF/N, or PCI address (default: a free one)")
-	flags.StringVar(&w.Form, "as", facts.ByInterface, "interface, hostdev or network")
-	flags.StringVar(&w.Network, "network", "", "the pool, made if it is not there (default: that of the card)")
-	flags.StringVar(&w.MAC, "mac", "", "address of the guest's NIC (default: made up, the same again for this guest)")
+	flags.StringVar(&w.PF, "pf", "", "physical function (default: one with a free VF on the guest's NUMA node)")
+	flags.StringVar(&w.VF, "vf", "", "VF: number, PF/N or PCI address (default: a free one)")
+	flags.StringVar(&w.Form, "as", facts.ByInterface, "kind of attachment: interface, hostdev or network")
+	flags.StringVar(&w.Network, "network", "", "libvirt network (pool), created if missing (default: that of the PF)")
+	flags.StringVar(&w.MAC, "mac", "", "MAC address of the guest's NIC (default: generated, stable per guest)")
 	for name, what := range map[string]string{
-		"vlan": "VLAN, 0 is none", "qos": "priority in the VLAN's tag, 0 to 7", "rate": "what it may send, in Mb/s; " +
-			"0 is no limit",
-		"min-rate": "what it is guaranteed, in Mb/s", "spoofchk": "drop what it sends from other addresses: on or off",
-		"trust": "may change its address: on or off",
+		"vlan":     "VLAN ID; 0 is none",
+		"qos":      "priority in the VLAN tag, 0 to 7",
+		"rate":     "maximum transmit rate in Mbit/s; 0 is no limit",
+		"min-rate": "guaranteed transmit rate in Mbit/s",
+		"spoofchk": "drop frames sent from other MAC addresses: on or off",
+		"trust":    "allow another MAC address and promiscuous mode: on or off",
 	} {
 		attributes[name] = flags.String(name, "", what)
 	}
 	attributes["state"] = &state
-	flags.StringVar(&state, "state", "", "the link that the guest sees: auto, enable or disable")
-	flags.BoolVar(&w.Live, "live", false, "plug it into the running guest too")
-	flags.BoolVar(&w.Bridge, "inside-bridge", false, "the guest is to bridge others' packets through it")
-	flags.BoolVar(&w.Force, "force", false, "go on where the reason against it can be wrong (free memory, a driver)")
+	flags.StringVar(&state, "state", "", "link state that the guest sees: auto, enable or disable")
+	flags.BoolVar(&w.Live, "live", false, "also plug it into the running guest")
+	flags.BoolVar(&w.Bridge, "inside-bridge", false, "the guest bridges other machines' packets through it")
+	flags.BoolVar(&w.Force, "force", false, "override refusals that can be wrong (free memory, driver)")
 	o.add(cmd)
 	return cmd
 }
@@ -85,7 +87,7 @@ type retryFlags struct {
 }
 
 func (o *retryFlags) add(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "read everything, write nothing")
-	cmd.Flags().BoolVar(&o.detailed, "detailed-exit-code", false, "exit with 2 where changes were made or would be")
-	cmd.Flags().DurationVar(&o.wait, "wait", time.Minute, "how long to wait for another mpps that is at work")
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "show what would change; write nothing")
+	cmd.Flags().BoolVar(&o.detailed, "detailed-exit-code", false, "exit code 2 if changes were or would be made")
+	cmd.Flags().DurationVar(&o.wait, "wait", time.Minute, "how long to wait for another running mpps")
 }

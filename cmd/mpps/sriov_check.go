@@ -34,7 +34,7 @@ func (a *app) sriovCheckCommand() *cobra.Command {
 			return cmp.Or(err, exitIf(fails != nil && len(c.AtLeast(*fails)) > 0, outcome.CodeDrifted))
 		},
 	}
-	cmd.Flags().StringVar(&snapshot, "snapshot", "", "a snapshot file instead of this machine")
-	failOn.add(cmd, "point")
+	cmd.Flags().StringVar(&snapshot, "snapshot", "", "use this snapshot file instead of this host")
+	failOn.add(cmd, "check")
 	return cmd
 }

@@ -18,13 +18,13 @@ type changeFlags struct {
 }
 
 func (f *changeFlags) add(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&f.Confirm, "confirm", change.ConfirmByRisk, "undo unless 'mpps confirm' follows within "+
-		"this time, such as 60s (on where the NIC is your way in; 0: never)")
+	cmd.Flags().DurationVar(&f.Confirm, "confirm", change.ConfirmByRisk, "revert unless confirmed within this time, "+
+		"such as 60s (default: 60s if the NIC carries your session; 0 turns it off)")
 	cmd.Flags().Lookup("confirm").DefValue = "0s"
-	cmd.Flags().BoolVar(&f.DryRun, "dry-run", false, "read everything, write nothing")
-	cmd.Flags().BoolVar(&f.detailed, "detailed-exit-code", false, "exit with 2 where changes were made or would be")
-	cmd.Flags().BoolVar(&f.force, "force", false, "also take functions away that are only reserved, or have an "+
-		"address on the host")
+	cmd.Flags().BoolVar(&f.DryRun, "dry-run", false, "show what would change; write nothing")
+	cmd.Flags().BoolVar(&f.detailed, "detailed-exit-code", false, "exit code 2 if changes were or would be made")
+	cmd.Flags().BoolVar(&f.force, "force", false, "also remove VFs that are only reserved or have an IP address on "+
+		"the host")
 }
 
 func (a *app) sriovCreateCommand() *cobra.Command {
@@ -52,13 +52,11 @@ func (a *app) sriovCreateCommand() *cobra.Command {
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().IntVarP(&ask.Count, "number", "n", 0, "how many virtual functions the NIC is to have")
-	cmd.Flags().BoolVar(&ask.NoHostDriver, "no-host-driver", false, "drivers of the host do not look for the "+
-		"functions: they are for guests")
-	cmd.Flags().BoolVar(&ask.Blacklist, "blacklist", false, "the host does not load the functions' driver by itself "+
-		"any more (modprobe.d)")
-	cmd.Flags().BoolVar(&ask.LeaveDown, "leave-down", false, "do not bring the physical function up")
-	cmd.Flags().StringVar(&persist, "persist", string(sriov.ByUnit), "what makes them at boot: unit, link or none")
+	cmd.Flags().IntVarP(&ask.Count, "number", "n", 0, "number of virtual functions")
+	cmd.Flags().BoolVar(&ask.NoHostDriver, "no-host-driver", false, "do not bind host drivers to the VFs")
+	cmd.Flags().BoolVar(&ask.Blacklist, "blacklist", false, "blacklist the VF driver on the host (modprobe.d)")
+	cmd.Flags().BoolVar(&ask.LeaveDown, "leave-down", false, "do not bring the PF up")
+	cmd.Flags().StringVar(&persist, "persist", string(sriov.ByUnit), "what creates the VFs at boot: unit, link or none")
 	return cmd
 }
 

@@ -17,7 +17,7 @@ func (a *app) sriovGuestCommand() *cobra.Command {
 	var snapshot string
 	cmd := &cobra.Command{
 		Use:   "guest GUEST",
-		Short: "show a function inside its guest: driver, queues, interrupts",
+		Short: "show a VF inside its guest: driver, queues, interrupts",
 		Args:  args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			h, side, err := vf.Guest(cmd.Context(), a.env(), snapshot, given[0])
@@ -32,6 +32,6 @@ func (a *app) sriovGuestCommand() *cobra.Command {
 			return cmp.Or(err, exitIf(off, outcome.CodeDrifted))
 		},
 	}
-	cmd.Flags().StringVar(&snapshot, "snapshot", "", "a snapshot file instead of this machine")
+	cmd.Flags().StringVar(&snapshot, "snapshot", "", "use this snapshot file instead of this host")
 	return cmd
 }

@@ -28,8 +28,8 @@ func (a *app) sriovListCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&which.Free, "free", false, "only functions that nobody has")
-	cmd.Flags().StringVar(&which.Guest, "guest", "", "only functions of this guest")
-	cmd.Flags().StringVar(&snapshot, "snapshot", "", "a snapshot file instead of this machine")
+	cmd.Flags().BoolVar(&which.Free, "free", false, "show only free VFs")
+	cmd.Flags().StringVar(&which.Guest, "guest", "", "show only VFs of this guest")
+	cmd.Flags().StringVar(&snapshot, "snapshot", "", "use this snapshot file instead of this host")
 	return cmd
 }

@@ -37,8 +37,8 @@ func (a *app) sriovMigratePlanCommand() *cobra.Command {
 			return cmp.Or(err, exitIf(len(found.Missing()) > 0, outcome.CodeDrifted))
 		},
 	}
-	cmd.Flags().StringVar(&ask.To, "to", "", "the other host")
-	cmd.Flags().StringVar(&snapshot, "to-snapshot", "", "a snapshot of it ('mpps snapshot' there)")
-	cmd.Flags().BoolVar(&ask.Failover, "failover", false, "plan a pair of a virtio NIC and the function")
+	cmd.Flags().StringVar(&ask.To, "to", "", "name of the destination host")
+	cmd.Flags().StringVar(&snapshot, "to-snapshot", "", "snapshot file of the destination host")
+	cmd.Flags().BoolVar(&ask.Failover, "failover", false, "plan a virtio NIC and the VF as a failover pair")
 	return cmd
 }

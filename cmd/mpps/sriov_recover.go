@@ -15,7 +15,7 @@ func (a *app) sriovRecoverCommand() *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "recover VF",
-		Short: "find what is wrong with a virtual function, and repair it",
+		Short: "diagnose a virtual function and repair it",
 		Args:  args(cobra.RangeArgs(1, 3)),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			name, r, err := vf.Recover(cmd.Context(), a.env(), given, dryRun)
@@ -29,6 +29,6 @@ func (a *app) sriovRecoverCommand() *cobra.Command {
 			return cmp.Or(err, exitIf(r.Verdict != sriov.Well && r.After != sriov.Well, outcome.CodeDrifted))
 		},
 	}
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "look, and change nothing")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "diagnose only; change nothing")
 	return cmd
 }

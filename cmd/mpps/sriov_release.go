@@ -31,9 +31,9 @@ func (a *app) sriovReleaseCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&w.VF, "vf", "", "the function: its number, PF/N, or PCI address")
-	cmd.Flags().StringVar(&w.MAC, "mac", "", "the address of the guest's NIC")
-	cmd.Flags().BoolVar(&w.Live, "live", false, "take it out of the running guest too")
+	cmd.Flags().StringVar(&w.VF, "vf", "", "VF: number, PF/N or PCI address")
+	cmd.Flags().StringVar(&w.MAC, "mac", "", "MAC address of the guest's NIC")
+	cmd.Flags().BoolVar(&w.Live, "live", false, "also unplug it from the running guest")
 	o.add(cmd)
 	return cmd
 }

@@ -14,7 +14,7 @@ func (a *app) sriovResetCommand() *cobra.Command {
 	var ask vf.ResetOptions
 	cmd := &cobra.Command{
 		Use:   "reset {VF | --guest NAME | --all-free PF}",
-		Short: "reset a virtual function: nothing of its last guest remains",
+		Short: "reset a virtual function, so nothing of its last guest remains",
 		Args:  args(cobra.MaximumNArgs(3)),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			named := 0
@@ -31,10 +31,10 @@ func (a *app) sriovResetCommand() *cobra.Command {
 			return a.answerApply(d, err, detailed)
 		},
 	}
-	cmd.Flags().StringVar(&ask.Guest, "guest", "", "all virtual functions of this guest")
-	cmd.Flags().StringVar(&ask.Free, "all-free", "", "all virtual functions of this NIC that nobody has")
-	cmd.Flags().BoolVar(&ask.AttributesOnly, "attributes-only", false, "leave the functions themselves alone: no FLR")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "read everything, write nothing")
-	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where changes were made or would be")
+	cmd.Flags().StringVar(&ask.Guest, "guest", "", "reset all VFs of this guest")
+	cmd.Flags().StringVar(&ask.Free, "all-free", "", "reset all free VFs of this PF")
+	cmd.Flags().BoolVar(&ask.AttributesOnly, "attributes-only", false, "reset only attributes, no FLR")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would change; write nothing")
+	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit code 2 if changes were or would be made")
 	return cmd
 }

@@ -18,7 +18,7 @@ func (a *app) sriovSetCommand() *cobra.Command {
 			return a.answerApply(d, err, detailed)
 		},
 	}
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "read everything, write nothing")
-	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where changes were made or would be")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would change; write nothing")
+	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit code 2 if changes were or would be made")
 	return cmd
 }

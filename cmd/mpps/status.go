@@ -28,6 +28,6 @@ func (a *app) statusCommand() *cobra.Command {
 			return outcome.Exit(s.Code())
 		},
 	}
-	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "tell the state by the exit code")
+	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit code shows the state")
 	return cmd
 }

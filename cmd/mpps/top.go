@@ -46,17 +46,16 @@ func (a *app) topCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	cli.DurationVar(flags, &f.every, "every", time.Second, 200*time.Millisecond, time.Minute,
-		"how long between two looks, 200ms to 1m")
-	cli.DurationVar(flags, &f.length, "for", 0, 0, 0, "for how long; 0 until it is ended")
-	flags.BoolVar(&f.once, "once", false, "one look, and the end")
-	flags.StringVar(&f.guest, "guest", "", "show guests with this in their names alone")
+		"sampling interval, 200ms to 1m")
+	cli.DurationVar(flags, &f.length, "for", 0, 0, 0, "how long to run; 0 until stopped")
+	flags.BoolVar(&f.once, "once", false, "print one sample and exit")
+	flags.StringVar(&f.guest, "guest", "", "show only guests whose name contains this")
 	cli.ChoiceVar(flags, &f.sort, "sort", string(top.ByPath),
-		"what comes first among NICs, guests and queues: "+strings.Join(topOrders(), ", "), topOrders()...)
-	flags.BoolVar(&f.all, "idle", false, "show what nothing passed, too")
-	flags.BoolVar(&f.counters, "counters", false, "load nothing into the kernel: counters alone, with less certainty")
-	flags.StringArrayVar(&f.netns, "netns", nil, "show the devices and sockets of this network namespace too (ip "+
-		"netns list; may be repeated)")
-	flags.StringVar(&f.load, "load", "", "show this file, written by 'mpps diagnose -o', instead of looking")
+		"sort order of NICs, guests and queues: "+strings.Join(topOrders(), ", "), topOrders()...)
+	flags.BoolVar(&f.all, "idle", false, "also show idle devices and queues")
+	flags.BoolVar(&f.counters, "counters", false, "use counters only, no eBPF or perf; less certain")
+	flags.StringArrayVar(&f.netns, "netns", nil, "also show this network namespace (see 'ip netns list'); repeatable")
+	flags.StringVar(&f.load, "load", "", "show this file of 'mpps diagnose -o' instead of the live host")
 	return cmd
 }
 

@@ -36,7 +36,7 @@ func (a *app) tuneCommand() *cobra.Command {
 	var f tuneFlags
 	cmd := &cobra.Command{
 		Use:   "tune",
-		Short: "try changes in a loop, keep only what is proven to help",
+		Short: "try changes in a loop; keep only what measurably helps",
 		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.Resume {
@@ -58,21 +58,19 @@ func (f *tuneFlags) add(cmd *cobra.Command) {
 	f.path.add(flags, generatorCPUs)
 	f.trialFlags.add(flags)
 	cli.DurationVar(flags, &f.Budget, "budget", 30*time.Minute, 0, 0,
-		"time for all of it; 0: as long as there is something to try")
+		"time limit of the run; 0 is no limit")
 	cli.DurationVar(flags, &f.Trial, "trial", tuning.Slice, 100*time.Millisecond, time.Minute,
-		"length of one trial; with --trial-command 1s unless given")
-	flags.Uint64Var(&f.Seed, "seed", 0, "of the order of the trials (default: by lot)")
-	flags.BoolVar(&f.Restarts, "restarts", false, "also apply what takes effect with a restart: of guests first, of "+
-		"the host last")
-	flags.BoolVar(&f.Resume, "resume", false, "go on behind the restart that the last run with --restarts waited for")
-	flags.BoolVar(&f.Propose, "propose", false, "leave nothing: say what would be kept")
-	flags.BoolVar(&f.RuntimeOnly, "runtime-only", false, "what is kept need not outlast a reboot or an ifup")
-	flags.StringSliceVar(&f.Only, "only", nil, "try only these knobs, by ID")
-	flags.StringSliceVar(&f.Learned, "learned", nil, "file of what was learned on another host")
+		"duration of one trial (default with --trial-command: 1s)")
+	flags.Uint64Var(&f.Seed, "seed", 0, "random seed of the trial order (default: random)")
+	flags.BoolVar(&f.Restarts, "restarts", false, "also apply changes that need a restart: guests first, the host last")
+	flags.BoolVar(&f.Resume, "resume", false, "continue after the restart that the last --restarts run waited for")
+	flags.BoolVar(&f.Propose, "propose", false, "revert everything; show what would be kept")
+	flags.BoolVar(&f.RuntimeOnly, "runtime-only", false, "do not make kept changes persistent")
+	flags.StringSliceVar(&f.Only, "only", nil, "try only these settings, by ID")
+	flags.StringSliceVar(&f.Learned, "learned", nil, "effects.json of another host, to order the trials")
 	addKeep(flags, &f.Keep, "result")
-	flags.StringVar(&f.page, "report", "", "write the run as a page (HTML) to this file; 'mpps report RESULT' does "+
-		"it later")
-	flags.StringVar(&f.PlanFile, "plan-output", "", "write the final plan to this file, for 'mpps apply FILE'")
+	flags.StringVar(&f.page, "report", "", "write an HTML report to this file; or run 'mpps report RESULT' later")
+	flags.StringVar(&f.PlanFile, "plan-output", "", "write the final plan to this file for 'mpps apply'")
 }
 
 // generatorCPUs is the flag for the generator's CPUs: --cpus are the guest's.

@@ -21,7 +21,7 @@ func (a *app) verifyCommand() *cobra.Command {
 	var cpus string
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "check that every applied value still stands",
+		Short: "check that every applied value is still set",
 		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if watching {
@@ -48,15 +48,14 @@ func (a *app) verifyCommand() *cobra.Command {
 			return outcome.Exit(s.Code())
 		},
 	}
-	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit with 2 where values wait for a restart")
-	cmd.Flags().BoolVar(&watching, "watch", false, "stay, and tell what begins and ends to be wrong")
-	cmd.Flags().DurationVar(&o.Every, "every", 30*time.Second, "with --watch: how long between two looks, 1s to 1h")
-	cmd.Flags().DurationVar(&o.For, "for", 0, "with --watch: for how long; 0 until it is ended")
-	cmd.Flags().StringVar(&o.Metrics, "metrics", "", "with --watch: a file of metrics for Prometheus, or a loopback "+
-		"address to answer on")
-	cmd.Flags().Float64Var(&o.Cost, "cost", 1, "with --watch: percent of one CPU that looks may take, 0.1 to 50")
-	cmd.Flags().StringVar(&cpus, "cpus", "", "with --watch: CPUs that should be quiet (default: those that are "+
-		"isolated)")
+	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit code 2 if values wait for a restart")
+	cmd.Flags().BoolVar(&watching, "watch", false, "keep running and report when problems begin and end")
+	cmd.Flags().DurationVar(&o.Every, "every", 30*time.Second, "with --watch: check interval, 1s to 1h")
+	cmd.Flags().DurationVar(&o.For, "for", 0, "with --watch: how long to run; 0 until stopped")
+	cmd.Flags().StringVar(&o.Metrics, "metrics", "", "with --watch: Prometheus metrics, as a file or on this "+
+		"loopback HOST:PORT")
+	cmd.Flags().Float64Var(&o.Cost, "cost", 1, "with --watch: CPU limit in percent of one CPU, 0.1 to 50")
+	cmd.Flags().StringVar(&cpus, "cpus", "", "with --watch: CPUs to check (default: the isolated ones)")
 	return cmd
 }
 

@@ -38,10 +38,10 @@ func Root(root *cobra.Command, alone func(*cobra.Command) error) {
 
 // Flags adds the flags that every verb has.
 func Flags(flags *pflag.FlagSet, json, quiet, noColor, verbose *bool) {
-	flags.BoolVar(json, "json", false, "answer as JSON (schemas in docs/schemas)")
-	flags.BoolVarP(quiet, "quiet", "q", false, "no progress")
-	flags.BoolVar(noColor, "no-color", false, "no colour (NO_COLOR is honoured too)")
-	flags.BoolVarP(verbose, "verbose", "v", false, "say more")
+	flags.BoolVar(json, "json", false, "print JSON (schemas in docs/schemas)")
+	flags.BoolVarP(quiet, "quiet", "q", false, "do not print progress")
+	flags.BoolVar(noColor, "no-color", false, "print without colour (also NO_COLOR=1)")
+	flags.BoolVarP(verbose, "verbose", "v", false, "print more detail")
 }
 
 // help is the command 'help', which refuses a command that does not exist.

@@ -31,10 +31,10 @@ func (a *app) acceptanceCommand() *cobra.Command {
 	all := emulable()
 	cmd := &cobra.Command{
 		Use:   "acceptance [NAME…|all]",
-		Short: "the acceptance protocol, shortened, on an emulated host",
+		Short: "run shortened acceptance experiments on emulated hosts",
 		Long: `Runs experiments of 'mpps acceptance' (` + strings.Join(all, ", ") + `) on emulated hosts,
-shortened, guest restarts included. It shows that the protocol works; no figure
-of it means anything.
+shortened, including guest restarts. It shows that the protocol works; its
+figures mean nothing.
 
   mpps-lab acceptance throughput
   mpps-lab acceptance all --dry-run
@@ -57,8 +57,8 @@ Exit codes: 0 done, whatever the verdicts · 1 failed · 3 not configured ·
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "acceptance",
-		"directory of the report; a report that is there is added to")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be run, in order; run nothing")
+		"report directory; adds to an existing report")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the commands; run nothing")
 	return cmd
 }
 

@@ -60,7 +60,7 @@ func Root() *cobra.Command { return (&app{stdout: io.Discard, stderr: io.Discard
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:     "mpps-lab",
-		Short:   "an emulated KVM host: libvirt, vhost-net, SR-IOV, two NUMA nodes",
+		Short:   "run an emulated KVM host: libvirt, vhost-net, SR-IOV, two nodes",
 		Long:    strings.TrimSpace(overview),
 		Version: version.Version,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -72,30 +72,30 @@ func (a *app) root() *cobra.Command {
 	cli.Root(root, (*cobra.Command).Help)
 	flags := root.PersistentFlags()
 	cli.Flags(flags, &a.opts.JSON, &a.opts.Quiet, &a.opts.NoColor, &a.opts.Verbose)
-	flags.StringVar(&a.mpps, "mpps", "", "the mpps for the emulated host (default: $MPPS_BIN, or the one beside "+
-		"mpps-lab)")
+	flags.StringVar(&a.mpps, "mpps", "", "mpps program for the emulated host (default: $MPPS_BIN, else the one next "+
+		"to mpps-lab)")
 	root.AddCommand(a.upCommand(), a.runCommand(), a.sshCommand(), a.putCommand(), a.getCommand(),
-		a.bootCommand("reset", "end the lab like a power cut and boot it again",
+		a.bootCommand("reset", "cut the lab's power and boot it again",
 			func(l *lab.Lab, ctx context.Context) error { return l.Reset(ctx) }),
-		a.bootCommand("reboot", "reboot a lab made with --persist, as its own boot menu says", (*lab.Lab).Reboot),
+		a.bootCommand("reboot", "reboot a lab made with --persist by its own boot menu", (*lab.Lab).Reboot),
 		a.downCommand(), a.listCommand(), a.cleanCommand(), a.demoCommand(), a.modesCommand(), a.acceptanceCommand())
 	return root
 }
 
 const overview = `
-Builds and boots a Debian 13 KVM host under QEMU, where mpps can be tried
-without risk. Its root tree is built once (about a minute, 1.5 GB). It has no
-way to any network but its own.
+Builds and boots a Debian 13 KVM host under QEMU, to try mpps without risk. The
+root tree is built once (about a minute, 1.5 GB). Its traffic never leaves the
+emulated host's own network.
 
   mpps-lab up                         boot it; it stays up
-  mpps-lab run -- mpps inspect        run a command in it; mpps is there
-  mpps-lab ssh                        a shell in it
-  mpps-lab down
-  mpps-lab demo                       a whole plan: measured, applied, undone
-  mpps-lab modes                      NIC modes side by side
+  mpps-lab run -- mpps inspect        run a command in it
+  mpps-lab ssh                        open a shell in it
+  mpps-lab down                       stop and remove it
+  mpps-lab demo                       measure, apply and roll back a plan
+  mpps-lab modes                      compare NIC modes
 
 Exit codes: 0 done · 1 failed · 3 not configured, or the lab is not up ·
-64 usage; 'run' passes on the command's.
+64 usage; 'run' returns the command's.
 `
 
 // host returns the path of mpps for the emulated host.

@@ -33,14 +33,16 @@ func (a *app) demoCommand() *cobra.Command {
 	var trials int
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "a whole plan on an emulated KVM host, measured and rolled back",
-		Long: `Starts an emulated KVM host with a guest that is set up as badly as guests often
-are, and does there what mpps is for: inspect, audit, measure, apply the whole
-plan with the guest's restart that it needs, measure again, and roll back to the
-state before. Writes report.html and result.json after every act, demo.log with
-everything the programs print, and the answers in files of their own.
+		Short: "measure, apply and roll back a plan on an emulated KVM host",
+		Long: `Boots an emulated KVM host with a badly configured guest, as is common, and runs
+the whole workflow on it: inspect, audit, measure, apply the plan including the
+guest restart that it needs, measure again, and roll back. Each step updates
+report.html and result.json; demo.log has the output of all programs, and the
+results are in files of their own.
 
-The rates are those of an emulated host; only their ratio says something.`,
+The rates are those of an emulator: only their ratio means something.
+
+Exit codes: 0 done · 1 failed · 3 not configured · 64 usage.`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			target, err := goal.ParseRate(pps)
@@ -55,9 +57,9 @@ The rates are those of an emulated host; only their ratio says something.`,
 			return d.run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&out, "out", filepath.Join("out", "demo"), "directory for the report")
-	cmd.Flags().StringVar(&pps, "pps", "500k", "target that the plan is made for")
-	cmd.Flags().IntVar(&trials, "trials", 6, "trials in each of the three states")
+	cmd.Flags().StringVar(&out, "out", filepath.Join("out", "demo"), "report directory")
+	cmd.Flags().StringVar(&pps, "pps", "500k", "target of the plan, in packets per second")
+	cmd.Flags().IntVar(&trials, "trials", 6, "trials per state (before, after, rolled back)")
 	return cmd
 }
 

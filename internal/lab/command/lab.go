@@ -34,7 +34,7 @@ func (a *app) upCommand() *cobra.Command {
 	var kernelArgs []string
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "boot the lab; it stays up when the command has ended",
+		Short: "boot the lab; it stays up when this command ends",
 		Args:  cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			host, err := a.host()
@@ -74,13 +74,14 @@ func (a *app) upCommand() *cobra.Command {
 		},
 	}
 	a.nameFlag(cmd)
-	cmd.Flags().BoolVar(&systemd, "systemd", false, "a whole Debian under systemd (27 s) instead of a bare shell (5 s)")
+	cmd.Flags().BoolVar(&systemd, "systemd", false, "boot a full Debian with systemd (27 s) instead of a bare shell "+
+		"(5 s)")
 	cmd.Flags().BoolVar(&libvirt, "libvirt", false,
-		"start libvirt in the bare shell too (9 s more); systemd does so by itself")
-	cmd.Flags().BoolVar(&persist, "persist", false, "keep its file system over reset and down")
+		"also start libvirt in the bare shell (9 s more)")
+	cmd.Flags().BoolVar(&persist, "persist", false, "keep the file system across reset and down")
 	cmd.Flags().BoolVar(&realtime, "realtime", false,
-		"boot Debian's kernel with PREEMPT_RT, which is fetched first (half a minute)")
-	cmd.Flags().StringArrayVar(&kernelArgs, "arg", nil, "a kernel argument, such as isolcpus=3; may be repeated")
+		"boot Debian's PREEMPT_RT kernel, downloaded first (30 s)")
+	cmd.Flags().StringArrayVar(&kernelArgs, "arg", nil, "kernel argument, such as isolcpus=3; repeatable")
 	return cmd
 }
 
@@ -103,11 +104,11 @@ func (a *app) onLab(use, short string, check cobra.PositionalArgs,
 }
 
 func (a *app) nameFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&a.name, "name", "default", "which lab, where there are several")
+	cmd.Flags().StringVar(&a.name, "name", "default", "name of the lab")
 }
 
 func (a *app) runCommand() *cobra.Command {
-	return a.onLab("run -- COMMAND [ARGS…]", "run a command in the lab; its exit code is passed on",
+	return a.onLab("run -- COMMAND [ARGS…]", "run a command in the lab and return its exit code",
 		cobra.MinimumNArgs(1),
 		func(ctx context.Context, l *lab.Lab, argv []string) error {
 			r, err := l.Exec(ctx, lab.Cmd{Argv: argv, Stdout: a.stdout, Stderr: a.stderr})
@@ -119,7 +120,7 @@ func (a *app) runCommand() *cobra.Command {
 }
 
 func (a *app) sshCommand() *cobra.Command {
-	return a.onLab("ssh", "a shell in the lab", cobra.NoArgs,
+	return a.onLab("ssh", "open a shell in the lab", cobra.NoArgs,
 		func(ctx context.Context, l *lab.Lab, _ []string) error {
 			in, file := a.stdin.(*os.File)
 			if !file || !report.IsTerminal(in) {
@@ -156,7 +157,7 @@ func (a *app) bootCommand(use, short string, boot func(*lab.Lab, context.Context
 
 func (a *app) downCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "down", Short: "end the lab and remove what it left on this machine", Args: cli.Args(cobra.NoArgs),
+		Use: "down", Short: "stop the lab and remove what it left on this machine", Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := lab.Down(cmd.Context(), a.name, a.steps())
 			if errors.Is(err, fs.ErrNotExist) {
@@ -172,7 +173,7 @@ func (a *app) downCommand() *cobra.Command {
 func (a *app) listCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "the labs on this machine",
+		Short: "list the labs on this machine",
 		Args:  cli.Args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			labs, err := lab.List()
@@ -219,7 +220,7 @@ func listed(l List) report.Answer {
 func (a *app) cleanCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "clean",
-		Short: "remove the cached root trees, and what labs of dead owners left",
+		Short: "remove cached root trees and leftovers of dead labs",
 		Args:  cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := lab.Clean(cmd.Context(), ""); err != nil {

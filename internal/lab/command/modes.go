@@ -36,32 +36,32 @@ var campaignFlags = []struct{ name, short, otherwise, use string }{
 	{"workloads", "", "", "what is measured of each mode (default: all)"},
 	{"repeat", "", "", "samples of each mode and workload: N, or MIN,MAX with -I (default: 3)"},
 	{"interval", "I", "", "LEVEL,WIDTH in percent: sample until the interval is so narrow"},
-	{"frame", "", "", "pps: frame size in bytes, with FCS (default: 64)"},
-	{"flows", "", "", "pps: distinct source addresses and ports (default: 16)"},
-	{"connections", "", "", "stream, rr: TCP connections at a time (default: 1)"},
-	{"generator", "", "", "pps: auto, xdp or af_packet (default: auto)"},
+	{"frame", "", "", "pps: frame size in bytes, including FCS (default: 64)"},
+	{"flows", "", "", "pps: number of flows (default: 16)"},
+	{"connections", "", "", "stream, rr: concurrent TCP connections (default: 1)"},
+	{"generator", "", "", "pps: traffic generator: auto, xdp or af_packet (default: auto)"},
 	// The verifier takes several seconds in an emulated guest.
-	{"sink", "", "af_packet", "pps: xdp-skb, xdp or af_packet"},
-	{"cpus", "", "", "pps: CPUs of the emulated host that the generator runs on"},
-	{"seed", "", "", "of the order (default: by lot)"},
-	{"name", "", "", "a label for the result"},
+	{"sink", "", "af_packet", "pps: receiver: xdp-skb, xdp or af_packet"},
+	{"cpus", "", "", "pps: CPUs of the emulated host for the generator"},
+	{"seed", "", "", "random seed of the order (default: random)"},
+	{"name", "", "", "label of the result"},
 }
 
 func (a *app) modesCommand() *cobra.Command {
 	f := modesFlags{}
 	cmd := &cobra.Command{
 		Use:   "modes",
-		Short: "NIC modes side by side: e1000, virtio, vhost, VF, native",
-		Long: `Boots an emulated host with a guest for each mode, measures them there with
-'mpps bench modes', which has more about it, and ends the host. Hosts and guests
-that hang are started again. The figures are those of an emulator; only their
-ratios say something, and these not much.
+		Short: "compare NIC modes: e1000, virtio, vhost, VF, native",
+		Long: `Boots an emulated host with one guest per mode, measures them with
+'mpps bench modes' (see its help), and stops the host. Hosts and guests that
+hang are restarted. The rates are those of an emulator: only their ratios mean
+something, and not much.
 
   mpps-lab modes
   mpps-lab modes --only vhost,vf --repeat 8,20 -I 99,5 -o modes.json
   mpps report modes.json -o modes.html
 
-A campaign that was interrupted goes on where it was:
+Continue an interrupted campaign:
   mpps-lab modes --resume FILE
 
 Exit codes: 0 measured · 1 failed, or ended early · 3 not configured · 64 usage.`,
@@ -72,19 +72,18 @@ Exit codes: 0 measured · 1 failed, or ended early · 3 not configured · 64 usa
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.only, "only", nil, "these modes only (default: all; native is always there)")
-	flags.DurationVar(&f.duration, "duration", time.Second, "of one sample")
-	flags.DurationVar(&f.warmUp, "warm-up", 200*time.Millisecond, "traffic before each sample, not counted")
-	flags.DurationVar(&f.budget, "search-budget", 10*time.Second, "ndr: most traffic of a search")
+	flags.StringSliceVar(&f.only, "only", nil, "measure only these modes (default: all); native is always measured")
+	flags.DurationVar(&f.duration, "duration", time.Second, "duration of one sample")
+	flags.DurationVar(&f.warmUp, "warm-up", 200*time.Millisecond, "warm-up traffic before each sample, not counted")
+	flags.DurationVar(&f.budget, "search-budget", 10*time.Second, "ndr: traffic time limit of one search")
 	for _, c := range campaignFlags {
 		flags.StringP(c.name, c.short, c.otherwise, c.use)
 	}
-	flags.StringArrayVar(&f.notes, "note", nil, "a sentence about the set-up that is kept with the result; repeated")
+	flags.StringArrayVar(&f.notes, "note", nil, "note stored with the result; repeatable")
 	flags.StringVarP(&f.keep.File, "output", "o", "", "write the result to this file")
-	flags.BoolVar(&f.keep.Runs, "keep", true, "keep the result, and until it is complete each sample, in "+
-		"/var/lib/mpps/runs")
-	flags.StringVar(&f.checkpoint, "checkpoint", "", "write each sample to this file as it is taken")
-	flags.StringVar(&f.resume, "resume", "", "continue the campaign of this file with its own plan")
+	flags.BoolVar(&f.keep.Runs, "keep", true, "store the result, and samples while measuring, in /var/lib/mpps/runs")
+	flags.StringVar(&f.checkpoint, "checkpoint", "", "write each sample to this file at once")
+	flags.StringVar(&f.resume, "resume", "", "continue the campaign of this file")
 	return cmd
 }
 

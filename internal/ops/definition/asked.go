@@ -32,16 +32,16 @@ type flagValue struct {
 
 // nicValues are applied in this order: a NIC must be virtio before it can have queues.
 var nicValues = []flagValue{
-	{name: "model", path: "interface/*/model", usage: "the NIC that the guest sees: virtio"},
-	{name: "driver", path: "interface/*/driver.name", usage: "who carries its packets: vhost or qemu", off: true},
-	{name: "queues", path: "interface/*/driver.queues", usage: "queue pairs, 1 to 256", off: true},
-	{name: "rx-queue-size", path: "interface/*/driver.rx_queue_size", usage: "descriptors of a receive queue: 256, " +
-		"512 or 1024", off: true},
-	{name: "tx-queue-size", path: "interface/*/driver.tx_queue_size", usage: "descriptors of a transmit queue: 256 " +
-		"(a tap has no more)", off: true},
+	{name: "model", path: "interface/*/model", usage: "NIC model: virtio"},
+	{name: "driver", path: "interface/*/driver.name", usage: "packet backend: vhost or qemu", off: true},
+	{name: "queues", path: "interface/*/driver.queues", usage: "number of queue pairs, 1 to 256", off: true},
+	{name: "rx-queue-size", path: "interface/*/driver.rx_queue_size", usage: "receive queue size in descriptors: " +
+		"256, 512 or 1024", off: true},
+	{name: "tx-queue-size", path: "interface/*/driver.tx_queue_size", usage: "transmit queue size in descriptors: " +
+		"256 (the limit of a tap)", off: true},
 	{name: "coalesce-rx", path: "interface/*/coalesce.rx.frames.max",
-		usage: "frames that the tap takes in one go, 0 to 64", off: true},
-	{name: "mtu", path: "interface/*/mtu", usage: "bytes of payload, 68 to 65535", off: true},
+		usage: "rx coalescing of the tap in frames, 0 to 64", off: true},
+	{name: "mtu", path: "interface/*/mtu", usage: "MTU in bytes, 68 to 65535", off: true},
 }
 
 var (
@@ -50,37 +50,37 @@ var (
 )
 
 var guestValues = []flagValue{
-	{name: "emulatorpin", path: "emulatorpin", usage: "CPUs of QEMU's own threads, such as 0-1", off: true},
-	{name: "emulatorsched", path: "emulatorsched", usage: "how QEMU's own threads are scheduled, such as fifo:1",
+	{name: "emulatorpin", path: "emulatorpin", usage: "host CPUs of the emulator threads, such as 0-1", off: true},
+	{name: "emulatorsched", path: "emulatorsched", usage: "scheduler of the emulator threads, such as fifo:1",
 		off: true},
-	{name: "cpu-mode", path: "cpu/mode", usage: "the processor that the guest sees: host-passthrough"},
-	{name: "cache", path: "cpu/cache.mode", usage: "the caches that it sees: passthrough, emulate, disable", off: true},
-	{name: "migratable", path: "cpu/migratable", usage: "hide what cannot migrate: on or off"},
-	{name: "kvmclock", path: "clock/timer/kvmclock.present", usage: "the host's clock for the guest: on or off",
+	{name: "cpu-mode", path: "cpu/mode", usage: "CPU model of the guest: host-passthrough"},
+	{name: "cache", path: "cpu/cache.mode", usage: "CPU caches of the guest: passthrough, emulate, disable", off: true},
+	{name: "migratable", path: "cpu/migratable", usage: "hide CPU features that cannot migrate: on or off"},
+	{name: "kvmclock", path: "clock/timer/kvmclock.present", usage: "kvmclock in the guest: on or off",
 		words: onOff},
 	{name: "kvm-hidden", path: "features/kvm/hidden.state",
-		usage: "hide from the guest that it runs on KVM: on or off"},
-	{name: "pmu", path: "features/pmu.state", usage: "performance counters in the guest: on or off"},
-	{name: "locked", path: "memoryBacking/locked", usage: "keep the guest's memory from being swapped: on or off",
+		usage: "hide KVM from the guest: on or off"},
+	{name: "pmu", path: "features/pmu.state", usage: "virtual PMU (performance counters): on or off"},
+	{name: "locked", path: "memoryBacking/locked", usage: "lock the guest's memory in RAM: on or off",
 		words: onYes, off: true},
-	{name: "nosharepages", path: "memoryBacking/nosharepages", usage: "keep its pages from being merged: on or off",
+	{name: "nosharepages", path: "memoryBacking/nosharepages", usage: "exclude the guest's memory from KSM: on or off",
 		words: onYes, off: true},
 }
 
 // otherNames are flags for several values, or for one that depends on the definition.
 var otherNames = []Name{
-	{"vcpupin", "CPUs of vCPUs: 0=2,1=3, or 2-5 for one each, or off"},
-	{"iothreadpin", "CPUs of I/O threads, likewise, counted from 1"},
-	{"vcpusched", "how vCPUs are scheduled: fifo:1, 0-3=fifo:1, or off"},
-	{"iothreadsched", "how I/O threads are scheduled, likewise"},
-	{"numatune", "host nodes of the memory: strict:0, 0=strict:0,1=strict:1 for guest cells, or off"},
-	{"vnuma", "the guest's own cells: '0-3:4GiB;4-7:4GiB'"},
-	{"hugepages", "pages of the memory: 1G, 2M, on (the host's default), off"},
-	{"hyperv", "what Windows guests know of: on, off, or a list: vapic,synic=off"},
+	{"vcpupin", "host CPUs of vCPUs: 0=2,1=3, or 2-5 for one each, or off"},
+	{"iothreadpin", "host CPUs of I/O threads, in the form of --vcpupin, counted from 1"},
+	{"vcpusched", "scheduler of vCPUs: fifo:1, 0-3=fifo:1, or off"},
+	{"iothreadsched", "scheduler of I/O threads, in the form of --vcpusched"},
+	{"numatune", "host NUMA nodes of the memory: strict:0, 0=strict:0,1=strict:1 for guest cells, or off"},
+	{"vnuma", "NUMA cells of the guest, such as '0-3:4GiB;4-7:4GiB'"},
+	{"hugepages", "huge page size: 1G, 2M, on (the host's default) or off"},
+	{"hyperv", "Hyper-V enlightenments: on, off, or a list such as vapic,synic=off"},
 	{"vf-mac", "MAC address of a virtual function (interface of type hostdev)"},
 	{"vf-vlan", "VLAN of a virtual function, 1 to 4094, or off"},
-	{"vf-pci", "the virtual function itself, such as 0000:01:10.0"},
-	{"hostdev", "a PCI function for the guest: 0000:01:10.0, with =unmanaged or =off"},
+	{"vf-pci", "PCI address of the virtual function, such as 0000:01:10.0"},
+	{"hostdev", "PCI device to pass through: 0000:01:10.0, optionally =unmanaged or =off"},
 }
 
 // Names lists the flags of 'mpps domain tune' that set values.
