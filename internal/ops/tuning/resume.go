@@ -86,6 +86,9 @@ func (h *trialHost) restart(ctx context.Context, o *Options, r *tune.Result) (*p
 		TX: result.TX, Baseline: r.Baseline, Rate: r.Final, LoadPPS: load, Samples: samples, Before: r.Before,
 		Attempts: r.Attempts, Kept: r.Kept,
 	}
+	if gain, shown := r.Shown(); shown {
+		e.Gain = &gain
+	}
 	var needs []string
 	for _, c := range changes {
 		e.Changes = append(e.Changes, recordOf(c))
