@@ -82,7 +82,8 @@ The far end closes first: what a connection leaves behind for a minute
   mpps bench crr --from netns:A/v0 --to netns:B/v1 --response 1024
 
 --to, or the agent, needs an IP address that --from, or this host, can reach.`
-		cli.IntVar(flags, &f.request, "request", 1, 1, maxBytes, "bytes of a request")
+		cli.IntVar(flags, &f.request, "request", 1, 1, maxBytes, "bytes of a request; with mpps at both ends at least\n"+
+			"16, by which the far end knows this one")
 		cli.IntVar(flags, &f.response, "response", 1, 1, maxBytes, "bytes of a response")
 		return cmd
 	}
@@ -137,7 +138,7 @@ func (f *talkFlags) load(kind measure.Kind) (measure.Load, error) {
 		return load, usage(errors.New("transactions go both ways: there is nothing to reverse"), "")
 	}
 	if kind == measure.RR {
-		if err := f.setTransactions(&load); err != nil {
+		if err := f.setTransactions(kind, &load); err != nil {
 			return load, err
 		}
 	}
@@ -175,9 +176,12 @@ func (f *talkFlags) checkEngine(kind measure.Kind, load *measure.Load) error {
 }
 
 // setTransactions fills in the parameters of transactions.
-func (f *talkFlags) setTransactions(load *measure.Load) error {
+func (f *talkFlags) setTransactions(kind measure.Kind, load *measure.Load) error {
 	rate := f.rate
 	load.Rate, load.Protocol = rate, rig.TCP
+	if kind == measure.CRR && f.engine == bench.Ours {
+		load.Request = max(load.Request, rig.TokenBytes)
+	}
 	if f.udp {
 		load.Protocol = rig.UDP
 	}
