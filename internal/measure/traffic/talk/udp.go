@@ -274,7 +274,7 @@ func (s *Server) answerDatagrams(data *conn, h hello, over *atomic.Bool) {
 			continue // nothing yet; the client is gone, as its connection will show; or woken by abort
 		case err != nil:
 			return
-		case n != int(h.request), data.isFirst(buf[:n]): // which a client repeats until it has an answer
+		case n != int(h.request), data.isFirst(buf[:n]): // a client repeats it until it has an answer
 			continue
 		}
 		s.served.Add(1)
