@@ -82,8 +82,8 @@ The far end closes first: what a connection leaves behind for a minute
   mpps bench crr --from netns:A/v0 --to netns:B/v1 --response 1024
 
 --to, or the agent, needs an IP address that --from, or this host, can reach.`
-		cli.IntVar(flags, &f.request, "request", 1, 1, maxBytes, "bytes of a request; with mpps at both ends at least\n"+
-			"16, by which the far end knows this one")
+		cli.IntVar(flags, &f.request, "request", 1, 1, maxBytes,
+			"bytes of a request; with mpps at both ends at least\n16, by which the far end knows this one")
 		cli.IntVar(flags, &f.response, "response", 1, 1, maxBytes, "bytes of a response")
 		return cmd
 	}

@@ -67,8 +67,8 @@ func (s *Server) portion(c *conn, most int) int {
 }
 
 const (
-	// packetsOfConnection is how many packets the server of CRR sends for a connection beside the response: SYN and ACK,
-	// the acknowledgement of the request, FIN, and the acknowledgement of the client's FIN.
+	// packetsOfConnection is how many packets the server of CRR sends for a connection beside the response: SYN and
+	// ACK, the acknowledgement of the request, FIN, and the acknowledgement of the client's FIN.
 	packetsOfConnection = 4
 	// leastMTU is the size of a packet in bytes that counts as one: that of Ethernet.
 	leastMTU = 1500

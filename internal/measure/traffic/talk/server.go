@@ -27,8 +27,8 @@ type Server struct {
 	closed bool
 }
 
-// Listen serves on addr (host:port, port 0 for any) in a network namespace, "" for this one, whoever has the key. A pace
-// limits what it sends; nil is no limit.
+// Listen serves on addr (host:port, port 0 for any) in a network namespace, "" for this one, whoever has the key. A
+// pace limits what it sends; nil is no limit.
 func Listen(netns, addr string, key []byte, pace Pace) (*Server, error) {
 	l, err := listenIn(netns, addr)
 	if err != nil {

@@ -214,7 +214,7 @@ func (s *Server) answerUDP(control *conn, h hello, near net.Addr) {
 	}
 }
 
-// awaitToken connects the socket to the sender of the first datagram that has the token. The kernel then takes datagrams
+// awaitToken connects the socket to the sender of the first datagram with the token. The kernel then takes datagrams
 // from nobody else, and looks up the route only once. What has come from others is dropped: the client sends no request
 // before it knows that its token has arrived.
 func (c *conn) awaitToken(over *atomic.Bool) error {
@@ -274,7 +274,7 @@ func (s *Server) answerDatagrams(data *conn, h hello, over *atomic.Bool) {
 			continue // nothing yet; the client is gone, as its connection will show; or woken by abort
 		case err != nil:
 			return
-		case n != int(h.request), data.isFirst(buf[:n]): // a client repeats it until it has an answer
+		case n != int(h.request), data.isFirst(buf[:n]): // a client repeats it until it is answered
 			continue
 		}
 		s.served.Add(1)
