@@ -328,9 +328,6 @@ func scene(t *testing.T, mode string) (root string, before map[string]string) {
 				t.Fatal(err)
 			}
 		}
-		if err := os.Remove(filepath.Join(root, journal.Path, "index")); err != nil {
-			t.Fatal(err)
-		}
 	}
 	return root, before
 }
@@ -391,6 +388,7 @@ func afterLoss(t *testing.T, root, what string, before, values map[string]string
 	}
 	e := realFiles(t, root)
 	defer e.Journal.Close()
+	e.Journal.Indexed = true
 	got, changed := state(t, e), !maps.Equal(values, before)
 	if got == IsClean && changed {
 		t.Errorf("%s: status is clean, but values are changed", what)
