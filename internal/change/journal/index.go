@@ -178,9 +178,9 @@ func (n note) String() string {
 // The version of the journals belongs to it: notes of one that is not known here must not count.
 func indexHead(rest []byte) string { return indexSchema + " " + Schema + " " + sum("", rest) }
 
-// indexFile is a draft of the index, made before the files are read that it notes. Times of files go in steps (a jiffy),
-// so a file that was written after it was read may have the times of then. But whatever is written after the draft was
-// made has no earlier time than the draft: a note is true for good if its file's time is earlier than that.
+// indexFile is a draft of the index, made before the files are read that it notes. Times of files go in steps (a
+// jiffy), so a file that was written after it was read may have the times of then. But whatever is written after the
+// draft was made has no earlier time than the draft: a note is true for good if its file's time is earlier than that.
 type indexFile struct {
 	dir  *Dir
 	file *os.File

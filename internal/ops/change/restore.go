@@ -135,8 +135,8 @@ func (r *Restorer) tellExpired(context.Context) error {
 }
 
 // Watch puts values back until the context ends. It first undoes transactions that were not confirmed before the host
-// rebooted. In its service's sandbox it does not: UndoExpired has been there before, outside of it, and with a read-only
-// /etc a rollback would put back a part.
+// rebooted. In its service's sandbox it does not: UndoExpired has been there before, outside of it, and with a
+// read-only /etc a rollback would put back a part.
 func (r *Restorer) Watch(ctx context.Context) error {
 	undo := r.UndoExpired
 	if r.engine.Machine.Confined() {
