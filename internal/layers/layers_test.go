@@ -46,7 +46,7 @@ var imports = map[string][]string{
 		"advise/placement", "advise/knob", "advise/audit", "advise/plan"},
 	"advise/queuepath": {"model/datapath", "model/setting", "model/domain", "model/facts", "model/reach", "model/goal",
 		"advise/placement", "advise/knob", "advise/plan"},
-	"machine/lanes":         {"model/setting"},
+	"machine/lanes":         {"model/setting", "owner"},
 	"advise/realtime":       {"model/setting", "model/domain", "model/facts", "advise/knob"},
 	"advise/bottleneck":     {"model/datapath", "model/setting", "model/facts", "model/goal", "advise/knob"},
 	"advise/tune":           {"outcome", "model/setting", "model/facts", "model/goal", "advise/bottleneck"},

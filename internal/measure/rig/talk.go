@@ -24,6 +24,7 @@ const (
 	UDP = "udp"
 
 	NumberBytes = talk.NumberBytes
+	TokenBytes  = talk.TokenBytes
 	MaxDatagram = talk.MaxDatagram
 )
 
@@ -48,7 +49,7 @@ func TalkBetween(m *Machine, kind measure.Kind, from, to traffic.Endpoint, rever
 	if err != nil {
 		return nil, err
 	}
-	server, err := talk.Listen(to.Netns, net.JoinHostPort(address, "0"), key)
+	server, err := talk.Listen(to.Netns, net.JoinHostPort(address, "0"), key, nil)
 	if err != nil {
 		return nil, fault("", "serve at %s: %w", to, err)
 	}
