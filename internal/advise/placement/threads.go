@@ -192,8 +192,11 @@ func (t *table) placeEmulator(r *Result, p *Placed, g *Guest, pool setting.CPUSe
 	if len(p.Vhost) > 0 && !g.threadsStay {
 		choices = append(choices, p.vhostCPUs())
 	}
-	if len(r.Housekeeping) > 0 {
-		choices = append(choices, t.kept(r, p))
+	if kept := t.kept(r, p); len(kept) > 0 {
+		if !g.threadsStay {
+			kept = kept.Or(p.vhostCPUs())
+		}
+		choices = append(choices, kept)
 	}
 	nearness := func(set setting.CPUSet) int {
 		switch off := t.offVCPUs(set); {
