@@ -86,6 +86,9 @@ func (s *Spec) checkDeclined(v verdict, p problems) {
 
 // serves reports whether an address belongs to a device, a NIC or the guest's NIC of a path.
 func serves(a setting.Address, path reach.Path) bool {
+	if a.Kind == setting.ThreadAffinity && a.Object() == path.Guest && strings.Contains(a.Path, "/"+path.MAC+"/") {
+		return true
+	}
 	if guest, mac := a.GuestNIC(); mac != "" {
 		return guest == path.Guest && mac == path.MAC
 	}

@@ -2,9 +2,11 @@ package knob
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
+	"mpps/internal/advise/placement"
 	"mpps/internal/model/datapath"
 	"mpps/internal/model/domain"
 	"mpps/internal/model/facts"
@@ -78,6 +80,10 @@ var domainEmulatorPin = &Knob{
 		}
 		if placed.Emulator.Equal(g.EmulatorPin) {
 			return v.pin(g, a, placed.Emulator.String(), "pinned off all vCPUs already").At(Medium)
+		}
+		if len(g.EmulatorPin) == 0 && slices.ContainsFunc(placed.Vhost,
+			func(w placement.Vhost) bool { return len(w.Stays) > 0 }) {
+			return Fine("its vhost threads are held in the emulator's CPUs, and they stay where they may run")
 		}
 		set, known := v.cpusAt(a)
 		known = known && len(set) > 0

@@ -132,6 +132,9 @@ var kernelDefault = &Knob{
 			runs = ", and " + v.Kernel.Release + " runs"
 		}
 		switch {
+		case best == "" && knownFault(next.Version) == "" && enterprise.MatchString(next.Version) &&
+			v.Tier != goal.Realtime:
+			return Fine("its vendor brings newer features under this number, which tells nothing: measure")
 		case best == "":
 			return atReboot(exact(v.suitableWords(), "no suitable kernel is installed: "+v.installHint()).At(High))
 		case next.Version == best && v.Kernel.Release != "" && v.Kernel.Release != best:
@@ -182,6 +185,10 @@ func (v *View) installHint() string {
 	family := s.ID + " " + strings.Join(s.Like, " ")
 	realtime := v.Tier == goal.Realtime
 	switch {
+	case strings.HasSuffix(v.Kernel.Release, "-pve") && realtime:
+		return "Proxmox VE has none, and one of Debian's lacks what its storage needs: build one"
+	case strings.HasSuffix(v.Kernel.Release, "-pve"):
+		return "upgrade Proxmox VE"
 	case strings.Contains(family, "debian") && realtime:
 		return "install linux-image-rt-" + debianArch(v.Architecture())
 	case strings.Contains(family, "ubuntu") && realtime:
