@@ -53,10 +53,10 @@ func (f *kernelFault) fixed() string {
 const everAfter = 1 << 20
 
 const (
-	droppedGSO = "segmented packets of guests are dropped (\"bad gso\" in the log) where their last part is short: TCP " +
-		"from guests slows down to a fraction"
-	brokenUSO = "UDP segments that a guest leaves to the host (USO) get wrong lengths and checksums, depending on the " +
-		"NIC's driver: QUIC and tunnels of guests lose most of them"
+	droppedGSO = "segmented packets of guests are dropped (\"bad gso\" in the log) where their last part is short: " +
+		"TCP from guests slows down to a fraction"
+	brokenUSO = "UDP segments that a guest leaves to the host (USO) get wrong lengths and checksums, depending on " +
+		"the NIC's driver: QUIC and tunnels of guests lose most of them"
 	noMarkTarget = "ip6tables cannot load the targets MARK, NFLOG and TRACE: rule sets with them are refused as a whole"
 )
 
