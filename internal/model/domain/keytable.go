@@ -1,5 +1,7 @@
 package domain
 
+import "cmp"
+
 // keyedAt identifies a keyTable: an element's children by the key of a step.
 type keyedAt struct {
 	at *element
@@ -40,9 +42,7 @@ func (t *keyTable) add(s *step, key string, e *element) {
 	if s.key == bySet {
 		set, _ := ParseSet(key)
 		for _, n := range set {
-			if t.member[n] == "" {
-				t.member[n] = key
-			}
+			t.member[n] = cmp.Or(t.member[n], key)
 		}
 	}
 }
