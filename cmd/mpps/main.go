@@ -160,13 +160,13 @@ func (a *app) checkRoot() error {
 // commands returns the sub-commands in the order in which a user needs them.
 func (a *app) commands() []*cobra.Command {
 	return slices.Concat(
-		marked(onlyReads, a.inspectCommand(), a.snapshotCommand(), a.auditCommand()),
-		marked(sequential, a.attestCommand()),
-		marked(onlyReads, a.explainCommand(), a.planCommand(), a.placeCommand()),
-		marked(sequential, a.applyCommand(), a.confirmCommand(), a.rollbackCommand(), a.restoreCommand(),
+		withManner(onlyReads, a.inspectCommand(), a.snapshotCommand(), a.auditCommand()),
+		withManner(sequential, a.attestCommand()),
+		withManner(onlyReads, a.explainCommand(), a.planCommand(), a.placeCommand()),
+		withManner(sequential, a.applyCommand(), a.confirmCommand(), a.rollbackCommand(), a.restoreCommand(),
 			a.statusCommand(), a.verifyCommand(), a.historyCommand(), a.domainCommand(), a.sriovCommand(),
 			a.reportCommand(), a.exportCommand()),
-		marked("", a.realtimeCommand(), a.benchCommand(), a.searchCommand(), a.tuneCommand(), a.latencyCommand(),
+		withManner("", a.realtimeCommand(), a.benchCommand(), a.searchCommand(), a.tuneCommand(), a.latencyCommand(),
 			a.pathCommand(), a.diagnoseCommand(), a.topCommand(), a.agentCommand(), a.acceptanceCommand(),
 			movedCommand("lab"), movedCommand("demo")),
 	)
@@ -184,8 +184,8 @@ const (
 
 const mannerKey = "manner" // annotation of a command
 
-// marked gives commands their manner; empty: none.
-func marked(manner string, commands ...*cobra.Command) []*cobra.Command {
+// withManner gives commands their manner; empty: none.
+func withManner(manner string, commands ...*cobra.Command) []*cobra.Command {
 	for _, c := range commands {
 		c.Annotations = map[string]string{mannerKey: manner}
 	}
