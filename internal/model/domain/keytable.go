@@ -23,7 +23,7 @@ func (d *Doc) byKey(at *element, s *step) *keyTable {
 	}
 	table := &keyTable{first: map[string]*element{}, times: map[string]int{}, member: map[int]string{}}
 	for _, e := range at.all(s.name) {
-		table.add(s, s.keyOf(d, e), e)
+		table.add(s, s.keyOf(e), e)
 	}
 	if d.keyed == nil {
 		d.keyed = map[keyedAt]*keyTable{}
@@ -55,7 +55,7 @@ func (d *Doc) updateTables(made []*element, key string) {
 	d.nics = nil
 	for _, e := range made {
 		for at, table := range d.keyed {
-			if at.at == e.parent && at.s.name == e.name && at.s.keyOf(d, e) == key {
+			if at.at == e.parent && at.s.name == e.name && at.s.keyOf(e) == key {
 				table.add(at.s, key, e)
 			} else if at.at == e.parent && at.s.name == e.name {
 				delete(d.keyed, at)
