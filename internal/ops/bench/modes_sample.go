@@ -146,7 +146,7 @@ func (t *sampler) talk(ctx context.Context, mode measure.Mode, run *measure.Run,
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	if err := measure.ExchangeOnce(ctx, c, run); err != nil {
+	if err := (&measure.Conversation{Exchange: c}).Once(ctx, run); err != nil {
 		return err
 	}
 	cell.From, cell.To, cell.FarHost, cell.FarKernel = c.From, c.To, c.FarHost, c.FarKernel
