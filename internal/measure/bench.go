@@ -304,5 +304,6 @@ func (b *Bench) baselines(ctx context.Context, run *Run) error {
 }
 
 func (b *Bench) campaign() *campaign {
-	return &campaign{step: stepTo(b.Progress), cpu: b.Path.CPU, counters: b.Path.Counters, trial: b.Trial, baselines: b.baselines}
+	return &campaign{step: stepTo(b.Progress), cpu: b.Path.CPU, counters: b.Path.Counters, trial: b.Trial,
+		baselines: b.baselines}
 }

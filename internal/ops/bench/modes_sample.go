@@ -15,6 +15,7 @@ import (
 	"mpps/internal/measure/search"
 	"mpps/internal/measure/traffic"
 	"mpps/internal/measure/traffic/agent"
+	"mpps/internal/outcome"
 )
 
 // sampler takes the samples of a campaign on this machine. Each sample opens and closes what it needs, so that none
@@ -49,8 +50,8 @@ func (t *sampler) take(ctx context.Context, turn measure.Turn) (measure.ModeCell
 
 // permanent reports whether a retry would fail in the same way.
 func permanent(err error) bool {
-	var wrong *rig.Error
-	return errors.As(err, &wrong) && wrong.Usage || errors.Is(err, agent.ErrVersion) ||
+	var wrong *outcome.Fault
+	return errors.As(err, &wrong) && wrong.Code == outcome.CodeUsage || errors.Is(err, agent.ErrVersion) ||
 		errors.Is(err, agent.ErrSecret) || errors.Is(err, agent.ErrHello)
 }
 
