@@ -235,10 +235,7 @@ func (t *table) placeEmulator(r *Result, p *Placed, g *Guest, pool setting.CPUSe
 
 // online returns the CPUs of the ask.
 func (t *table) online() setting.CPUSet {
-	var all []int
-	for _, c := range t.ask.CPUs {
-		all = append(all, c.ID)
-	}
+	all := facts.Map(t.ask.CPUs, func(c CPU) int { return c.ID })
 	return setting.CPUs(all...)
 }
 

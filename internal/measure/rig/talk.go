@@ -15,6 +15,7 @@ import (
 	"mpps/internal/measure/traffic"
 	"mpps/internal/measure/traffic/agent"
 	"mpps/internal/measure/traffic/talk"
+	"mpps/internal/outcome"
 )
 
 // The protocols of transactions, and the limits of a datagram's payload in bytes: at least the request's number if
@@ -246,7 +247,7 @@ func explainTalk(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, talk.ErrConfig):
-		return &Error{Err: err, Usage: true}
+		return outcome.Usage(err, "")
 	case errors.Is(err, talk.ErrKey):
 		return fault("the address must be the agent's; '--guest-nic' takes the one that it names", "%w", err)
 	case errors.Is(err, talk.ErrPorts):
