@@ -87,7 +87,7 @@ func show(t *testing.T, h *facts.Host, g goal.Goal) {
 	placing := &seats.Placing{Host: h, Result: placement.Place(placement.From(h, g))}
 	var text strings.Builder
 	if err := report.NewPrinter(&text, io.Discard, report.Options{}).View(func(t *report.Text) {
-		report.Inspect(t, h)
+		report.Inspect(t, h, true)
 		report.Audit(t, found, true)
 		report.Plan(t, p)
 		seats.Text(t, placing)
