@@ -53,8 +53,8 @@ func (a *app) diagnoseCommand() *cobra.Command {
 	flags.StringVar(&f.guest, "guest", "", "judge the path of this guest; others only use CPUs")
 	flags.BoolVar(&f.counters, "counters", false, "load nothing into the kernel: counters alone")
 	flags.StringVar(&f.load, "load", "", "judge this file, written by -o, instead of watching")
-	flags.StringVarP(&f.output, "output", "o", "", "write what was seen to this file, or a page if it ends in .html; "+
-		"- is standard output, without the answer")
+	flags.StringVarP(&f.output, "output", "o", "", "write what was seen to this file; .html is a page, .svg a "+
+		"picture, - standard output without the answer")
 	flags.BoolVar(&f.scrub, "scrub", false, "replace identifiers in that file by made-up ones")
 	return cmd
 }
@@ -78,7 +78,7 @@ func (a *app) runDiagnose(ctx context.Context, f *diagnoseFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.output != "" && !isPage(f.output) {
+	if f.output != "" && !isPage(f.output) && !isPicture(f.output) {
 		if err := a.writeLoad(h, f); err != nil {
 			return err
 		}
@@ -91,11 +91,14 @@ func (a *app) runDiagnose(ctx context.Context, f *diagnoseFlags) error {
 		l = l.ForGuest(f.guest)
 	}
 	d := bottleneck.Find(h, l)
-	if isPage(f.output) {
-		view := sheet.Sheet{Host: h, Diagnosis: d, Warnings: load.Caveats(h, l), Data: d}
-		if err := a.writeSheet(f.output, view); err != nil {
-			return err
-		}
+	switch {
+	case isPage(f.output):
+		err = a.writeSheet(f.output, sheet.Sheet{Host: h, Diagnosis: d, Warnings: load.Caveats(h, l), Data: d})
+	case isPicture(f.output):
+		err = a.writeEncoded(f.output, func(w io.Writer) error { return sheet.Picture(w, d) })
+	}
+	if err != nil {
+		return err
 	}
 	err = a.out.Answer(report.Answer{
 		Verb: "diagnose", Host: h.Name, Result: d, Warnings: load.Caveats(h, l),

@@ -11,8 +11,9 @@ import (
 	"mpps/internal/report/sheet"
 )
 
-// isPage reports whether a file is to be a page.
-func isPage(name string) bool { return strings.HasSuffix(strings.ToLower(name), ".html") }
+// isPage and isPicture report whether a file is to be a page or a picture.
+func isPage(name string) bool    { return strings.HasSuffix(strings.ToLower(name), ".html") }
+func isPicture(name string) bool { return strings.HasSuffix(strings.ToLower(name), ".svg") }
 
 // addSheet adds the flag for a page to a command that writes no other file.
 func addSheet(cmd *cobra.Command, output *string) {

@@ -80,7 +80,7 @@ func drawOthers(t *Text, h *facts.Host, on map[string]bool, verbose bool) {
 		return
 	}
 	t.Heading("not on a path to a guest")
-	for _, alike := range Group(all, func(o other) string { return o.kind }) {
+	for _, alike := range Group(all, func(o other) other { return other{kind: o.kind, text: o.text} }) {
 		shown := alike[:fold(len(alike), mostAlike, verbose)]
 		for _, o := range shown {
 			t.Wrap(fmt.Sprintf("  %-7s %-12s  ", o.kind, o.name), o.text)

@@ -1,7 +1,10 @@
 package sheet
 
 import (
+	"encoding/xml"
+	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"strings"
 	"testing"
@@ -61,5 +64,32 @@ func TestSheet(t *testing.T) {
 		if m := regexp.MustCompile(`(src|href)=|https?://`).FindString(text[:strings.Index(text, "mpps-data")]); m != "" {
 			t.Errorf("%s: it needs something from elsewhere: %s", name, m)
 		}
+	}
+}
+
+// TestPicture: a picture is well formed, marks the stage that limits and no other, and fits what it says.
+func TestPicture(t *testing.T) {
+	d := &bottleneck.Diagnosis{Why: "vhost-1 <queue 3> is at 99 % of CPU 3 " + strings.Repeat("and so on ", 20),
+		Bottleneck: &bottleneck.Bottleneck{Stage: "vhost"}}
+	for _, name := range []string{"nic", "softirq", "bridge", "tap", "vhost", "vcpu", "guest", "socket", "far"} {
+		d.Stages = append(d.Stages, bottleneck.Stage{Name: name, Object: name + " <object of a long name>", Use: 0.5,
+			PPS: 61e3})
+	}
+	var text strings.Builder
+	if err := Picture(&text, d); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(text.String(), `class="limit"`); n != 1 {
+		t.Errorf("%d stages are marked", n)
+	}
+	for parse := xml.NewDecoder(strings.NewReader(text.String())); ; {
+		if _, err := parse.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("%v: %s", err, text.String())
+		}
+	}
+	if err := Picture(io.Discard, &bottleneck.Diagnosis{Why: "no traffic seen"}); err != nil {
+		t.Error(err)
 	}
 }
