@@ -4,7 +4,7 @@ GO      ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)
 export CGO_ENABLED = 0
 
-.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-catalogue test-turn test-long test-faults test-conditions soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy fuzz clean clean-lab
+.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-catalogue test-turn test-long test-faults test-conditions soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy fuzz sbom clean clean-lab
 
 demo: deps build            ## the main job on a real host in a box, ends with an HTML report in out/demo
 	bin/mpps-lab demo --out out/demo
@@ -41,7 +41,7 @@ check-generated:            ## the committed eBPF objects are those of the sourc
 
 test-unit:                  ## libvirt's schema must be there: see scripts/deps
 	MPPS_LIBVIRT_SCHEMA=required scripts/in-memory $(GO) test ./...
-	$(GO) -C tools test ./...
+	$(GO) -C tools test $$($(GO) -C tools list ./... | grep -v /sbom$$)
 
 NETNS_TESTS = MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -count=1 -exec $(CURDIR)/scripts/own-mounts -timeout 30m -run "$$(scripts/tagged -run netns)"
 
@@ -114,6 +114,10 @@ FUZZTIME ?= 60s
 
 fuzz:                       ## every fuzz function for FUZZTIME; LIMIT (seconds) ends it, and names what it had no time for
 	@scripts/fuzz $(FUZZTIME) $(or $(LIMIT),0)
+
+sbom: build                 ## out/PROGRAM.cdx.json: what is linked into each program, as CycloneDX; checked
+	@scripts/sbom
+	$(GO) -C tools test ./sbom
 
 clean:
 	rm -rf bin out

@@ -14,11 +14,12 @@ import (
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
+	"mpps/internal/report/sheet"
 )
 
 func (a *app) auditCommand() *cobra.Command {
 	var flags goalFlags
-	var snapshot string
+	var snapshot, output string
 	var failOn failOn
 	var interval time.Duration
 	cmd := &cobra.Command{
@@ -43,6 +44,10 @@ func (a *app) auditCommand() *cobra.Command {
 				return err
 			}
 			r := audit.RunWith(h.Facts, g, knob.Catalogue(), h.Site.Adjust)
+			view := sheet.Sheet{Host: h.Facts, Audit: &r, Warnings: ops.Caveats(h.Facts, g), Data: r}
+			if err := a.writeSheet(output, view); err != nil {
+				return err
+			}
 			err = a.out.Answer(report.Answer{
 				Verb: "audit", Host: h.Facts.Name, Result: r, Warnings: ops.Caveats(h.Facts, g),
 				Text: func(t *report.Text) { report.Audit(t, r, a.verbose) },
@@ -52,6 +57,7 @@ func (a *app) auditCommand() *cobra.Command {
 	}
 	flags.add(cmd)
 	cmd.Flags().StringVar(&snapshot, "snapshot", "", "use this snapshot file instead of this host")
+	addSheet(cmd, &output)
 	failOn.add(cmd, "finding")
 	cmd.Flags().DurationVar(&interval, "interval", 0, "first watch counters for this long, such as 2s")
 	return cmd

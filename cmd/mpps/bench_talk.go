@@ -56,7 +56,8 @@ func (a *app) benchTalk(kind measure.Kind) *cobra.Command {
 	cli.IntVar(flags, &f.connections, "connections", 1, 1, 1024, "concurrent TCP connections, 1 to 1024")
 	if kind == measure.CRR {
 		cmd.Use, cmd.Short = "crr", "measure TCP connections per second"
-		cli.IntVar(flags, &f.request, "request", 1, 1, maxBytes, "request size in bytes")
+		cli.IntVar(flags, &f.request, "request", 1, 1, maxBytes,
+			"request size in bytes; between two mpps at least 16 (the session's token)")
 		cli.IntVar(flags, &f.response, "response", 1, 1, maxBytes, "response size in bytes")
 		return cmd
 	}
@@ -101,7 +102,7 @@ func (f *talkFlags) load(kind measure.Kind) (measure.Load, error) {
 		return load, usage(errors.New("transactions go both ways: there is nothing to reverse"), "")
 	}
 	if kind == measure.RR {
-		if err := f.setTransactions(&load); err != nil {
+		if err := f.setTransactions(kind, &load); err != nil {
 			return load, err
 		}
 	}
@@ -139,9 +140,12 @@ func (f *talkFlags) checkEngine(kind measure.Kind, load *measure.Load) error {
 }
 
 // setTransactions fills in the parameters of transactions.
-func (f *talkFlags) setTransactions(load *measure.Load) error {
+func (f *talkFlags) setTransactions(kind measure.Kind, load *measure.Load) error {
 	rate := f.rate
 	load.Rate, load.Protocol = rate, rig.TCP
+	if kind == measure.CRR && f.engine == bench.Ours {
+		load.Request = max(load.Request, rig.TokenBytes)
+	}
 	if f.udp {
 		load.Protocol = rig.UDP
 	}

@@ -17,6 +17,7 @@ import (
 	"mpps/internal/ops/load"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
+	"mpps/internal/report/sheet"
 )
 
 // diagnoseFlags are the flags of mpps diagnose.
@@ -51,8 +52,8 @@ func (a *app) diagnoseCommand() *cobra.Command {
 	flags.StringVar(&f.guest, "guest", "", "diagnose the path of this guest only")
 	flags.BoolVar(&f.counters, "counters", false, "use counters only, no eBPF or perf")
 	flags.StringVar(&f.load, "load", "", "diagnose this file of -o instead of watching")
-	flags.StringVarP(&f.output, "output", "o", "", "write the observations to this file; - is standard output, "+
-		"without the diagnosis")
+	flags.StringVarP(&f.output, "output", "o", "", "write the observations to this file, .html as a page, .svg as "+
+		"a picture; - is standard output, without the diagnosis")
 	flags.BoolVar(&f.scrub, "scrub", false, "replace identifiers in the file of -o")
 	return cmd
 }
@@ -76,7 +77,7 @@ func (a *app) runDiagnose(ctx context.Context, f *diagnoseFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.output != "" {
+	if f.output != "" && !isPage(f.output) && !isPicture(f.output) {
 		if err := a.writeLoad(h, f); err != nil {
 			return err
 		}
@@ -89,6 +90,15 @@ func (a *app) runDiagnose(ctx context.Context, f *diagnoseFlags) error {
 		l = l.ForGuest(f.guest)
 	}
 	d := bottleneck.Find(h, l)
+	switch {
+	case isPage(f.output):
+		err = a.writeSheet(f.output, sheet.Sheet{Host: h, Diagnosis: d, Warnings: load.Caveats(h, l), Data: d})
+	case isPicture(f.output):
+		err = a.writeEncoded(f.output, func(w io.Writer) error { return sheet.Picture(w, d) })
+	}
+	if err != nil {
+		return err
+	}
 	err = a.out.Answer(report.Answer{
 		Verb: "diagnose", Host: h.Name, Result: d, Warnings: load.Caveats(h, l),
 		Text: func(t *report.Text) { report.Diagnosis(t, d, l, a.verbose) },

@@ -5,10 +5,11 @@ import (
 
 	"mpps/internal/ops"
 	"mpps/internal/report"
+	"mpps/internal/report/sheet"
 )
 
 func (a *app) inspectCommand() *cobra.Command {
-	var snapshot string
+	var snapshot, output string
 	cmd := &cobra.Command{
 		Use:   "inspect",
 		Short: "show this host: packet path, topology, guests, VFs",
@@ -19,6 +20,10 @@ func (a *app) inspectCommand() *cobra.Command {
 				return err
 			}
 			defer m.Close()
+			view := sheet.Sheet{Host: m.Facts, Warnings: ops.UnseenWarnings(m.Facts), Data: m.Facts}
+			if err := a.writeSheet(output, view); err != nil {
+				return err
+			}
 			return a.out.Answer(report.Answer{
 				Verb: "inspect", Host: m.Facts.Name, Result: m.Facts, Warnings: ops.UnseenWarnings(m.Facts),
 				Text: func(t *report.Text) { report.Inspect(t, m.Facts, a.verbose) },
@@ -26,5 +31,6 @@ func (a *app) inspectCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&snapshot, "snapshot", "", "use this snapshot file instead of this host")
+	addSheet(cmd, &output)
 	return cmd
 }

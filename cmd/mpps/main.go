@@ -179,22 +179,22 @@ const moreGroup = "More"
 func (a *app) groups() []group {
 	return []group{
 		{"Look", slices.Concat(
-			marked(onlyReads, a.inspectCommand(), a.auditCommand(), a.explainCommand()),
-			marked("", a.diagnoseCommand(), a.topCommand(), a.pathCommand()),
-			marked(onlyReads, a.placeCommand()))},
+			withManner(onlyReads, a.inspectCommand(), a.auditCommand(), a.explainCommand()),
+			withManner("", a.diagnoseCommand(), a.topCommand(), a.pathCommand()),
+			withManner(onlyReads, a.placeCommand()))},
 		{"Change", slices.Concat(
-			marked(onlyReads, a.planCommand()),
-			marked(sequential, a.applyCommand(), a.confirmCommand(), a.verifyCommand(), a.statusCommand(),
+			withManner(onlyReads, a.planCommand()),
+			withManner(sequential, a.applyCommand(), a.confirmCommand(), a.verifyCommand(), a.statusCommand(),
 				a.rollbackCommand(), a.historyCommand(), a.restoreCommand(), a.domainCommand()))},
 		{"Measure", slices.Concat(
-			marked("", a.benchCommand(), a.searchCommand(), a.latencyCommand(), a.tuneCommand()),
-			marked(sequential, a.reportCommand()),
-			marked("", a.agentCommand(), a.acceptanceCommand()))},
+			withManner("", a.benchCommand(), a.searchCommand(), a.latencyCommand(), a.tuneCommand()),
+			withManner(sequential, a.reportCommand()),
+			withManner("", a.agentCommand(), a.acceptanceCommand()))},
 		{"SR-IOV and realtime", slices.Concat(
-			marked(sequential, a.sriovCommand()), marked("", a.realtimeCommand()))},
+			withManner(sequential, a.sriovCommand()), withManner("", a.realtimeCommand()))},
 		{moreGroup, slices.Concat(
-			marked(onlyReads, a.snapshotCommand()),
-			marked(sequential, a.attestCommand(), a.exportCommand(), a.versionCommand()))},
+			withManner(onlyReads, a.snapshotCommand()),
+			withManner(sequential, a.attestCommand(), a.exportCommand(), a.versionCommand()))},
 	}
 }
 
@@ -210,8 +210,8 @@ const (
 
 const mannerKey = "manner" // annotation of a command
 
-// marked gives commands their manner; empty: none.
-func marked(manner string, commands ...*cobra.Command) []*cobra.Command {
+// withManner gives commands their manner; empty: none.
+func withManner(manner string, commands ...*cobra.Command) []*cobra.Command {
 	for _, c := range commands {
 		c.Annotations = map[string]string{mannerKey: manner}
 	}

@@ -11,6 +11,7 @@ import (
 	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
+	"mpps/internal/report/sheet"
 )
 
 func (a *app) planCommand() *cobra.Command {
@@ -36,10 +37,15 @@ func (a *app) planCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if output != "" {
-				if err := a.writeEncoded(output, func(w io.Writer) error { return plan.Encode(w, p) }); err != nil {
-					return err
-				}
+			view := sheet.Sheet{Host: h.Facts, Plan: p, Warnings: ops.Caveats(h.Facts, g), Data: p}
+			switch {
+			case isPage(output):
+				err = a.writeSheet(output, view)
+			case output != "":
+				err = a.writeEncoded(output, func(w io.Writer) error { return plan.Encode(w, p) })
+			}
+			if err != nil {
+				return err
 			}
 			if output != "-" {
 				err = a.out.Answer(report.Answer{
@@ -57,8 +63,8 @@ func (a *app) planCommand() *cobra.Command {
 	flags.add(cmd)
 	flags.addWatch(cmd)
 	cmd.Flags().StringVar(&snapshot, "snapshot", "", "use this snapshot file instead of this host")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "write the plan to this file for 'mpps apply'; - is standard "+
-		"output")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write the plan to this file for 'mpps apply', or as a page if "+
+		"it ends in .html; - is standard output")
 	cmd.Flags().DurationVar(&interval, "interval", 0, "first watch counters for this long, such as 2s")
 	cmd.Flags().BoolVar(&runtimeOnly, "runtime-only", false, "change only the running host, nothing persistent")
 	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit code 2 if changes are pending")

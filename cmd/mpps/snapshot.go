@@ -13,6 +13,7 @@ import (
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
+	"mpps/internal/report/sheet"
 )
 
 func (a *app) snapshotCommand() *cobra.Command {
@@ -33,6 +34,9 @@ func (a *app) snapshotCommand() *cobra.Command {
 			if scrub {
 				h = facts.Scrub(h)
 			}
+			if isPage(output) {
+				return a.writeSheet(output, sheet.Sheet{Host: h, Warnings: ops.UnseenWarnings(h), Data: h})
+			}
 			err = a.writeEncoded(output, func(w io.Writer) error { return facts.Write(w, h, version) })
 			if err != nil {
 				return err
@@ -43,7 +47,7 @@ func (a *app) snapshotCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "-", "output file; - is standard output")
+	cmd.Flags().StringVarP(&output, "output", "o", "-", "output file, a page if it ends in .html; - is standard output")
 	cmd.Flags().DurationVar(&interval, "interval", 0, "first watch counters for this long, such as 2s")
 	cmd.Flags().BoolVar(&scrub, "scrub", false, "replace MAC addresses, serial numbers, UUIDs and names")
 	cmd.AddCommand(a.snapshotDiffCommand())

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -35,9 +36,7 @@ func grubDefault(config, environment string) (kernel string, args []string, err 
 			wanted = strings.ReplaceAll(m[1], "${saved_entry}", saved)
 		}
 	}
-	if wanted == "" {
-		wanted = "0"
-	}
+	wanted = cmp.Or(wanted, "0")
 	levels := strings.Split(wanted, ">")
 	type menu struct {
 		entry  bool

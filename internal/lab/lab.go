@@ -261,9 +261,7 @@ func (l *Lab) Detach() error {
 
 // Attach returns a handle of a lab that another process started.
 func Attach(name string) (*Lab, error) {
-	if name == "" {
-		name = "default"
-	}
+	name = cmp.Or(name, "default")
 	if err := checkName(name); err != nil {
 		return nil, err
 	}

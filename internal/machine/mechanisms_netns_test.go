@@ -112,7 +112,7 @@ func TestRefusalsLeaveTheMachineAsItWas(t *testing.T) {
 	for address, want := range map[string]string{
 		"nic-ring:br0/rx": "absent", "nic-ring:v9/rx": "absent", "nic-channels:br0/combined": "absent",
 		"nic-coalesce:v0/rx-usecs": "absent",
-		"nic-feature:v0/no-such":   "absent", "nic-flowhash:v0/udp4": "absent", "sysfs:class/net/v9/mtu": "absent",
+		"nic-feature:v0/no-such":   "absent", "nic-flowhash:v0/udp4": "absent", "nic-flag:v0/rx_striding_rq": "absent", "sysfs:class/net/v9/mtu": "absent",
 	} {
 		a, err := setting.ParseAddress(address)
 		if err != nil {

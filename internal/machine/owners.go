@@ -99,8 +99,9 @@ func (m *Machine) tuned(h *facts.Host) *facts.Tuned {
 
 // TunedFiles returns the files and machine facts that a TuneD profile is resolved from.
 func (m *Machine) TunedFiles() (tuned.Files, tuned.Machine) {
+	info, _ := m.Read("proc/cpuinfo")
 	at := tuned.Machine{Online: m.CPUs("sys/devices/system/cpu/online"),
-		Present: m.CPUs("sys/devices/system/cpu/present"), Package: map[int]int{}, CPUInfo: m.Line("proc/cpuinfo")}
+		Present: m.CPUs("sys/devices/system/cpu/present"), Package: map[int]int{}, CPUInfo: strings.TrimSpace(info)}
 	for _, cpu := range at.Online {
 		if n := m.Number(fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/physical_package_id", cpu), -1); n >= 0 {
 			at.Package[cpu] = n

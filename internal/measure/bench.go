@@ -85,10 +85,12 @@ type Step struct {
 	Last *Sample
 }
 
-func (b *Bench) step(s Step) {
-	if b.Progress != nil {
-		b.Progress(s)
+// stepTo returns progress, or a function that does nothing for nil.
+func stepTo(progress func(Step)) func(Step) {
+	if progress == nil {
+		return func(Step) {}
 	}
+	return progress
 }
 
 // Trial sends the load once and counts what arrives, late frames included. The counts are exact: every frame counts,
@@ -290,7 +292,7 @@ func (b *Bench) baselines(ctx context.Context, run *Run) error {
 		{"generator alone", b.Path.GeneratorAlone, &run.Baseline.Generator},
 		{"receiver alone", b.Path.ReceiverAlone, &run.Baseline.Receiver},
 	} {
-		b.step(Step{What: part.what})
+		stepTo(b.Progress)(Step{What: part.what})
 		// The better of two attempts is closer to what the part can do.
 		best := part.measure(ctx, alone)
 		if again := part.measure(ctx, alone); best.Error == "" && again.PPS > best.PPS {
@@ -305,5 +307,6 @@ func (b *Bench) baselines(ctx context.Context, run *Run) error {
 }
 
 func (b *Bench) campaign() *campaign {
-	return &campaign{step: b.step, cpu: b.Path.CPU, counters: b.Path.Counters, trial: b.Trial, baselines: b.baselines}
+	return &campaign{step: stepTo(b.Progress), cpu: b.Path.CPU, counters: b.Path.Counters, trial: b.Trial,
+		baselines: b.baselines}
 }

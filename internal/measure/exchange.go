@@ -17,40 +17,44 @@ type Exchange interface {
 	Counters(ctx context.Context) (Counters, error)
 }
 
-// RunExchange measures a conversation: the idle machine, warm-up, then the trials. It treats run, context and errors as
-// Bench.Run does.
-func RunExchange(ctx context.Context, e Exchange, run *Run, progress func(Step)) error {
-	return exchangeCampaign(e, progress).run(ctx, run)
+// Conversation measures an exchange as Bench does a path: the idle machine, warm-up, then the trials.
+type Conversation struct {
+	Exchange
+	Progress func(Step) // called before each step; may be nil
 }
 
-// ExchangeOnce is Bench.Once for a conversation.
-func ExchangeOnce(ctx context.Context, e Exchange, run *Run) error {
-	return exchangeCampaign(e, nil).once(ctx, run)
+// Run is Bench.Run for a conversation.
+func (c *Conversation) Run(ctx context.Context, run *Run) error { return c.campaign().run(ctx, run) }
+
+// Once is Bench.Once for a conversation.
+func (c *Conversation) Once(ctx context.Context, run *Run) error { return c.campaign().once(ctx, run) }
+
+// Interleave is Bench.Interleave for a conversation.
+func (c *Conversation) Interleave(ctx context.Context, sides [2]Configuration, blocks int, seed uint64) (Interleaved,
+	error) {
+	return c.campaign().interleave(ctx, sides, blocks, seed)
 }
 
-func exchangeCampaign(e Exchange, progress func(Step)) *campaign {
-	step := func(s Step) {
-		if progress != nil {
-			progress(s)
-		}
+func (c *Conversation) campaign() *campaign {
+	return &campaign{step: stepTo(c.Progress), cpu: c.CPU, counters: c.Counters, trial: c.trial}
+}
+
+// trial talks once.
+func (c *Conversation) trial(ctx context.Context, load Load) (Sample, error) {
+	before, err := c.CPU(ctx)
+	if err != nil {
+		return Sample{}, fmt.Errorf("read CPU times: %w", err)
 	}
-	trial := func(ctx context.Context, load Load) (Sample, error) {
-		before, err := e.CPU(ctx)
-		if err != nil {
-			return Sample{}, fmt.Errorf("read CPU times: %w", err)
-		}
-		s, err := e.Talk(ctx, load)
-		if err != nil {
-			return s, err
-		}
-		finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		after, err := e.CPU(finish)
-		if err != nil {
-			return s, fmt.Errorf("read CPU times: %w", err)
-		}
-		s.addCPU(before, after, max(s.Transactions, s.Bytes+s.RampBytes))
-		return s, nil
+	s, err := c.Talk(ctx, load)
+	if err != nil {
+		return s, err
 	}
-	return &campaign{step: step, cpu: e.CPU, counters: e.Counters, trial: trial}
+	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	after, err := c.CPU(finish)
+	if err != nil {
+		return s, fmt.Errorf("read CPU times: %w", err)
+	}
+	s.addCPU(before, after, max(s.Transactions, s.Bytes+s.RampBytes))
+	return s, nil
 }

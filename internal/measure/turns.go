@@ -22,12 +22,6 @@ func (b *Bench) Interleave(ctx context.Context, sides [2]Configuration, blocks i
 	return b.campaign().interleave(ctx, sides, blocks, seed)
 }
 
-// InterleaveExchange is Bench.Interleave for a conversation.
-func InterleaveExchange(ctx context.Context, e Exchange, sides [2]Configuration, blocks int, seed uint64,
-	progress func(Step)) (Interleaved, error) {
-	return exchangeCampaign(e, progress).interleave(ctx, sides, blocks, seed)
-}
-
 // turns is the state of an interleaved comparison.
 type turns struct {
 	*campaign

@@ -145,10 +145,7 @@ func CheckGoal(h *facts.Host, g goal.Goal) error {
 		return outcome.Failed(errors.New("there is no machine to judge: not one CPU was found"),
 			RootHint+", --snapshot a file of 'mpps snapshot'")
 	}
-	var cpus []int
-	for _, c := range h.Topology.CPUs {
-		cpus = append(cpus, c.ID)
-	}
+	cpus := facts.Map(h.Topology.CPUs, func(c facts.CPU) int { return c.ID })
 	if there := setting.CPUs(cpus...); len(g.CPUs.Minus(there)) > 0 {
 		return outcome.Failed(fmt.Errorf("no CPU %s on this host", g.CPUs.Minus(there)),
 			"CPUs of this host: "+there.String())
@@ -161,10 +158,7 @@ func CheckGuest(h *facts.Host, name string) error {
 	if name == "" {
 		return nil
 	}
-	var names []string
-	for _, guest := range h.Guests {
-		names = append(names, guest.Name)
-	}
+	names := facts.Map(h.Guests, func(guest facts.Guest) string { return guest.Name })
 	if slices.Contains(names, name) {
 		return nil
 	}

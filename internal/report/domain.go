@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mpps/internal/model/domain"
+	"mpps/internal/model/facts"
 	"mpps/internal/report/words"
 )
 
@@ -61,10 +62,7 @@ func Domain(t *Text, state string, g domain.Guest, pending []string) {
 // DomainValues draws every value by its path.
 func DomainValues(t *Text, values []domain.Value) {
 	t.Section("values")
-	var rows [][]string
-	for _, v := range values {
-		rows = append(rows, []string{"  " + v.Path, v.Value})
-	}
+	rows := facts.Map(values, func(v domain.Value) []string { return []string{"  " + v.Path, v.Value} })
 	t.Table(rows)
 }
 

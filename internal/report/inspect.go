@@ -19,7 +19,11 @@ func Inspect(t *Text, h *facts.Host, verbose bool) {
 		drawTunedProfile(t, h.Lasting.Tuned)
 	}
 	t.Blank()
-	drawOthers(t, h, drawPaths(t, h, verbose), verbose)
+	ways, on := Ways(h, verbose)
+	for _, w := range ways {
+		w.draw(t)
+	}
+	drawOthers(t, h, on, verbose)
 	t.Each(t.In(Yellow, "suspect: "), h.Topology.Suspect)
 }
 
@@ -52,7 +56,7 @@ func hugepagesText(pools []facts.Hugepages) string {
 }
 
 // drawOthers lists what is on no path.
-func drawOthers(t *Text, h *facts.Host, drawn map[string]bool, verbose bool) {
+func drawOthers(t *Text, h *facts.Host, on map[string]bool, verbose bool) {
 	type other struct{ kind, name, text string }
 	var all []other
 	add := func(seen bool, kind, name, text string) {
@@ -61,13 +65,13 @@ func drawOthers(t *Text, h *facts.Host, drawn map[string]bool, verbose bool) {
 		}
 	}
 	for _, n := range h.NICs {
-		add(drawn[n.Name], "NIC", n.Name, nicText(n))
+		add(on[n.Name], "NIC", n.Name, nicText(n))
 	}
 	for _, n := range h.Tunnels {
-		add(drawn[n.Name], n.Type, n.Name, tunnelText(n))
+		add(on[n.Name], n.Type, n.Name, tunnelText(n))
 	}
 	for _, g := range h.Guests {
-		add(drawn["guest "+g.Name], "guest", g.Name, g.State+", "+nicsText(g))
+		add(on["guest "+g.Name], "guest", g.Name, g.State+", "+nicsText(g))
 	}
 	for _, u := range h.Unverified {
 		add(false, "process", fmt.Sprint(u.PID), "unverified: calls itself guest "+u.Guest+", but "+u.Why)
@@ -76,7 +80,7 @@ func drawOthers(t *Text, h *facts.Host, drawn map[string]bool, verbose bool) {
 		return
 	}
 	t.Heading("not on a path to a guest")
-	for _, alike := range Group(all, func(o other) string { return o.kind }) {
+	for _, alike := range Group(all, func(o other) other { return other{kind: o.kind, text: o.text} }) {
 		shown := alike[:fold(len(alike), mostAlike, verbose)]
 		for _, o := range shown {
 			t.Wrap(fmt.Sprintf("  %-7s %-12s  ", o.kind, o.name), o.text)
@@ -85,20 +89,8 @@ func drawOthers(t *Text, h *facts.Host, drawn map[string]bool, verbose bool) {
 	}
 }
 
-// Bounds of what is drawn of things that are alike, and of the names that are listed of the rest.
-const (
-	mostAlike  = 5
-	mostWays   = 2
-	mostFolded = 6
-)
-
-// fold returns how many of n things that are alike are drawn: at most so many, unless verbose or only one more.
-func fold(n, most int, verbose bool) int {
-	if verbose || n <= most+1 {
-		return n
-	}
-	return most
-}
+// mostFolded is how many names are listed of things that are alike and not drawn.
+const mostFolded = 6
 
 // drawFolded names what is like the things above it and not drawn.
 func drawFolded(t *Text, indent, what string, names []string) {

@@ -22,152 +22,25 @@ func (s Station) draw(t *Text, mark string) {
 	t.Wrap(fmt.Sprintf("  %s %-6s %s  ", mark, s.Kind, t.In(Bold, fmt.Sprintf("%-12s", s.Name))), s.Text)
 }
 
-// drawPaths draws the paths of the guests, those that share their way to the wire together, and the bridges without
-// guests. It returns what was drawn.
-func drawPaths(t *Text, h *facts.Host, verbose bool) map[string]bool {
-	drawn := map[string]bool{}
-	m := reach.Of(h)
-	ways := slices.DeleteFunc(Group(m.Paths, wayKey), func(all []reach.Path) bool {
-		return len(all[0].Hops) == 0 && len(all[0].NICs) == 0 && !all[0].Active
-	})
-	for _, alike := range Group(ways, func(way []reach.Path) string { return wayShape(h, way) }) {
-		shown := alike[:fold(len(alike), mostWays, verbose)]
-		for _, way := range shown {
-			drawWay(t, h, way, drawn, verbose)
-		}
-		var names []string
-		for _, way := range alike[len(shown):] {
-			names = append(names, wayName(way))
-			markDrawn(h, way, drawn)
-		}
-		drawFolded(t, "  ", "way", names)
+// draw draws a way from the wire to the guests.
+func (w *Way) draw(t *Text) {
+	for i, s := range w.Shared {
+		s.draw(t, words.Either(w.Joined && i == len(w.Shared)-1, "┿", "╷"))
 	}
-	empty := slices.DeleteFunc(slices.Clone(h.Bridges), func(b facts.Bridge) bool { return drawn[b.Name] })
-	shown := fold(len(empty), mostWays, verbose)
-	for _, b := range empty[:shown] {
-		drawStations(t, h, m.From(b.Name), drawn)
+	for _, b := range w.Branches {
+		for i, s := range b.Stations {
+			s.draw(t, words.Either(i == 0, "├", "│"))
+		}
+		drawFolded(t, "  ├ ", "guest", b.Alike)
+	}
+	switch {
+	case w.Declined != "":
+		Station{Text: "not judged: mpps has no rules for " + w.Declined}.draw(t, "╵")
+	case len(w.Branches) == 0:
 		Station{Text: "no guest on this bridge"}.draw(t, "╵")
-		t.Blank()
-	}
-	for _, b := range empty[shown:] {
-		for _, hop := range m.From(b.Name) {
-			drawn[hop.Device] = true
-		}
-	}
-	drawFolded(t, "  ", "bridge", words.Each(empty[shown:], func(b facts.Bridge) string { return b.Name }))
-	return drawn
-}
-
-// wayShape is the same for ways that differ in names alone: the kinds of their stations, and of their guests.
-func wayShape(h *facts.Host, way []reach.Path) string {
-	key := []string{fmt.Sprint(way[0].Kinds)}
-	for _, hop := range outward(way[0].Hops) {
-		key = append(key, hop.Kind)
-	}
-	for _, alike := range Group(way, func(p reach.Path) string { return pathShape(h, p) }) {
-		key = append(key, pathShape(h, alike[0]), words.Either(len(alike) > 1, "several", "one"))
-	}
-	return strings.Join(key, "|")
-}
-
-// pathShape is the same for guests' NICs that differ in names, addresses and CPUs alone.
-func pathShape(h *facts.Host, p reach.Path) string {
-	g := guestOf(h, p)
-	at := slices.IndexFunc(g.NICs(), func(i facts.Interface) bool { return i.MAC == p.MAC })
-	if at < 0 {
-		return fmt.Sprint(p.Kinds, g.State)
-	}
-	i := g.NICs()[at]
-	return fmt.Sprint(p.Kinds, g.State, g.Job, g.VCPUs, len(g.Pins) > 0, len(g.Pending) > 0, i.Model, i.Type, i.Backend,
-		i.Queues)
-}
-
-func guestOf(h *facts.Host, p reach.Path) *facts.Guest {
-	return facts.Find(h.Guests, func(g *facts.Guest) bool { return g.Name == p.Guest })
-}
-
-// wayName names a way that is not drawn: the device nearest to its guests, or its NICs.
-func wayName(way []reach.Path) string {
-	if hops := outward(way[0].Hops); len(hops) > 0 {
-		return hops[0].Device
-	}
-	return cmp.Or(strings.Join(way[0].NICs, "+"), way[0].Guest)
-}
-
-// markDrawn marks what stands for something that is drawn.
-func markDrawn(h *facts.Host, way []reach.Path, drawn map[string]bool) {
-	for _, p := range way {
-		for _, hop := range p.Hops {
-			drawn[hop.Device] = true
-		}
-		for _, nic := range p.NICs {
-			drawn[nic] = true
-		}
-		drawn["guest "+p.Guest] = true
-	}
-}
-
-// wayKey is the same for paths that differ in the tap alone.
-func wayKey(p reach.Path) string {
-	key := []string{fmt.Sprint(p.Kinds), strings.Join(p.NICs, ",")}
-	for _, hop := range outward(p.Hops) {
-		key = append(key, hop.Device)
-	}
-	return strings.Join(key, " ")
-}
-
-// outward returns a path's hops beyond the guest's own tap.
-func outward(hops []reach.Hop) []reach.Hop {
-	if len(hops) > 0 && (hops[0].Kind == "tap" || hops[0].Kind == "macvtap") {
-		return hops[1:]
-	}
-	return hops
-}
-
-// drawWay draws paths that share their way to the wire: NICs, what is between, and a branch for each guest's NIC.
-func drawWay(t *Text, h *facts.Host, group []reach.Path, drawn map[string]bool, verbose bool) {
-	first := group[0]
-	drawStations(t, h, outward(first.Hops), drawn)
-	if len(first.Hops) == 0 {
-		for _, nic := range first.NICs {
-			Station{Kind: "NIC", Name: nic, Text: "physical function"}.draw(t, "╷")
-		}
-	}
-	markDrawn(h, group, drawn)
-	for _, alike := range Group(group, func(p reach.Path) string { return pathShape(h, p) }) {
-		shown := len(alike)
-		if !verbose && len(group) > mostAlike {
-			shown = 1
-		}
-		for _, p := range alike[:shown] {
-			mark := "├"
-			for _, s := range pathStations(h, guestOf(h, p), p) {
-				drawn[s.Name] = drawn[s.Name] || s.Kind == "tap"
-				s.draw(t, mark)
-				mark = "│"
-			}
-		}
-		drawFolded(t, "  ├ ", "guest", words.Each(alike[shown:], func(p reach.Path) string { return p.Guest }))
-	}
-	if declined := first.Declined(); len(declined) > 0 {
-		Station{Text: "not judged: mpps has no rules for " + reach.Words(declined)}.draw(t, "╵")
 	}
 	t.Blank()
-}
-
-// drawStations draws NICs, then what is between them and the guests, the wire first.
-func drawStations(t *Text, h *facts.Host, hops []reach.Hop, drawn map[string]bool) {
-	isNIC := func(hop reach.Hop) bool { return hop.Kind == "NIC" }
-	nics := slices.SortedFunc(slices.Values(slices.DeleteFunc(slices.Clone(hops), func(hop reach.Hop) bool {
-		return !isNIC(hop)
-	})), func(a, b reach.Hop) int { return strings.Compare(a.Device, b.Device) })
-	between := slices.DeleteFunc(slices.Clone(hops), isNIC)
-	slices.Reverse(between)
-	all := slices.Concat(nics, between)
-	for at, hop := range all {
-		drawn[hop.Device] = true
-		stationOf(h, hop).draw(t, words.Either(at == len(all)-1, "┿", "╷"))
-	}
+	drawFolded(t, "  ", words.Either(len(w.Branches) > 0, "way", "bridge"), w.Alike)
 }
 
 // stationOf returns the station of a device between the wire and a guest's tap.

@@ -23,7 +23,7 @@ func Plan(t *Text, p *plan.Plan) {
 	}
 	t.Line("%s", words.Either(p.Empty(), "nothing to change", words.Count(len(p.Changes), "change")+", in this order:"))
 	number := 1
-	for _, group := range Runs(p.Changes, sameTerms) {
+	for _, group := range Runs(p.Changes, SameTerms) {
 		t.Blank()
 		last := number + len(group) - 1
 		drawChanges(t, fmt.Sprintf("%2d%s ", number, words.If(len(group) > 1, "-%d", last)), group)
@@ -31,7 +31,7 @@ func Plan(t *Text, p *plan.Plan) {
 	}
 	if len(p.Consent) > 0 {
 		t.Section("planned only with consent")
-		for _, group := range Runs(p.Consent, sameTerms) {
+		for _, group := range Runs(p.Consent, SameTerms) {
 			drawChanges(t, "   ", group)
 			t.Line("   %s", t.In(Yellow, "add --consent "+string(group[0].Risk)))
 		}
@@ -46,8 +46,8 @@ func Plan(t *Text, p *plan.Plan) {
 	drawFooting(t, p)
 }
 
-// sameTerms reports whether two changes differ only in address and values, as those of a NIC's queues do.
-func sameTerms(a, b plan.Change) bool {
+// SameTerms reports whether two changes differ only in address and values, as those of a NIC's queues do.
+func SameTerms(a, b plan.Change) bool {
 	return a.ID == b.ID && a.Risk == b.Risk && a.Lasts == b.Lasts && a.Needs == b.Needs && a.Kept == b.Kept &&
 		a.Warning == b.Warning && slices.Equal(a.Rules, b.Rules) &&
 		slices.Equal(a.GivesWay, b.GivesWay)

@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"mpps/internal/model/facts"
 	"mpps/internal/report/words"
 )
 
@@ -300,9 +301,5 @@ func Runs[T any](all []T, alike func(a, b T) bool) [][]T {
 
 // Distinct returns the keys of values, each once, in the order of the first of each.
 func Distinct[T any, K comparable](all []T, key func(T) K) []K {
-	var keys []K
-	for _, group := range Group(all, key) {
-		keys = append(keys, key(group[0]))
-	}
-	return keys
+	return facts.Map(Group(all, key), func(group []T) K { return key(group[0]) })
 }

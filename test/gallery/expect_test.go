@@ -1,11 +1,9 @@
 package gallery
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -56,7 +54,7 @@ func (e expectation) is(id string, a setting.Address) bool {
 	return fits(e.id, id) && fits(e.address, a.String())
 }
 
-// problems are what is wrong with hosts, by a key that unmended.txt can list.
+// problems are what is wrong with hosts, by host and check; of each the first.
 type problems map[string]string
 
 func (p problems) add(key, format string, args ...any) {
@@ -123,62 +121,20 @@ func (v *verdict) says(e expectation) bool {
 	return false
 }
 
-// unmended reads the faults that are known: a line each, the key of the problem, and who mends it and why it is one.
-func unmended(t *testing.T) map[string]string {
-	t.Helper()
-	f, err := os.Open("unmended.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	known := map[string]string{}
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		line := lines.Text()
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		key, why, found := strings.Cut(line, " | ")
-		if !found {
-			t.Fatalf("unmended.txt: %q: expected KEY | REASON", line)
-		}
-		known[key] = why
-	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return known
-}
-
 // TestHosts holds every host to what its file expects and to the properties of all hosts.
 func TestHosts(t *testing.T) {
-	known := unmended(t)
-	found := map[string]bool{}
 	for _, s := range allHosts(t) {
-		p := problems{}
-		all, err := judged(s)
-		if err != nil {
-			p.add(s.Name+" ends", "%v", err)
-		} else {
+		t.Run(s.Name, func(t *testing.T) {
+			p := problems{}
+			all, err := judged(s)
+			if err != nil {
+				t.Fatal(err)
+			}
 			s.check(all, p)
 			s.checkProperties(all, p)
-		}
-		for key, text := range p {
-			is := ""
-			for pattern := range known {
-				if fits(pattern, key) && len(pattern) > len(is) {
-					is = pattern
-				}
+			for _, key := range sorted(p) {
+				t.Errorf("%s: %s", key, p[key])
 			}
-			if is == "" {
-				t.Errorf("%s: %s", key, text)
-			}
-			found[is] = true
-		}
-	}
-	for key := range known {
-		if !found[key] {
-			t.Errorf("unmended.txt: %s: it is mended, take the line out", key)
-		}
+		})
 	}
 }

@@ -74,6 +74,7 @@ type verdict struct {
 	took   time.Duration // CPU time
 	paths  []reach.Path
 	guests []facts.Guest
+	polled setting.CPUSet // CPUs of polling processes
 }
 
 // judge audits a host and plans for it.
@@ -89,6 +90,9 @@ func judge(m *Machine, flags string) (v verdict, err error) {
 	v.plan, err = plan.From(m.Host, v.goal, v.report, knob.Catalogue())
 	v.took = cpuTime() - began
 	v.paths, v.guests = reach.Of(m.Host).Paths, m.Guests
+	for _, p := range m.Pollers {
+		v.polled = v.polled.Or(p.CPUs)
+	}
 	return v, err
 }
 

@@ -70,10 +70,25 @@ func (s *Spec) checkDeclined(v verdict, p problems) {
 			}
 		}
 	}
+	for _, c := range v.plan.Changes {
+		kind := c.Address.Kind
+		if kind != setting.IRQAffinity && kind != setting.ThreadAffinity && kind != setting.DomainLive {
+			continue
+		}
+		from, _ := setting.ParseCPUs(c.From.Value)
+		to, err := setting.ParseCPUs(c.To.Value)
+		if more := to.Minus(from).And(v.polled); err == nil && len(more) > 0 {
+			p.add(s.Name+" polled "+c.ID, "with %q: %s is to run on CPU %s, which a polling process has", v.flags,
+				c.Address, more)
+		}
+	}
 }
 
 // serves reports whether an address belongs to a device, a NIC or the guest's NIC of a path.
 func serves(a setting.Address, path reach.Path) bool {
+	if a.Kind == setting.ThreadAffinity && a.Object() == path.Guest && strings.Contains(a.Path, "/"+path.MAC+"/") {
+		return true
+	}
 	if guest, mac := a.GuestNIC(); mac != "" {
 		return guest == path.Guest && mac == path.MAC
 	}

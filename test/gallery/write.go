@@ -92,6 +92,17 @@ func (m *Machine) writeThread(a setting.Address, to setting.Reading) error {
 		return a.Errorf("no such thread")
 	}
 	t.Affinity = cpus
+	if t.Role != "emulator" {
+		return nil
+	}
+	for w := range facts.Each(g.Threads) { // its cpuset holds them too
+		if w.Role != "vhost" {
+			continue
+		}
+		if w.Affinity = w.Affinity.And(cpus); len(w.Affinity) == 0 {
+			w.Affinity = cpus
+		}
+	}
 	return nil
 }
 

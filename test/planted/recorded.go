@@ -22,8 +22,7 @@ func slim(h *facts.Host) *facts.Host {
 	}
 	s.Kernel.Release = h.Kernel.Release
 	s.Netfilter.Rules = slices.Clone(h.Netfilter.Rules)
-	for i := range s.Netfilter.Rules {
-		r := &s.Netfilter.Rules[i]
+	for r := range facts.Each(s.Netfilter.Rules) {
 		if len(r.Lines) > mostRules {
 			r.Lines, r.Cut = r.Lines[:mostRules], true
 		}

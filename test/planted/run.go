@@ -1,6 +1,7 @@
 package planted
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -115,9 +116,7 @@ func Play(ctx context.Context, s Scenario, o Options) (out Outcome) {
 	defer release()
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	if o.Scale == 0 {
-		o.Scale = 1
-	}
+	o.Scale = cmp.Or(o.Scale, 1)
 	at := &scene{s: s.scaled(o.Scale), tick: time.Duration(float64(time.Millisecond) / o.Scale),
 		base: fmt.Sprintf("pl%d-", os.Getpid()), cpus: cpus, mpps: o.Mpps}
 	defer func() { out.Error = errors.Join(out.Error, at.close()) }()

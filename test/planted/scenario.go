@@ -1,6 +1,7 @@
 package planted
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -226,18 +227,12 @@ func Parse(name, text string) (Scenario, error) {
 
 func (s *Scenario) defaults() {
 	fill := func(n *int, value int) {
-		if *n == 0 {
-			*n = value
-		}
+		*n = cmp.Or(*n, value)
 	}
-	if s.For == 0 {
-		s.For = 3
-	}
+	s.For = cmp.Or(s.For, 3)
 	fill(&s.Needs.CPUs, 1)
 	fill(&s.Path.Queues, 1)
-	if s.Path.Forward == "" {
-		s.Path.Forward = "bridge"
-	}
+	s.Path.Forward = cmp.Or(s.Path.Forward, "bridge")
 	if s.Path.Tunnel != nil {
 		fill(&s.Path.Tunnel.Queues, 1)
 	}
@@ -249,22 +244,16 @@ func (s *Scenario) defaults() {
 	}
 	for i := range s.Traffic {
 		t := &s.Traffic[i]
-		if t.From == "" {
-			t.From = wire
-		}
+		t.From = cmp.Or(t.From, wire)
 		if t.To == "" && t.From == wire && len(s.Path.Ends) > 0 {
 			t.To = s.Path.Ends[0].Name
 		}
-		if t.To == "" {
-			t.To = wire
-		}
+		t.To = cmp.Or(t.To, wire)
 		fill(&t.Frame, 64)
 		fill(&t.Flows, 1)
 		fill(&t.Port, 9)
 		fill(&t.TTL, 64)
-		if t.Source == "" {
-			t.Source = "198.18"
-		}
+		t.Source = cmp.Or(t.Source, "198.18")
 	}
 	for i := range s.Plant {
 		if h := s.Plant[i].Hog; h != nil {

@@ -62,6 +62,9 @@ func (s *Survey) value(a setting.Address) (value string, found bool, err error) 
 	case setting.NICFeature:
 		value, found = behind(text, nameOf(rest)+":")
 		value = strings.TrimSuffix(value, " [fixed]")
+	case setting.NICFlag:
+		value, found = behind(text, rest)
+		value = strings.TrimSpace(strings.TrimPrefix(value, ":"))
 	case setting.NICFlowHash:
 		value, found = flowHash(text)
 	case setting.ThreadAffinity:

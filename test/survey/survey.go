@@ -218,6 +218,8 @@ func question(a setting.Address) (string, error) {
 		return "ethtool -c " + object, nil
 	case setting.NICFeature:
 		return "ethtool -k " + object, nil
+	case setting.NICFlag:
+		return "ethtool --show-priv-flags " + object, nil
 	case setting.NICFlowHash:
 		return "ethtool -n " + object + " rx-flow-hash " + a.Rest(), nil
 	case setting.ThreadAffinity, setting.DomainLive:

@@ -133,7 +133,7 @@ func oneCPU(ctx context.Context, l *link, kind measure.Kind, each time.Duration)
 	}
 	run := &measure.Run{Kind: kind, Load: measure.Load{Connections: 1, Request: 1, Response: 1, Repeat: 1,
 		Duration: time.Duration(seconds) * time.Second}}
-	err = measure.RunExchange(ctx, watched{talk, start, end}, run, nil)
+	err = (&measure.Conversation{Exchange: watched{talk, start, end}}).Run(ctx, run)
 	for _, cmd := range running {
 		if failed := cmd.Wait(); failed != nil && err == nil {
 			err = fmt.Errorf("%s: %w", filepath.Base(cmd.Path), failed)

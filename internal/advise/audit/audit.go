@@ -197,9 +197,7 @@ func judge(k *knob.Knob, a setting.Address, advice knob.Advice, found setting.Re
 		f.State, f.Why = NotApplicable, "not on this machine: "+found.Why
 	default:
 		f.State, f.Severity = Off, advice.Severity
-		if f.Severity == 0 {
-			f.Severity = knob.Medium
-		}
+		f.Severity = cmp.Or(f.Severity, knob.Medium)
 		f.Needs, f.Rules, f.GivesWay = advice.Needs, advice.Rules, advice.GivesWay
 		switch {
 		case k.Check, a.Kind == setting.Fact:
@@ -210,9 +208,7 @@ func judge(k *knob.Knob, a setting.Address, advice knob.Advice, found setting.Re
 			f.Blocked = "set on request only: ask for it in the site file, {id: " + k.ID + ", want: …, reason: …}"
 		case found.ReadOnly:
 			f.Blocked = found.Why
-			if f.Blocked == "" {
-				f.Blocked = "the kernel or driver offers no way to change it"
-			}
+			f.Blocked = cmp.Or(f.Blocked, "the kernel or driver offers no way to change it")
 		}
 	}
 	if f.State != Off {
@@ -307,8 +303,7 @@ func (r Report) summary() string {
 // of those that say that any value is fine.
 func (r Report) WithTrials() Report {
 	r.Findings = slices.Clone(r.Findings)
-	for i := range r.Findings {
-		f := &r.Findings[i]
+	for f := range facts.Each(r.Findings) {
 		if f.Trial == nil {
 			continue
 		}
@@ -334,22 +329,10 @@ func leftOut(h *facts.Host, g goal.Goal) []string {
 
 // AtLeast returns the findings that are off with at least a severity.
 func (r Report) AtLeast(s knob.Severity) []Finding {
-	var all []Finding
-	for _, f := range r.Findings {
-		if f.State == Off && f.Severity >= s {
-			all = append(all, f)
-		}
-	}
-	return all
+	return facts.Where(r.Findings, func(f Finding) bool { return f.State == Off && f.Severity >= s })
 }
 
 // InState returns the findings in one state.
 func (r Report) InState(s State) []Finding {
-	var all []Finding
-	for _, f := range r.Findings {
-		if f.State == s {
-			all = append(all, f)
-		}
-	}
-	return all
+	return facts.Where(r.Findings, func(f Finding) bool { return f.State == s })
 }

@@ -30,7 +30,7 @@ func (p *path) balances() (all []balance) {
 		b := balance{netns: local.Netns, in: float64(local.Sent)}
 		out, bytesIn, bytesOut, other := float64(local.Received), 0.0, 0.0, 0.0
 		measured := false // a measurement's receiver takes copies
-		for d := range each(p.l.Devices) {
+		for d := range facts.Each(p.l.Devices) {
 			in, sent := float64(d.RxPackets), float64(d.TxPackets)
 			switch {
 			case d.Netns != local.Netns:
@@ -83,7 +83,7 @@ func (s *loss) afterReceive() bool {
 // wanted, as far as packets are missing. What is missing then nothing explains.
 func (p *path) addBenignLosses() {
 	for _, b := range p.balances() {
-		for site := range each(p.l.Drops) {
+		for site := range facts.Each(p.l.Drops) {
 			means := meaningOf(site.Reason, site.Symbol)
 			d := p.dropDevice(site)
 			if !means.benign || strings.HasPrefix(site.Symbol, "veth_xdp") || d == nil || site.Netns != b.netns ||

@@ -90,7 +90,7 @@ func Find(h *facts.Host, l *facts.Load) *Diagnosis {
 	for _, rule := range rules {
 		all = append(all, rule(p)...)
 	}
-	for s := range each(all) { // bursts that lose little are named only if the queue is known to be short
+	for s := range facts.Each(all) { // bursts that lose little are named only if the queue is known to be short
 		if About(s.kind).level == byBuffer && s.share < 0.02 {
 			s.strength *= 0.65
 		}
@@ -149,7 +149,7 @@ func (p *path) whyNone(stages []Stage) string {
 }
 
 func busiestStage(stages []Stage, except string) *Stage {
-	return most(each(stages), func(s *Stage) float64 {
+	return most(facts.Each(stages), func(s *Stage) float64 {
 		if s.Name == except || s.Name == "generator" || s.Name == "receiver" || s.Use == 0 {
 			return -1
 		}

@@ -1,5 +1,7 @@
 package bottleneck
 
+import "mpps/internal/model/facts"
+
 // The kinds, in the order in which a packet from the wire meets them.
 const (
 	Generator Kind = "generator" // the sender is the limit: the path is not what is measured
@@ -92,7 +94,7 @@ type Meaning struct {
 
 // About returns the meaning of a kind; the zero value for an unknown one.
 func About(k Kind) Meaning {
-	if m := find(meanings, func(m *Meaning) bool { return m.Kind == k }); m != nil {
+	if m := facts.Find(meanings, func(m *Meaning) bool { return m.Kind == k }); m != nil {
 		return *m
 	}
 	return Meaning{}

@@ -78,7 +78,7 @@ func (p *path) addLoss(s loss, lost, passed float64) {
 // findLosses collects which packets were lost where, each packet once: a queue's own counter first, then the
 // tracepoint's reasons where no counter covers the place.
 func (p *path) findLosses() {
-	for d := range each(p.l.Devices) {
+	for d := range facts.Each(p.l.Devices) {
 		p.addDeviceLosses(d)
 	}
 	ours := p.shareOfBacklogDrops()
@@ -93,7 +93,7 @@ func (p *path) findLosses() {
 	udp(&p.l.Sockets, atSocket, "", "")
 	p.addLoss(loss{at: atPacket, cpu: -1, source: "AF_PACKET statistics"}, float64(p.l.Sockets.PacketDrops),
 		p.maxReceived())
-	for g := range each(p.l.Guests) {
+	for g := range facts.Each(p.l.Guests) {
 		for _, s := range g.Softnet {
 			p.addLoss(loss{at: inGuest, cpu: s.CPU, guest: g.Name, source: "softnet_stat inside " + g.Name},
 				float64(s.Dropped), float64(s.Processed))
@@ -146,7 +146,7 @@ func (p *path) dropDevice(site *facts.DropSite) *facts.DeviceLoad {
 	if site.Device == "" {
 		return nil
 	}
-	if d := find(p.l.Devices, func(d *facts.DeviceLoad) bool {
+	if d := facts.Find(p.l.Devices, func(d *facts.DeviceLoad) bool {
 		return d.Name == site.Device && d.Netns == site.Netns
 	}); d != nil {
 		return d
@@ -157,7 +157,7 @@ func (p *path) dropDevice(site *facts.DropSite) *facts.DeviceLoad {
 // device returns the device of that name, preferably of our own network namespace; nil if there is none.
 func (p *path) device(name string) *facts.DeviceLoad {
 	var found *facts.DeviceLoad
-	for d := range each(p.l.Devices) {
+	for d := range facts.Each(p.l.Devices) {
 		if d.Name == name && name != "" && (found == nil || found.Netns != "" && d.Netns == "") {
 			found = d
 		}
@@ -178,13 +178,7 @@ func (p *path) matters(s loss) bool {
 
 // lossesAt returns the losses at a place that matter.
 func (p *path) lossesAt(at place) []loss {
-	var found []loss
-	for _, s := range p.losses {
-		if s.at == at && p.matters(s) {
-			found = append(found, s)
-		}
-	}
-	return found
+	return facts.Where(p.losses, func(s loss) bool { return s.at == at && p.matters(s) })
 }
 
 // lossTo returns the packets lost on the way into a guest's taps, and their share of those sent to the guest.

@@ -10,7 +10,7 @@ import (
 
 // addTracedLosses adds the losses that only the kfree_skb tracepoint shows.
 func (p *path) addTracedLosses() {
-	for site := range each(p.l.Drops) {
+	for site := range facts.Each(p.l.Drops) {
 		means := meaningOf(site.Reason, site.Symbol)
 		at, d := cmp.Or(means.place, atKernel), p.dropDevice(site)
 		if at == atTap && d != nil && d.Kind != "tap" {
@@ -45,7 +45,7 @@ func (p *path) addTraced(site *facts.DropSite, d *facts.DeviceLoad, at place, me
 	if d != nil {
 		s.guest = d.Guest
 	}
-	for known := range each(p.losses) {
+	for known := range facts.Each(p.losses) {
 		if known.at == at && known.reason == reason && known.device == d && known.means.what == means.what {
 			p.merge(known, lost)
 			return
@@ -87,7 +87,7 @@ func (p *path) shareOfBacklogDrops() float64 {
 	if p.l.Method != facts.ByTracepoints || all == 0 {
 		return 1
 	}
-	for site := range each(p.l.Drops) {
+	for site := range facts.Each(p.l.Drops) {
 		if meaningOf(site.Reason, site.Symbol).place == atBacklog {
 			seen += float64(site.Packets)
 		}
@@ -108,7 +108,7 @@ func (p *path) addFilterLosses(d *facts.DeviceLoad) {
 		}
 	}
 	by := map[string]float64{}
-	for site := range each(p.l.Drops) {
+	for site := range facts.Each(p.l.Drops) {
 		if p.dropDevice(site) == d && meaningOf(site.Reason, site.Symbol).place == atFilter {
 			by[strings.TrimPrefix(site.Reason, "SKB_DROP_REASON_")] += float64(site.Packets)
 		}

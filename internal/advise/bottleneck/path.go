@@ -54,7 +54,7 @@ type guest struct {
 func newPath(h *facts.Host, l *facts.Load) *path {
 	p := &path{h: h, l: l, seconds: max(l.Seconds, 0.001), cpus: map[int]*facts.CPULoad{},
 		profile: map[int]map[string]facts.ProfileEntry{}}
-	for c := range each(l.CPUs) {
+	for c := range facts.Each(l.CPUs) {
 		p.cpus[c.CPU] = c
 	}
 	for _, e := range l.Profile {
@@ -70,7 +70,7 @@ func newPath(h *facts.Host, l *facts.Load) *path {
 	}
 	p.outwards = fromGuests > toGuests
 	p.findLosses()
-	for d := range each(l.Devices) {
+	for d := range facts.Each(l.Devices) {
 		lost := 0.0
 		for _, s := range p.losses {
 			if s.device == d {
@@ -79,7 +79,7 @@ func newPath(h *facts.Host, l *facts.Load) *path {
 		}
 		p.packets = max(p.packets, float64(max(d.RxPackets, d.TxPackets))+lost)
 	}
-	for g := range each(l.Guests) { // no device of the host counts the packets of a VF that is passed through
+	for g := range facts.Each(l.Guests) { // no device of the host counts the packets of a VF that is passed through
 		for _, d := range g.Devices {
 			p.packets = max(p.packets, float64(max(d.RxPackets, d.TxPackets)))
 		}
@@ -91,12 +91,12 @@ func (p *path) findGuests() {
 	by := map[string]*guest{}
 	of := func(name string) *guest {
 		if by[name] == nil {
-			known := find(p.h.Guests, func(g *facts.Guest) bool { return g.Name == name })
+			known := facts.Find(p.h.Guests, func(g *facts.Guest) bool { return g.Name == name })
 			by[name] = &guest{name: name, inventory: known}
 		}
 		return by[name]
 	}
-	for t := range each(p.l.Threads) {
+	for t := range facts.Each(p.l.Threads) {
 		if t.Guest == "" {
 			continue
 		}
@@ -109,7 +109,7 @@ func (p *path) findGuests() {
 			g.emulators = append(g.emulators, t)
 		}
 	}
-	for d := range each(p.l.Devices) {
+	for d := range facts.Each(p.l.Devices) {
 		if d.Guest != "" && d.Kind != "bridge" {
 			g := of(d.Guest)
 			g.taps = append(g.taps, d)
@@ -117,33 +117,12 @@ func (p *path) findGuests() {
 			g.fromGuest += float64(d.RxPackets)
 		}
 	}
-	for g := range each(p.l.Guests) {
+	for g := range facts.Each(p.l.Guests) {
 		of(g.Name).inside = g
 	}
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		p.guests = append(p.guests, by[name])
 	}
-}
-
-// each yields a pointer to every element.
-func each[T any](all []T) iter.Seq[*T] {
-	return func(yield func(*T) bool) {
-		for i := range all {
-			if !yield(&all[i]) {
-				return
-			}
-		}
-	}
-}
-
-// find returns the first element that is wanted, nil if there is none.
-func find[T any](all []T, wanted func(*T) bool) *T {
-	for e := range each(all) {
-		if wanted(e) {
-			return e
-		}
-	}
-	return nil
 }
 
 // most returns the first element with the greatest value. Elements with a value below 0 do not count; nil if none does.
@@ -257,7 +236,7 @@ func busiestThread(threads []*facts.ThreadLoad, use func(*facts.ThreadLoad) floa
 
 // busiestOf returns the wanted thread that ran most; nil if none is wanted.
 func (p *path) busiestOf(wanted func(*facts.ThreadLoad) bool) *facts.ThreadLoad {
-	return most(each(p.l.Threads), func(t *facts.ThreadLoad) float64 {
+	return most(facts.Each(p.l.Threads), func(t *facts.ThreadLoad) float64 {
 		if !wanted(t) {
 			return -1
 		}
@@ -268,7 +247,7 @@ func (p *path) busiestOf(wanted func(*facts.ThreadLoad) bool) *facts.ThreadLoad 
 // neighbours returns the other threads on a thread's CPU that used at least that share of a CPU, the busiest first.
 func (p *path) neighbours(t *facts.ThreadLoad, least float64) []*facts.ThreadLoad {
 	var found []*facts.ThreadLoad
-	for o := range each(p.l.Threads) {
+	for o := range facts.Each(p.l.Threads) {
 		if o.TID != t.TID && o.Ran >= least && cpuOf(o) == cpuOf(t) {
 			found = append(found, o)
 		}
@@ -279,7 +258,7 @@ func (p *path) neighbours(t *facts.ThreadLoad, least float64) []*facts.ThreadLoa
 
 // nic returns a NIC of the inventory; nil if there is none of that name.
 func (p *path) nic(name string) *facts.NIC {
-	return find(p.h.NICs, func(n *facts.NIC) bool { return n.Name == name })
+	return facts.Find(p.h.NICs, func(n *facts.NIC) bool { return n.Name == name })
 }
 
 // label names a thread for people.

@@ -15,7 +15,7 @@ import (
 // are merely full follow, the most direct evidence first, and the ends of a measurement last.
 func (p *path) rank(all []suspect) []suspect {
 	var left []suspect
-	for b := range each(all) {
+	for b := range facts.Each(all) {
 		if !slices.ContainsFunc(all, func(a suspect) bool { return explains(&a, b) }) {
 			left = append(left, *b)
 		}
@@ -80,7 +80,7 @@ func (p *path) byGain(a, b *suspect, all []suspect) int {
 // on lose of them. One that lets only so much pass, and loses packets now, takes none of them.
 func (p *path) regained(s *suspect, all []suspect) float64 {
 	gain := s.lost
-	for t := range each(all) {
+	for t := range facts.Each(all) {
 		if p.class(t) != 0 || p.depth(t) <= p.depth(s) || !p.follows(t, s) {
 			continue
 		}
@@ -114,7 +114,7 @@ func (p *path) depth(s *suspect) int {
 // rivals leave open, less what a profile would have shown. TestCalibrated checks it against planted bottlenecks.
 func (p *path) confidence(s *suspect, rivals []suspect) float64 {
 	c := s.strength
-	for r := range each(rivals) {
+	for r := range facts.Each(rivals) {
 		weight := 0.3
 		if p.class(r) != p.class(s) || About(r.kind).Ends {
 			weight = 0.1

@@ -119,12 +119,7 @@ func (s *suspect) showRules(n int, tool string) {
 // countRules returns the number of rules in the bridge's own tables, and of all others. A hook may see only some.
 func (p *path) countRules() (bridge, other int) {
 	for _, set := range p.h.Netfilter.Rules {
-		n := 0
-		for _, line := range set.Lines {
-			if strings.HasPrefix(line, "bridge ") {
-				n++
-			}
-		}
+		n := facts.Count(set.Lines, func(line string) bool { return strings.HasPrefix(line, "bridge ") })
 		switch {
 		case strings.HasPrefix(set.Tool, "ebtables"):
 			n = set.Rules

@@ -17,7 +17,7 @@ func (s *suspect) showUse(t *facts.ThreadLoad, use float64) {
 // measurement's own; nil if none is known. Another full thread proves nothing: the load does not say who owns a socket.
 func (p *path) reader() *facts.ThreadLoad {
 	var found *facts.ThreadLoad
-	for t := range each(p.l.Threads) {
+	for t := range facts.Each(p.l.Threads) {
 		throttled := t.Throttle >= minThrottle
 		if !(throttled && t.Role == "other" && t.Guest == "") &&
 			!(t.Role == "mpps" && (throttled || t.Ran >= 0.3 && t.Ran+t.Waited >= threadFull)) {
@@ -99,7 +99,7 @@ func (p *path) losing(s loss) *facts.LosingSocket {
 
 // busiestOfProcess returns the thread of a process that needs most of a CPU; nil if none is in the load.
 func (p *path) busiestOfProcess(pids ...int) *facts.ThreadLoad {
-	return most(each(p.l.Threads), func(t *facts.ThreadLoad) float64 {
+	return most(facts.Each(p.l.Threads), func(t *facts.ThreadLoad) float64 {
 		if !slices.Contains(pids, t.PID) {
 			return -1
 		}
@@ -127,7 +127,7 @@ func (p *path) heldUp(t *facts.ThreadLoad, lost suspect) (suspect, bool) {
 // packetSockets blames the measurement's receiver if its AF_PACKET ring overflows.
 func packetSockets(p *path) (found []suspect) {
 	for _, s := range p.lossesAt(atPacket) {
-		t := most(each(p.l.Threads), func(t *facts.ThreadLoad) float64 {
+		t := most(facts.Each(p.l.Threads), func(t *facts.ThreadLoad) float64 {
 			if use := t.Ran + t.Throttle; t.Role == "mpps" && use >= 0.1 {
 				return use
 			}
@@ -150,7 +150,7 @@ func packetSockets(p *path) (found []suspect) {
 
 // generators blames senders that cannot send faster. They rank last: only if nothing on the path is full.
 func generators(p *path) (found []suspect) {
-	for t := range each(p.l.Threads) {
+	for t := range facts.Each(p.l.Threads) {
 		if t.Role != "pktgen" && t.Role != "mpps" {
 			continue
 		}

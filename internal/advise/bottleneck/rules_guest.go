@@ -139,7 +139,7 @@ func insideGuests(p *path) (found []suspect) {
 				})
 			}
 		}
-		c := most(each(g.inside.CPUs), func(c *facts.CPULoad) float64 { return 1 - c.Idle })
+		c := most(facts.Each(g.inside.CPUs), func(c *facts.CPULoad) float64 { return 1 - c.Idle })
 		if c == nil || 1-c.Idle < 0.85 {
 			continue
 		}
@@ -207,7 +207,7 @@ func exhaustedCPUs(p *path) []suspect {
 	}
 	waited, threads, bound, own := 0.0, 0, 0, 0.0
 	var keys []string
-	for t := range each(p.l.Threads) {
+	for t := range facts.Each(p.l.Threads) {
 		if !slices.Contains([]string{"vhost", "vcpu", "napi", "emulator"}, t.Role) {
 			continue
 		}
@@ -240,7 +240,7 @@ func exhaustedCPUs(p *path) []suspect {
 
 // stolenCPUs reports that this host's hypervisor gives its CPUs to others. Nothing else explains a full CPU then.
 func stolenCPUs(p *path) []suspect {
-	worst := most(each(p.l.CPUs), func(c *facts.CPULoad) float64 {
+	worst := most(facts.Each(p.l.CPUs), func(c *facts.CPULoad) float64 {
 		if !p.full(c.CPU) {
 			return -1
 		}

@@ -68,12 +68,7 @@ func (p *path) lockedTunnel() *facts.DeviceLoad {
 	if d == nil || float64(max(d.RxPackets, d.TxPackets)) < 0.3*p.packets {
 		return nil
 	}
-	queues := 0
-	for _, q := range d.Queues {
-		if q.Direction == "tx" {
-			queues++
-		}
-	}
+	queues := facts.Count(d.Queues, func(q facts.QueueLoad) bool { return q.Direction == "tx" })
 	for _, t := range p.h.Tunnels {
 		if t.Name == d.Name {
 			if t.Lockless && len(d.Qdisc) == 0 {

@@ -24,7 +24,7 @@ func (p *path) bits(d *facts.DeviceLoad) float64 {
 // nics returns the NICs and virtual functions of the load.
 func (p *path) nics() []*facts.DeviceLoad {
 	var found []*facts.DeviceLoad
-	for d := range each(p.l.Devices) {
+	for d := range facts.Each(p.l.Devices) {
 		if d.Kind == "nic" || d.Kind == "vf" {
 			found = append(found, d)
 		}
@@ -147,12 +147,12 @@ func vfRate(p *path) (found []suspect) {
 				at = d
 			}
 		}
-		for g := range each(p.l.Guests) {
+		for g := range facts.Each(p.l.Guests) {
 			inside := p.seconds
 			if g.Seconds > 0 { // measured by the guest's own clock
 				inside = g.Seconds
 			}
-			for d := range each(g.Devices) {
+			for d := range facts.Each(g.Devices) {
 				if vf.Guest == g.Name && (d.Kind == "nic" || d.Kind == "vf") &&
 					(at == nil || float64(d.TxPackets)/inside > float64(at.TxPackets)/seconds) {
 					at, seconds = d, inside

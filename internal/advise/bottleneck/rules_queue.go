@@ -13,7 +13,7 @@ var shapers = []string{"tbf", "htb", "hfsc", "cbq", "cake", "netem", "red", "sfb
 
 // rateLimits blames queue disciplines that send at their configured rate, and filters that drop what exceeds one.
 func rateLimits(p *path) (found []suspect) {
-	for d := range each(p.l.Devices) {
+	for d := range facts.Each(p.l.Devices) {
 		var lost loss
 		for _, s := range p.losses {
 			if s.at == atQdisc && s.device == d {
@@ -164,7 +164,7 @@ func tapQueues(p *path) (found []suspect) {
 			f.say = fmt.Sprintf("the queue of %s is full: %s of the packets are lost; whether who empties it has "+
 				"time was not seen", name, percent(s.share))
 		}
-		if t := find(p.h.Taps, func(t *facts.Tap) bool {
+		if t := facts.Find(p.h.Taps, func(t *facts.Tap) bool {
 			return t.Name == d.Name && (d.Netns == "" || t.TxQueueLen != 0)
 		}); t != nil {
 			f.show("length of its queue", float64(t.TxQueueLen), "packets", "/sys/class/net/"+d.Name+"/tx_queue_len")

@@ -55,7 +55,7 @@ func (p *path) pressed(cpu int) bool {
 func mergeCauses(found []suspect) []suspect {
 	var merged []suspect
 	for _, f := range found {
-		m := find(merged, func(m *suspect) bool {
+		m := facts.Find(merged, func(m *suspect) bool {
 			return m.kind == f.kind && (m.object == f.object || f.kind == Softirq)
 		})
 		if m == nil {
@@ -147,7 +147,7 @@ func (p *path) explainConcentration(cpu int, f *suspect) {
 
 // softnet returns a CPU's row of softnet_stat, nil if there is none, and the packets that all CPUs processed.
 func (p *path) softnet(cpu int) (row *facts.Softnet, all float64) {
-	for s := range each(p.l.Softnet) {
+	for s := range facts.Each(p.l.Softnet) {
 		all += float64(s.Processed)
 		if s.CPU == cpu {
 			row = s

@@ -40,7 +40,7 @@ func vhostThreads(p *path) (found []suspect) {
 func keepStrongest(found []suspect) []suspect {
 	var kept []suspect
 	for _, f := range found {
-		k := find(kept, func(o *suspect) bool {
+		k := facts.Find(kept, func(o *suspect) bool {
 			return o.kind == f.kind && slices.Equal(guestKeys(o.keys), guestKeys(f.keys))
 		})
 		switch {

@@ -55,7 +55,7 @@ func (p *path) bothWays(d *facts.DeviceLoad) float64 {
 }
 
 func (p *path) busiestDevice(kinds ...string) *facts.DeviceLoad {
-	return most(each(p.l.Devices), func(d *facts.DeviceLoad) float64 {
+	return most(facts.Each(p.l.Devices), func(d *facts.DeviceLoad) float64 {
 		if !slices.Contains(kinds, d.Kind) {
 			return -1
 		}
@@ -151,7 +151,7 @@ func (p *path) overlayStage() *Stage {
 
 func (p *path) qdiscStage() *Stage {
 	var found *Stage
-	for d := range each(p.l.Devices) {
+	for d := range facts.Each(p.l.Devices) {
 		for _, q := range d.Qdisc {
 			if q.Packets == 0 && q.Drops == 0 {
 				continue

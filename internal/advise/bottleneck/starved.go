@@ -47,7 +47,7 @@ func (p *path) contention(t *facts.ThreadLoad) (suspect, bool) {
 	f.show("share of the time that "+label(t)+" waited for a CPU", t.Waited, "share", schedstat(t))
 	f.show("share that it ran", t.Ran, "share", schedstat(t))
 	runner := "" // what ran instead
-	if d := find(p.l.Delays, func(d *facts.WakeDelay) bool { return d.TID == t.TID }); d != nil {
+	if d := facts.Find(p.l.Delays, func(d *facts.WakeDelay) bool { return d.TID == t.TID }); d != nil {
 		runner = d.Over
 		f.show("wait for a CPU after it was woken, 99th percentile", d.P99, "us", "sched_wakeup, sched_switch")
 	}
@@ -106,7 +106,7 @@ type taker struct {
 func (p *path) takers(t *facts.ThreadLoad) []taker {
 	others := p.neighbours(t, 0.08)
 	if len(t.Affinity) != 1 { // not bound to one CPU: any thread that fills a CPU which this one may use
-		for o := range each(p.l.Threads) {
+		for o := range facts.Each(p.l.Threads) {
 			if o.TID != t.TID && o.Ran >= 0.3 && p.full(cpuOf(o)) &&
 				(len(t.Affinity) == 0 || t.Affinity.Has(cpuOf(o))) && !slices.Contains(others, o) {
 				others = append(others, o)

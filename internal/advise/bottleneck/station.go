@@ -130,7 +130,7 @@ func (b *stations) addKind(kind, stage string) {
 
 // tapOf returns a tap of the inventory; the zero value if there is none of that name.
 func (b *stations) tapOf(name string) facts.Tap {
-	if t := find(b.host.Taps, func(t *facts.Tap) bool { return t.Name == name }); t != nil {
+	if t := facts.Find(b.host.Taps, func(t *facts.Tap) bool { return t.Name == name }); t != nil {
 		return *t
 	}
 	return facts.Tap{}
@@ -138,13 +138,9 @@ func (b *stations) tapOf(name string) facts.Tap {
 
 // tapsOf returns the taps that are ports of a bridge.
 func (b *stations) tapsOf(bridge facts.DeviceLoad) []facts.DeviceLoad {
-	var taps []facts.DeviceLoad
-	for _, d := range b.load.Devices {
-		if d.Kind == "tap" && d.Netns == bridge.Netns && b.tapOf(d.Name).Master == bridge.Name {
-			taps = append(taps, d)
-		}
-	}
-	return taps
+	return facts.Where(b.load.Devices, func(d facts.DeviceLoad) bool {
+		return d.Kind == "tap" && d.Netns == bridge.Netns && b.tapOf(d.Name).Master == bridge.Name
+	})
 }
 
 func (b *stations) guestOf(tap facts.DeviceLoad) string {
@@ -230,7 +226,7 @@ func (b *stations) addGuest(name string) {
 	own := func(t *facts.ThreadLoad) bool { return t.Guest == name }
 	b.addThreads("emulator", name, own)
 	b.addThreads("vcpu", name, own)
-	for g := range each(b.load.Guests) {
+	for g := range facts.Each(b.load.Guests) {
 		if g.Name == name {
 			b.addInside(g)
 		}

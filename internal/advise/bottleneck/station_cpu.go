@@ -13,7 +13,7 @@ import (
 const minBeside = 0.05
 
 func (b *stations) cpu(n int) *facts.CPULoad {
-	return find(b.load.CPUs, func(c *facts.CPULoad) bool { return c.CPU == n })
+	return facts.Find(b.load.CPUs, func(c *facts.CPULoad) bool { return c.CPU == n })
 }
 
 // addSoftirqs adds the CPUs that took packets from NICs or backlogs, as one station.
@@ -45,7 +45,7 @@ func (b *stations) addSoftirqs() {
 	}
 	s.Name = count(len(s.Parts), "CPU")
 	for _, role := range []string{"ksoftirqd", "napi"} {
-		for t := range each(b.load.Threads) {
+		for t := range facts.Each(b.load.Threads) {
 			if t.Role == role && t.Ran >= 0.01 {
 				s.Parts = append(s.Parts, b.thread("softirq", t))
 			}
@@ -106,7 +106,7 @@ func (b *stations) addProfile(s *Station, stage string) {
 func (b *stations) addThreads(role, guest string, wanted func(*facts.ThreadLoad) bool) {
 	s := station(role, "")
 	s.Guest = guest
-	for t := range each(b.load.Threads) {
+	for t := range facts.Each(b.load.Threads) {
 		if t.Role == role && wanted(t) {
 			p := b.thread(role, t)
 			p.Guest = guest
@@ -162,7 +162,7 @@ func (b *stations) addBeside() {
 		on[n.CPU] = on[n.CPU] || n.Processed > 0
 	}
 	s := station("beside", "")
-	for t := range each(b.load.Threads) {
+	for t := range facts.Each(b.load.Threads) {
 		if (t.Role == "other" || t.Role == "pktgen" || t.Role == "mpps") && t.Ran >= minBeside && on[t.CPU] {
 			p := b.thread("beside", t)
 			p.Waits = nil // its waiting does the path good

@@ -1,7 +1,10 @@
 package knob
 
 import (
+	"slices"
+
 	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
 )
@@ -65,6 +68,10 @@ var bootVGIC = &Knob{
 	Tiers: tiers(goal.Passthrough, goal.Realtime),
 	Where: bootArguments("kvm-arm.vgic_v4_enable"),
 	Want: func(v *View, a setting.Address) Advice {
+		if v.Tier != goal.Passthrough && !slices.ContainsFunc(v.Guests,
+			func(g facts.Guest) bool { return passthrough(&g) }) {
+			return Skips("no guest has a device passed through")
+		}
 		return v.atBoot(a, setting.Any("1", "y", "Y", "on"), "each interrupt of a passed-through device is an "+
 			"exit; where the interrupt controller is not GICv4 it changes nothing").At(Low)
 	},

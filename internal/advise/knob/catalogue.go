@@ -26,7 +26,7 @@ func Catalogue() []*Knob {
 		nicRingRx, nicRingTx, nicFlowHashUDP4, nicFlowHashUDP6, nicRSSTable, nicCoalesce, nicOffloadChecksum,
 		nicOffloadSG, nicOffloadSegmentation, nicOffloadGRO, nicOffloadTunnel, nicOffloadNoCache,
 		nicOffloadUDPForward, nicChannels, nicIRQBalance, nicIRQAffinity, nicIRQDeferral, nicThreaded, nicXPS, nicRPS,
-		nicNUMA, nicTxQueueLen,
+		nicNUMA, nicTxQueueLen, nicPrivateFlags,
 		netfilterBridge, netfilterNFLOGSkip, netfilterBypass, netfilterConntrack,
 		bridgeSnooping, bridgeSTP, bridgeVLANFiltering, bridgeUnicastFlood, bridgeTapQdisc,
 		overlayQueues, overlayQueueMapping, overlayMTU,

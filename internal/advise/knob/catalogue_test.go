@@ -206,7 +206,8 @@ func everything() *facts.Host {
 	h.NICs = append(h.NICs,
 		facts.NIC{Name: "eth1", Driver: "ixgbe", SRIOV: &facts.SRIOV{Total: 63, Enabled: 1},
 			Link: &facts.PCILink{Speed: "8.0 GT/s PCIe", MaxSpeed: "8.0 GT/s PCIe", Width: 8, MaxWidth: 8}},
-		facts.NIC{Name: "eth2", Driver: "ixgbevf", PhysFn: "eth1"}, facts.NIC{Name: "eth3", Driver: "virtio_net"})
+		facts.NIC{Name: "eth2", Driver: "ixgbevf", PhysFn: "eth1"}, facts.NIC{Name: "eth3", Driver: "virtio_net"},
+		facts.NIC{Name: "eth4", Driver: "mlx5_core"})
 	h.VFs = []facts.VF{{PF: "eth1", PCI: "0000:41:10.0"}}
 	h.Tunnels = []facts.Tunnel{{Name: "vxlan0", Type: "vxlan"}}
 	h.Netfilter.Rules[0].Rules = 3

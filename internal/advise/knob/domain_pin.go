@@ -2,9 +2,11 @@ package knob
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
+	"mpps/internal/advise/placement"
 	"mpps/internal/model/datapath"
 	"mpps/internal/model/domain"
 	"mpps/internal/model/facts"
@@ -79,8 +81,19 @@ var domainEmulatorPin = &Knob{
 		if placed.Emulator.Equal(g.EmulatorPin) {
 			return v.pin(g, a, placed.Emulator.String(), "pinned off all vCPUs already").At(Medium)
 		}
-		if set, known := v.cpusAt(a); known && len(set) > 0 && len(set.And(v.vcpuCPUs())) == 0 {
+		if len(g.EmulatorPin) == 0 && slices.ContainsFunc(placed.Vhost,
+			func(w placement.Vhost) bool { return len(w.Stays) > 0 }) {
+			return Fine("its vhost threads are held in the emulator's CPUs, and they stay where they may run")
+		}
+		set, known := v.cpusAt(a)
+		known = known && len(set) > 0
+		outside := v.vhostMoves(g, placed).Minus(set)
+		switch off := known && len(set.And(v.vcpuCPUs())) == 0; {
+		case off && len(outside) == 0:
 			return Fine("off all vCPUs already")
+		case off && len(placed.Emulator.And(outside)) == len(outside):
+			return v.givingWay(g.Name, v.pin(g, a, placed.Emulator.String(), fmt.Sprintf("vhost threads go to %s: "+
+				"libvirt keeps them in the cpuset of the emulator", outside)).At(Medium))
 		}
 		because := "QEMU's own threads take time from vCPUs unless they are kept off their CPUs"
 		if len(placed.Vhost) > 0 {

@@ -31,31 +31,61 @@ const leastMajor, leastMinor = 5, 4
 
 // suitable reports whether a kernel is new enough for the aggressive tier and has no known fault.
 func suitable(release string) bool {
-	return since(release, leastMajor, leastMinor) && knownFault(release) == ""
+	return since(release, leastMajor, leastMinor) && knownFault(release) == nil
 }
 
-// kernelFaults are faults of the packet path in the stable releases major.minor.from up to before.
-var kernelFaults = []struct {
+// kernelFault is a fault in the stable releases major.minor.from up to before.
+type kernelFault struct {
 	major, minor, from, before int
+	severity                   Severity
 	what                       string
-}{
-	// 8c2e6b26ffe2 came with 6.16; 4174152771bf took it back for 6.17, after 6.16.8
-	{6, 16, 1, 9, "vhost-net re-enables a transmit queue in the wrong state after errors: hangs and crashes"},
 }
 
-// knownFault returns what is wrong with a release; empty if nothing is known. A release whose third number is 0 is
-// mostly a distribution's own numbering and tells nothing.
-func knownFault(release string) string {
-	var major, minor, patch int
-	if n, err := fmt.Sscanf(release, "%d.%d.%d", &major, &minor, &patch); err != nil || n != 3 {
+// fixed returns the first release of its series without the fault; "" if there is none.
+func (f *kernelFault) fixed() string {
+	if f.before == everAfter {
 		return ""
 	}
-	for _, f := range kernelFaults {
-		if major == f.major && minor == f.minor && patch >= f.from && patch < f.before {
-			return f.what
-		}
+	return fmt.Sprintf("%d.%d.%d", f.major, f.minor, f.before)
+}
+
+// everAfter stands for a series that never got the fix.
+const everAfter = 1 << 20
+
+const (
+	droppedGSO = "segmented packets of guests are dropped (\"bad gso\" in the log) where their last part is short: " +
+		"TCP from guests slows down to a fraction"
+	brokenUSO = "UDP segments that a guest leaves to the host (USO) get wrong lengths and checksums, depending on " +
+		"the NIC's driver: QUIC and tunnels of guests lose most of them"
+	noMarkTarget = "ip6tables cannot load the targets MARK, NFLOG and TRACE: rule sets with them are refused as a whole"
+)
+
+// kernelFaults are faults of the path of guests' packets; docs/knobs/kernel.version.md has the commits.
+var kernelFaults = []kernelFault{
+	// e269d79c7d35, backported; mended by 89add40066f9 and, in 6.1, also 6513eb3d3191
+	{6, 1, 103, 111, High, droppedGSO},
+	{6, 6, 44, 46, High, droppedGSO},
+	{6, 10, 3, 5, High, droppedGSO},
+	// 0bfcb7b71e73, backported; mended by 306ed1728e84
+	{6, 6, 57, 59, Medium, noMarkTarget},
+	{6, 11, 4, 6, Medium, noMarkTarget},
+	// 8c2e6b26ffe2 came with 6.16; 4174152771bf took it back for 6.17, after 6.16.8
+	{6, 16, 1, 9, High, "vhost-net re-enables a transmit queue in the wrong state after errors: hangs and crashes"},
+	// b10b446 came with 7.0; mended in 7.1.5
+	{7, 0, 1, everAfter, High, brokenUSO},
+	{7, 1, 1, 5, High, brokenUSO},
+}
+
+// knownFault returns what is wrong with a release; nil if nothing is known. A release whose third number is 0 is mostly
+// a distribution's own numbering and tells nothing.
+func knownFault(release string) *kernelFault {
+	var major, minor, patch int
+	if n, err := fmt.Sscanf(release, "%d.%d.%d", &major, &minor, &patch); err != nil || n != 3 {
+		return nil
 	}
-	return ""
+	return facts.Find(kernelFaults, func(f *kernelFault) bool {
+		return major == f.major && minor == f.minor && patch >= f.from && patch < f.before
+	})
 }
 
 // enterprise matches the mark of Enterprise Linux from 8 on, which brings newer features under an old number: vhost,
@@ -87,8 +117,12 @@ var kernelVersion = &Knob{
 		switch {
 		case len(missing)+len(has) == 0:
 			return Unsure("the running kernel's version is not known")
-		case fault != "":
-			return fact(v.Kernel.Release, exact("another release", fault).At(High))
+		case fault != nil:
+			wanted := "another release"
+			if fixed := fault.fixed(); fixed != "" {
+				wanted = fixed + ", or another series"
+			}
+			return fact(v.Kernel.Release, exact(wanted, fault.what).At(fault.severity))
 		case len(missing) > 0 && enterprise.MatchString(v.Kernel.Release):
 			return fact(v.Kernel.Release, Fine("its vendor brings newer features under this number, which tells "+
 				"nothing: measure"))
@@ -132,6 +166,9 @@ var kernelDefault = &Knob{
 			runs = ", and " + v.Kernel.Release + " runs"
 		}
 		switch {
+		case best == "" && knownFault(next.Version) == nil && enterprise.MatchString(next.Version) &&
+			v.Tier != goal.Realtime:
+			return Fine("its vendor brings newer features under this number, which tells nothing: measure")
 		case best == "":
 			return atReboot(exact(v.suitableWords(), "no suitable kernel is installed: "+v.installHint()).At(High))
 		case next.Version == best && v.Kernel.Release != "" && v.Kernel.Release != best:
@@ -182,6 +219,10 @@ func (v *View) installHint() string {
 	family := s.ID + " " + strings.Join(s.Like, " ")
 	realtime := v.Tier == goal.Realtime
 	switch {
+	case strings.HasSuffix(v.Kernel.Release, "-pve") && realtime:
+		return "Proxmox VE has none, and one of Debian's lacks what its storage needs: build one"
+	case strings.HasSuffix(v.Kernel.Release, "-pve"):
+		return "upgrade Proxmox VE"
 	case strings.Contains(family, "debian") && realtime:
 		return "install linux-image-rt-" + debianArch(v.Architecture())
 	case strings.Contains(family, "ubuntu") && realtime:

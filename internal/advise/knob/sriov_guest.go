@@ -8,6 +8,7 @@ import (
 	"mpps/internal/model/datapath"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
+	"mpps/internal/model/reach"
 	"mpps/internal/model/setting"
 )
 
@@ -66,8 +67,12 @@ func (v *View) judgeUnattached(g *facts.Guest) Advice {
 			free++
 		}
 	}
-	because := fmt.Sprintf("its packets go through the host's kernel, which does not carry the target: give it a "+
-		"virtual function (%d free here)", free)
+	because := fmt.Sprintf("give it a virtual function (%d free here)", free)
+	if slices.ContainsFunc(v.paths.Of(g.Name), func(p reach.Path) bool {
+		return slices.ContainsFunc(p.Kinds, reach.Kind.Kernel)
+	}) {
+		because = "its packets go through the host's kernel, which does not carry the target: " + because
+	}
 	return fact(found, exact("interface type='hostdev'", because).At(High))
 }
 

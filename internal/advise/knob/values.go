@@ -61,9 +61,10 @@ var models = sync.OnceValue(func() []*facts.Host {
 func model() *facts.Host {
 	h := &facts.Host{
 		NICs: []facts.NIC{{
-			Name: "NIC", Bus: "pci", Rings: &facts.Rings{}, Channels: &facts.Channels{MaxCombined: 2}, RxQueues: 1,
-			TxQueues: 2, FlowHash: map[string]string{"udp4": "", "udp6": ""},
-			Coalesce: map[string]string{}, IRQs: []facts.IRQ{{On: "TxRx-0"}}, SRIOV: &facts.SRIOV{Total: 1},
+			Name: "NIC", Driver: "mlx5_core", Bus: "pci", Rings: &facts.Rings{},
+			Channels: &facts.Channels{MaxCombined: 2}, RxQueues: 1, TxQueues: 2,
+			FlowHash: map[string]string{"udp4": "", "udp6": ""}, Coalesce: map[string]string{},
+			IRQs: []facts.IRQ{{On: "TxRx-0"}}, SRIOV: &facts.SRIOV{Total: 1},
 		}},
 		Bridges: []facts.Bridge{{Name: "BRIDGE"}}, Taps: []facts.Tap{{Name: "TAP", Master: "BRIDGE"}},
 		Tunnels: []facts.Tunnel{{Name: "TUNNEL", Type: "vxlan"}}, VFs: []facts.VF{{PF: "NIC"}},

@@ -94,6 +94,22 @@ func (v *View) servesWell(g *facts.Guest, placed *placement.Placed, cpu int) boo
 	return threads <= (len(placed.Vhost)+len(pool)-1)/len(pool)
 }
 
+// vhostMoves returns the CPUs that vhost.threads moves threads of a guest to.
+func (v *View) vhostMoves(g *facts.Guest, placed *placement.Placed) setting.CPUSet {
+	if !slices.Contains(viaKernel(), v.Goal.Tier()) {
+		return nil
+	}
+	var to []int
+	for _, w := range placed.Vhost {
+		a := setting.Of(setting.ThreadAffinity, g.Name, "vhost", w.NIC, strconv.Itoa(w.Queue))
+		cpus, known := v.cpusAt(a)
+		if known && len(w.Stays) == 0 && !(len(cpus) == 1 && v.servesWell(g, placed, cpus[0])) {
+			to = append(to, w.CPU)
+		}
+	}
+	return setting.CPUs(to...)
+}
+
 var vhostBudget = &Knob{
 	ID: "vhost.budget", Title: "CPUs for vhost threads, in all guests together",
 	Stage: datapath.Vhost, Risk: goal.None, Tiers: viaKernel(), Check: true,

@@ -341,13 +341,14 @@ func (v *View) guestCPUs() setting.CPUSet {
 	return set
 }
 
-// forCPUSplit returns the Want of a knob that needs to know which CPUs are the guests' and which the host's own.
+// forCPUSplit returns the Want of a knob that needs to know which CPUs are the guests' and which the host's own. The
+// cores of poll-mode threads are neither.
 func forCPUSplit(
 	want func(v *View, guests, host setting.CPUSet, a setting.Address) Advice,
 ) func(*View, setting.Address) Advice {
 	return func(v *View, a setting.Address) Advice {
-		guests := v.guestCPUs()
-		host := v.Topology.Online.Minus(guests)
+		all, polled := v.guestCPUs(), v.ask().Taken
+		guests, host := all.Minus(polled), v.Topology.Online.Minus(all).Minus(polled)
 		switch {
 		case len(guests) == 0:
 			return Unsure("no CPU is isolated, and none is a guest's alone: isolate some (isolcpus=), or name them " +

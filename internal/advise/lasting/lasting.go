@@ -77,6 +77,7 @@ var ways = map[setting.Kind]way{
 	setting.Sysctl: bySysctl, setting.ModuleParam: byModule,
 	setting.Sysfs: byRestore, setting.SysfsCPUs: byRestore, setting.NICRing: byRestore, setting.NICChannels: byRestore,
 	setting.NICCoalesce: byRestore, setting.NICFeature: byRestore, setting.NICFlowHash: byRestore,
+	setting.NICFlag:     byRestore,
 	setting.IRQAffinity: byRestore, setting.IRQCPUs: byRestore, setting.ThreadAffinity: byRestore,
 	setting.ThreadSched: byRestore, setting.ThreadCPUs: byRestore, setting.KSM: byRestore, setting.Swap: byRestore,
 	setting.TraceEvents: byRestore, setting.NetfilterRule: byRestore, setting.Service: byRestore,

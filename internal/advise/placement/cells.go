@@ -21,7 +21,8 @@ func (t *table) makeCells() {
 			sets = append(sets, g.Allowed)
 		}
 	}
-	t.emulatorOn, t.crowded = t.emulators(), t.sharedBy(vhostPins)
+	t.emulatorOn = t.emulators()
+	t.crowded = t.sharedBy(vhostPins).Or(t.sharedBy(vhostPinsOfEmulator))
 	at := map[key]int{}
 	seen := map[int]bool{}
 	for _, c := range t.ask.CPUs {
@@ -82,7 +83,8 @@ func (t *table) emulators() (set setting.CPUSet) {
 	return set
 }
 
-// keeps reports whether the host keeps a CPU already: vhost threads of several guests are its part of the CPUs.
+// keeps reports whether the host keeps a CPU already: what vhost threads of several guests are pinned to, and emulators
+// with such threads, is its part of the CPUs.
 func (t *table) keeps(cpu int) bool { return t.ask.Kept.Has(cpu) || t.crowded.Has(cpu) }
 
 // sharedBy returns the CPUs that more than one guest has.
@@ -103,6 +105,14 @@ func vhostPins(g *Guest) (set setting.CPUSet) {
 		}
 	}
 	return set
+}
+
+// vhostPinsOfEmulator returns the CPUs of a guest's emulator if vhost threads are pinned to some of them.
+func vhostPinsOfEmulator(g *Guest) setting.CPUSet {
+	if len(vhostPins(g).And(g.Emulator)) == 0 {
+		return nil
+	}
+	return g.Emulator
 }
 
 // keepRank returns 2 for a core that the host keeps already and that has work, 1 for others that it keeps, else 0.

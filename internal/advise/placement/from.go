@@ -42,9 +42,8 @@ func From(h *facts.Host, g goal.Goal) Ask {
 
 	paths := reach.Of(h)
 	for _, n := range h.NICs {
-		if n.Up && n.PhysFn == "" && paths.Carries(n.Name) == facts.Yes && paths.Declined(n.Name) == nil {
-			ask.NICs = append(ask.NICs, NIC{Name: n.Name, Node: n.Node})
-		}
+		ask.NICs = append(ask.NICs, NIC{Name: n.Name, Node: n.Node, Left: !n.Up || n.PhysFn != "" ||
+			paths.Carries(n.Name) != facts.Yes || paths.Declined(n.Name) != nil})
 	}
 	slices.SortFunc(ask.NICs, func(a, b NIC) int { return cmp.Compare(a.Name, b.Name) })
 

@@ -57,6 +57,9 @@ func (t *table) placeInterrupts(r *Result) {
 		return chosen, from
 	}
 	for _, n := range t.ask.NICs {
+		if n.Left {
+			continue
+		}
 		where := fmt.Sprintf("of the NIC's node %d", n.Node)
 		chosen, from := choose(n, true)
 		if n.Node < 0 {

@@ -29,6 +29,7 @@ type table struct {
 	crowded    setting.CPUSet // CPUs that vhost threads of several guests are pinned to
 	pointsKept int64          // of a vhost thread on a CPU kept for the host
 
+	onKept          int  // vhost threads that go to CPUs kept for the host
 	shortOfSiblings bool // vhost threads found fewer idle siblings than the search counted on
 }
 

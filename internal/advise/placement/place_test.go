@@ -74,11 +74,17 @@ func TestExamples(t *testing.T) {
 	full := sized(2, 4, 1).nic(0).guest("a", 2, 1)
 	full.Nodes[0].Memory = 8 << 30
 
+	storage := sized(1, 8, 2).nic(0).guest("a", 3, 3).guest("b", 3, 3)
+	storage.Daemons = []Daemon{{Name: "osd", Node: 0, CPUs: 3}}
+
 	for _, c := range []struct {
 		name string
 		ask  Ask
 		want string
 	}{
+		{"daemons leave one CPU for six vhost threads: they get some of the daemons' too", storage,
+			"a: 2-4 | vhost 0-1,8 | emulator 0-1,8-9; b: 5-7 | vhost 0-1,9 | emulator 0-1,8-9; irq eth0 0-1,8-9; kept " +
+				"0-1,8-9; relaxed 1; refused 0"},
 		{"CPUs that the user gives", named,
 			"vm1: 1-4 | vhost 7-8 | emulator 7-8; vm2: 5-6 | vhost 9,29 | emulator 9,29; irq eth0 0,7-9,20,29; kept " +
 				"0,10,20,30; relaxed 0; refused 0"},

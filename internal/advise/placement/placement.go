@@ -40,7 +40,7 @@ import (
 type Ask struct {
 	CPUs     []CPU     // online CPUs that may be used
 	Nodes    []Node    // in the kernel's order
-	NICs     []NIC     // NICs that carry guests' packets
+	NICs     []NIC     // physical NICs
 	Guests   []Guest   // guests to place
 	Daemons  []Daemon  // other services of the host
 	Reserves []Reserve // what nodes keep for the host instead of the default
@@ -83,7 +83,8 @@ type Pages struct {
 // NIC is a physical NIC.
 type NIC struct {
 	Name string
-	Node int // −1: not known
+	Node int  // −1: not known
+	Left bool // its interrupts stay where they are: no guest's packets pass it, or the way that they take is not judged
 }
 
 // Guest is one guest.

@@ -151,6 +151,9 @@ func Check(ask Ask, r *Result) (problems []string) {
 				wrong("vhost threads of %s and %s share CPU %d", g.Name, shared, w.CPU)
 			}
 			workers[w.CPU] = g.Name
+			if len(w.Stays) == 0 && !g.Emulator.Has(w.CPU) {
+				wrong("a vhost thread of %s on CPU %d, outside its emulator's %s", g.Name, w.CPU, g.Emulator)
+			}
 		}
 	}
 	for _, n := range r.NICs {

@@ -235,12 +235,9 @@ func moveToFit(ask Ask, r *Result, fits func(func(*Ask, *Guest)) *Result) string
 	}
 	if len(movable) > 1 {
 		if with := fits(free(movable)); with != nil {
-			var moved []string
-			for _, name := range movable {
-				if !with.Guest(name).VCPUSet().Equal(r.Guest(name).VCPUSet()) {
-					moved = append(moved, name)
-				}
-			}
+			moved := facts.Where(movable, func(name string) bool {
+				return !with.Guest(name).VCPUSet().Equal(r.Guest(name).VCPUSet())
+			})
 			return fmt.Sprintf("move %s (--move %s)", strings.Join(moved, ", "), strings.Join(moved, ","))
 		}
 	}

@@ -186,7 +186,10 @@ func (t *table) explainSeat(p *Placed) {
 	case len(p.Nodes) > 1:
 		p.Why = "no single node has enough free cores and memory"
 	case len(wanted) == 0:
-		p.Why = fmt.Sprintf("node %s leaves the nodes most evenly used; which node its NIC is on is not known", p.Nodes)
+		p.Why = fmt.Sprintf("node %s leaves the nodes most evenly used", p.Nodes)
+		if slices.ContainsFunc(g.NICs, func(n Interface) bool { return n.NIC != "" }) {
+			p.Why += "; which node its NIC is on is not known"
+		}
 	case len(wanted) == 1 && wanted.Equal(p.Nodes):
 		p.Why = fmt.Sprintf("node %s is where its NIC is", p.Nodes)
 	case len(wanted.And(p.Nodes)) > 0:

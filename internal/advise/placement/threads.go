@@ -13,6 +13,15 @@ import (
 
 // placeThreads assigns CPUs to the vhost and emulator threads, after all vCPUs have theirs.
 func (t *table) placeThreads(r *Result, items []item, choice []int) {
+	t.onKept = 0
+	for j, it := range items {
+		if it.options[choice[j]].vhost.kind == onKept {
+			t.onKept += it.vhost
+		}
+	}
+	for p := range facts.Each(r.Guests) { // those that stay
+		t.onKept += len(r.Housekeeping.And(p.vhostCPUs()))
+	}
 	for _, g := range t.ask.Guests { // largest first, like the vCPUs
 		p := r.Guest(g.Name)
 		if p == nil {
@@ -73,16 +82,19 @@ func (t *table) pool(r *Result, p *Placed, it *item, o *option) setting.CPUSet {
 }
 
 // kept returns the CPUs that the host keeps for itself: those without a daemon, off the cores of vCPUs, and on the
-// nodes of a guest, as far as there are any.
+// nodes of a guest, as far as there are enough for the vhost threads that go there.
 func (t *table) kept(r *Result, p *Placed) setting.CPUSet {
 	own := r.Housekeeping
 	for _, better := range []setting.CPUSet{own.Minus(t.daemonCPUs), t.offVCPUs(own), own.And(t.cpusOf(p.Nodes))} {
-		if both := own.And(better); len(both) > 0 {
+		if both := own.And(better); len(both) > 0 && len(both)*maxPerKept >= min(t.onKept, len(own)*maxPerKept) {
 			own = both
 		}
 	}
 	return own
 }
+
+// maxPerKept is how many vhost threads a CPU kept for the host takes before one that is less good is used too.
+const maxPerKept = 4
 
 // offVCPUs returns those of some CPUs whose cores have no vCPU.
 func (t *table) offVCPUs(cpus setting.CPUSet) setting.CPUSet {
@@ -179,6 +191,14 @@ func (t *table) assignVhost(p *Placed, g *Guest, pool setting.CPUSet) {
 // the first that is best: off all vCPUs' cores, or at least off their CPUs.
 func (t *table) placeEmulator(r *Result, p *Placed, g *Guest, pool setting.CPUSet) {
 	var choices []setting.CPUSet
+	if len(g.Emulator) == 0 {
+		for _, w := range p.Vhost { // pinning the emulator would take threads along that are to stay
+			p.Emulator = p.Emulator.Or(w.Stays)
+		}
+		if len(p.Emulator) > 0 {
+			return
+		}
+	}
 	if len(g.Emulator) > 0 && len(g.Emulator.Minus(t.online())) == 0 {
 		own := g.Emulator
 		if !g.threadsStay {
@@ -192,8 +212,11 @@ func (t *table) placeEmulator(r *Result, p *Placed, g *Guest, pool setting.CPUSe
 	if len(p.Vhost) > 0 && !g.threadsStay {
 		choices = append(choices, p.vhostCPUs())
 	}
-	if len(r.Housekeeping) > 0 {
-		choices = append(choices, t.kept(r, p))
+	if kept := t.kept(r, p); len(kept) > 0 {
+		if !g.threadsStay {
+			kept = kept.Or(p.vhostCPUs())
+		}
+		choices = append(choices, kept)
 	}
 	nearness := func(set setting.CPUSet) int {
 		switch off := t.offVCPUs(set); {
@@ -212,10 +235,7 @@ func (t *table) placeEmulator(r *Result, p *Placed, g *Guest, pool setting.CPUSe
 
 // online returns the CPUs of the ask.
 func (t *table) online() setting.CPUSet {
-	var all []int
-	for _, c := range t.ask.CPUs {
-		all = append(all, c.ID)
-	}
+	all := facts.Map(t.ask.CPUs, func(c CPU) int { return c.ID })
 	return setting.CPUs(all...)
 }
 

@@ -99,12 +99,18 @@ func (t *table) idleSiblings(cpus setting.CPUSet) setting.CPUSet {
 	})...)
 }
 
-// emulatorMoves returns 1 if a guest's emulator threads, and vhost with them, are pinned elsewhere today, else 0: of
-// equally good places a guest keeps its own.
+// emulatorMoves returns how much the place of a guest's vhost threads differs from where its emulator threads are
+// pinned today, and vhost with them: 2 if on another node, 1 if on another number of cores, else 0. Of equally good
+// places a guest keeps its own.
 func (t *table) emulatorMoves(g *Guest, place vhostPlace) int64 {
-	if place.kind == onCores && slices.ContainsFunc(g.Emulator,
-		func(cpu int) bool { return t.cpus[cpu].Node == t.cells[place.cell].node }) {
-		return 0
+	if place.kind != onCores {
+		return 2
 	}
-	return 1
+	c := t.cells[place.cell]
+	own := 0
+	for _, core := range c.free {
+		own += count01(slices.ContainsFunc(core.seats, g.Emulator.Has))
+	}
+	near := slices.ContainsFunc(g.Emulator, func(cpu int) bool { return t.cpus[cpu].Node == c.node })
+	return int64(count01(!near)) + int64(count01(own != place.cores))
 }

@@ -19,10 +19,7 @@ const (
 // contention returns the devices where CPUs wait for each other. Mostly it follows from a fault already found: many
 // senders on few queues.
 func (j *judge) contention(found []Fault) []Fault {
-	var devices []string
-	for _, c := range j.Contention {
-		devices = append(devices, c.Device)
-	}
+	devices := facts.Map(j.Contention, func(c Contention) string { return c.Device })
 	for _, r := range j.Requeues {
 		devices = append(devices, r.Device)
 	}

@@ -137,10 +137,7 @@ func Steer(h *facts.Host, o *Observation, options SteerOptions) (*Steering, erro
 
 // joinRefusals joins several refusals, with what to do instead of the first.
 func joinRefusals(refusals []*Refusal) *Refusal {
-	var why []string
-	for _, r := range refusals {
-		why = append(why, r.Why)
-	}
+	why := facts.Map(refusals, func(r *Refusal) string { return r.Why })
 	return &Refusal{strings.Join(why, "; "), refusals[0].Instead}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
 
@@ -98,11 +99,5 @@ func (b *balance) idleQueues(lanes []setting.Lane) int {
 	if slices.Max(users) < 2 {
 		return 0
 	}
-	n := 0
-	for _, u := range users {
-		if u == 0 {
-			n++
-		}
-	}
-	return n
+	return facts.Count(users, func(u int) bool { return u == 0 })
 }

@@ -198,11 +198,8 @@ func (v *view) judgeLocalIRQs() {
 
 // alone reports whether at most one thread ran on a CPU, not counting its per-CPU kernel threads.
 func (v *view) alone(cpu int) bool {
-	n := 0
-	for _, t := range v.o.Threads {
-		if t.CPU == cpu && (t.RunNS > 0 || t.Switches > 0) && !bound(t) {
-			n++
-		}
-	}
+	n := facts.Count(v.o.Threads, func(t facts.ThreadRun) bool {
+		return t.CPU == cpu && (t.RunNS > 0 || t.Switches > 0) && !bound(t)
+	})
 	return n <= 1
 }

@@ -1,6 +1,7 @@
 package realtime
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -88,9 +89,7 @@ func (v *view) judgeRCUThreads() {
 	for _, t := range v.o.Threads {
 		if share := t.Affinity.And(v.s.CPUs); t.Kernel && strings.HasPrefix(t.Comm, "rcuo") && len(share) > 0 &&
 			!v.ranThere(t) {
-			if first == 0 {
-				first = t.TID
-			}
+			first = cmp.Or(first, t.TID)
 			names, in = append(names, t.Comm), in.Or(share)
 		}
 	}

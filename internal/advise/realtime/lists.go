@@ -82,12 +82,9 @@ func judgeLists(v *view) {
 			orNone(rcu.cpus), short), plan).at(knob.Low)
 	}
 	if len(t.Isolated.And(cpus)) > 0 && isolcpus.given && isolcpus.err == nil && !isolcpus.hasFlag("managed_irq") {
-		managed := 0
-		for _, irq := range v.irqs {
-			if placedByKernel(irq) && len(irq.Affinity.And(cpus)) > 0 {
-				managed++
-			}
-		}
+		managed := facts.Count(v.irqs, func(irq facts.IRQ) bool {
+			return placedByKernel(irq) && len(irq.Affinity.And(cpus)) > 0
+		})
 		f := v.add(listsManaged, "isolcpus", cpus, fmt.Sprintf("its flags are %s; %s may come to these CPUs",
 			strings.Join(isolcpus.flags, ","), count(managed, "managed interrupt")), plan)
 		if f.with("managed", float64(managed)); managed > 0 {

@@ -104,13 +104,7 @@ type Ran struct {
 
 // AtLeast returns the findings of a severity or a worse one.
 func (r *Report) AtLeast(severity knob.Severity) []Finding {
-	var found []Finding
-	for _, f := range r.Findings {
-		if f.Severity >= severity {
-			found = append(found, f)
-		}
-	}
-	return found
+	return facts.Where(r.Findings, func(f Finding) bool { return f.Severity >= severity })
 }
 
 // Check judges the CPUs of a scope by the facts of the host and an observation (nil: none). It is pure: the same facts
@@ -158,12 +152,7 @@ func (v *view) verdict() (State, string) {
 	}
 	var parts []string
 	for severity := knob.Critical; severity >= knob.Info; severity-- {
-		n := 0
-		for _, f := range v.findings {
-			if f.Severity == severity {
-				n++
-			}
-		}
+		n := facts.Count(v.findings, func(f Finding) bool { return f.Severity == severity })
 		if n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, severity))
 		}

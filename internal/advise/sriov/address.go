@@ -46,8 +46,7 @@ func (g *Gift) setMAC(h *facts.Host) error {
 // does not count: it is to get the MAC address.
 func MACHolder(h *facts.Host, mac, pci string) string {
 	same := func(other string) bool { return strings.EqualFold(other, mac) }
-	for i := range h.Guests {
-		g := &h.Guests[i]
+	for g := range facts.Each(h.Guests) {
 		for _, nic := range g.NICs() {
 			if same(nic.MAC) {
 				return "guest " + g.Name

@@ -175,8 +175,7 @@ func guestsUnseen(h *facts.Host) string {
 // candidates returns the NICs to check: PFs, NICs whose driver supports VFs, and the named one whatever it is.
 func (e *examiner) candidates(name string) []*facts.NIC {
 	var all []*facts.NIC
-	for i := range e.h.NICs {
-		n := &e.h.NICs[i]
+	for n := range facts.Each(e.h.NICs) {
 		_, known, _ := facts.VFSettable(n.Driver, "mac")
 		switch {
 		case name != "" && name != n.Name && name != n.PCI:

@@ -51,10 +51,7 @@ func receiver(h *facts.Host, name string) (*facts.Guest, error) {
 	g := guestNamed(h, name)
 	switch {
 	case g == nil:
-		var names []string
-		for _, g := range h.Guests {
-			names = append(names, g.Name)
-		}
+		names := facts.Map(h.Guests, func(g facts.Guest) string { return g.Name })
 		advice := "libvirt shows no guests here"
 		if len(names) > 0 {
 			advice = "guests of this host: " + few(names)
@@ -77,12 +74,7 @@ func receiver(h *facts.Host, name string) (*facts.Guest, error) {
 
 // countFunctions returns the number of functions of a guest, by address and from pools.
 func countFunctions(h *facts.Host, g *facts.Guest) int {
-	n := 0
-	for _, pci := range g.Hostdevs {
-		if !throughPool(g, pci) {
-			n++
-		}
-	}
+	n := facts.Count(g.Hostdevs, func(pci string) bool { return !throughPool(g, pci) })
 	for _, nic := range g.NICs() {
 		if nic.Type == "network" && h.Pool(nic.Source) != nil {
 			n++
@@ -120,10 +112,7 @@ func (g *Gift) chooseFunction(h *facts.Host) error {
 	if bad != nil {
 		return bad
 	}
-	var names []string
-	for _, pf := range pfs {
-		names = append(names, pf.Name)
-	}
+	names := facts.Map(pfs, func(pf *facts.NIC) string { return pf.Name })
 	more := moreFunctions(pfs[0])
 	if len(taken) == 0 {
 		return refuse(more, "no free virtual function on %s: none could be seen", few(names))
@@ -145,8 +134,7 @@ func moreFunctions(pf *facts.NIC) string {
 // guest's node, link up, any free function, number of free functions, name.
 func (g *Gift) candidates(h *facts.Host) ([]*facts.NIC, error) {
 	var able, all []*facts.NIC
-	for i := range h.NICs {
-		n := &h.NICs[i]
+	for n := range facts.Each(h.NICs) {
 		if n.SRIOV == nil || g.request.PF != "" && n.Name != g.request.PF {
 			continue
 		}

@@ -57,8 +57,7 @@ func poolGuest(h *facts.Host, f *facts.VF) string {
 // virHostdevSetNetConfig) and restores the old ones when it ends.
 func definitionConflict(h *facts.Host, f *facts.VF, s Set, element, instead string,
 	defined func(*facts.Interface) string) error {
-	for k := range h.Guests {
-		g := &h.Guests[k]
+	for g := range facts.Each(h.Guests) {
 		i := interfaceOf(g, f)
 		if i == nil {
 			continue
@@ -76,12 +75,9 @@ func definitionConflict(h *facts.Host, f *facts.VF, s Set, element, instead stri
 
 // interfaceOf returns the <interface type='hostdev'> of a function in a guest, or nil.
 func interfaceOf(g *facts.Guest, f *facts.VF) *facts.Interface {
-	for i := range g.Interfaces {
-		if g.Interfaces[i].Type == "hostdev" && f.PCI != "" && g.Interfaces[i].Source == f.PCI {
-			return &g.Interfaces[i]
-		}
-	}
-	return nil
+	return facts.Find(g.Interfaces, func(i *facts.Interface) bool {
+		return i.Type == "hostdev" && f.PCI != "" && i.Source == f.PCI
+	})
 }
 
 // macConflict returns the device of this host that already has a MAC address, in words: a NIC, a bridge, another
@@ -103,8 +99,7 @@ func macConflict(h *facts.Host, f *facts.VF, mac string) string {
 			return "virtual function " + nameOf(other)
 		}
 	}
-	for k := range h.Guests {
-		g := &h.Guests[k]
+	for g := range facts.Each(h.Guests) {
 		for _, i := range g.NICs() {
 			if i.MAC == mac && g.Name != f.Guest && interfaceOf(g, f) == nil {
 				return "guest " + g.Name

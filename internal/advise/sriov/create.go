@@ -169,12 +169,7 @@ func physical(h *facts.Host, name string) (*facts.NIC, error) {
 
 // nicOf returns the NIC with a name, or nil.
 func nicOf(h *facts.Host, name string) *facts.NIC {
-	for i := range h.NICs {
-		if h.NICs[i].Name == name {
-			return &h.NICs[i]
-		}
-	}
-	return nil
+	return facts.Find(h.NICs, func(n *facts.NIC) bool { return n.Name == name })
 }
 
 // capablePFs names the NICs that can have VFs, as the end of a sentence.

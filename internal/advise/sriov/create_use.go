@@ -21,8 +21,7 @@ func checkUse(h *facts.Host, n *facts.NIC, count int, force bool) ([]Note, error
 			continue
 		}
 		name := fmt.Sprintf("function %d (%s)", v.Index, v.PCI)
-		for i := range h.Guests {
-			g := &h.Guests[i]
+		for g := range facts.Each(h.Guests) {
 			if !slices.Contains(g.Hostdevs, v.PCI) || v.PCI == "" {
 				continue
 			}
@@ -60,8 +59,7 @@ func checkUse(h *facts.Host, n *facts.NIC, count int, force bool) ([]Note, error
 			strings.Join(firstOf(doubtful, 4), "; "),
 			Advice: "'mpps sriov release' takes one back from its guest; --force does without"}
 	}
-	for i := range h.Pools {
-		p := &h.Pools[i]
+	for p := range facts.Each(h.Pools) {
 		if p.Active && slices.ContainsFunc(h.VFs, func(v facts.VF) bool { return v.PF == n.Name && p.Has(&v) }) {
 			notes = append(notes, Note{"pool", fmt.Sprintf("network %s hands out functions of %s and keeps the list "+
 				"of those that it found", p.Network, n.Name), fmt.Sprintf("virsh net-destroy %s && virsh net-start "+

@@ -1,6 +1,7 @@
 package sriov
 
 import (
+	"cmp"
 	"fmt"
 
 	"mpps/internal/model/facts"
@@ -37,9 +38,7 @@ func (g *Gift) explain() {
 	g.Means = append(g.Means, "no live migration while the guest has it: 'mpps sriov migrate-plan' says how it moves")
 
 	driver := facts.VFDriver(g.pf.Driver)
-	if driver == "" {
-		driver = "the driver of " + g.pf.Driver + "'s virtual functions"
-	}
+	driver = cmp.Or(driver, "the driver of "+g.pf.Driver+"'s virtual functions")
 	queues := ""
 	if n := facts.VFQueues(g.pf.Driver); n > 0 {
 		queues = fmt.Sprintf("; a function has %s", count(n, "queue"))

@@ -28,8 +28,7 @@ func Find(h *facts.Host, words []string) (f *facts.VF, rest []string, err error)
 	}
 	pci, _ := domain.CanonPCI(name)
 	has, isPF := 0, false
-	for i := range h.VFs {
-		f := &h.VFs[i]
+	for f := range facts.Each(h.VFs) {
 		switch {
 		case byNumber && f.PF == pf:
 			if f.Index == n {
@@ -76,12 +75,7 @@ func port(h *facts.Host, f *facts.VF) (facts.VFPort, *facts.NIC) {
 
 // guestNamed returns the guest with a name, or nil.
 func guestNamed(h *facts.Host, name string) *facts.Guest {
-	for i := range h.Guests {
-		if name != "" && h.Guests[i].Name == name {
-			return &h.Guests[i]
-		}
-	}
-	return nil
+	return facts.Find(h.Guests, func(g *facts.Guest) bool { return name != "" && g.Name == name })
 }
 
 // values returns the attributes of a function in the form in which they are set.
@@ -96,9 +90,5 @@ func values(f *facts.VF) map[string]string {
 
 // Attributes returns the addresses of all attributes of a function.
 func Attributes(f *facts.VF) []setting.Address {
-	all := make([]setting.Address, len(facts.VFAttributes))
-	for i, name := range facts.VFAttributes {
-		all[i] = attribute(f, name)
-	}
-	return all
+	return facts.Map(facts.VFAttributes, func(name string) setting.Address { return attribute(f, name) })
 }

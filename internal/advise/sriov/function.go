@@ -74,8 +74,7 @@ func Functions(h *facts.Host) []Function {
 		drivers[n.Name] = n.Driver
 	}
 	all := make([]Function, 0, len(h.VFs))
-	for i := range h.VFs {
-		v := &h.VFs[i]
+	for v := range facts.Each(h.VFs) {
 		f := Function{
 			PF: v.PF, Index: v.Index, PCI: v.PCI, Group: v.Group, Driver: v.Driver, NIC: v.NIC, Process: v.Holder,
 			Uses: v.HostUse, Traffic: v.Traffic,

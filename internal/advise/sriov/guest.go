@@ -144,8 +144,7 @@ func guestFunction(h, inside *facts.Host, v facts.VF) GuestFunction {
 // driver for it; nil: none.
 func nicInside(inside *facts.Host, v facts.VF, driver string) *facts.NIC {
 	var drivers []*facts.NIC
-	for i := range inside.NICs {
-		n := &inside.NICs[i]
+	for n := range facts.Each(inside.NICs) {
 		if n.MAC == v.MAC && n.Driver != "virtio_net" {
 			return n
 		}

@@ -12,8 +12,7 @@ import (
 // Holder returns who has a function or is to have it, in words; empty: nobody, it can be assigned.
 func Holder(h *facts.Host, vf *facts.VF) string {
 	var by []string
-	for i := range h.Guests {
-		g := &h.Guests[i]
+	for g := range facts.Each(h.Guests) {
 		if vf.PCI != "" && slices.Contains(g.Hostdevs, vf.PCI) {
 			by = append(by, "guest "+g.Name+stateSuffix(g))
 		}
@@ -121,8 +120,7 @@ func namesHostdev(g *facts.Guest, pci string) bool {
 
 // CheckReturned returns a *Refused if a guest runs with a function that one of the reservations gave it, otherwise nil.
 func CheckReturned(h *facts.Host, gave []facts.Reservation) error {
-	for i := range gave {
-		r := &gave[i]
+	for r := range facts.Each(gave) {
 		vf := functionOf(h, r.PCI)
 		if vf == nil || r.Leaving {
 			continue

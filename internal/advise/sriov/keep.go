@@ -37,8 +37,7 @@ type Due struct {
 // uses, and those that another process has open.
 func Keep(h *facts.Host, u Upkeep) []Due {
 	var all []Due
-	for i := range h.VFs {
-		f := &h.VFs[i]
+	for f := range facts.Each(h.VFs) {
 		if !u.concerns(h, f) {
 			continue
 		}
@@ -57,8 +56,7 @@ func Keep(h *facts.Host, u Upkeep) []Due {
 // than the one they were set for, or that guest is gone.
 func NotForHolder(h *facts.Host, u Upkeep) map[setting.Address]string {
 	lent := map[setting.Address]string{}
-	for i := range h.VFs {
-		f := &h.VFs[i]
+	for f := range facts.Each(h.VFs) {
 		for _, name := range facts.VFAttributes {
 			if why := u.notForHolder(h, f, name); why != "" {
 				lent[attribute(f, name)] = why
@@ -196,8 +194,7 @@ func runsWith(h *facts.Host, f *facts.VF) *facts.Guest {
 // reservationOf returns the reservation of a function: its own, or that of the guest that runs with it for its pool.
 func reservationOf(h *facts.Host, f *facts.VF) *facts.Reservation {
 	who := runsWith(h, f)
-	for i := range h.Reservations {
-		r := &h.Reservations[i]
+	for r := range facts.Each(h.Reservations) {
 		switch {
 		case r.Form == facts.ByNetwork:
 			if who != nil && r.PF == f.PF && isGuest(r, who) {
@@ -236,8 +233,7 @@ func hasOthersMAC(h *facts.Host, f *facts.VF, who *facts.Guest) bool {
 	if r := reservationOf(h, f); r != nil && r.MAC == f.MAC && (who == nil || !isGuest(r, who)) {
 		return true
 	}
-	for i := range h.Guests {
-		g := &h.Guests[i]
+	for g := range facts.Each(h.Guests) {
 		if who != nil && g.Name == who.Name {
 			continue
 		}

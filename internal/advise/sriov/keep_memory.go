@@ -22,8 +22,7 @@ func NewMemory() *Memory {
 // Note records what guests have. The functions of a running guest replace its record; those of a guest that is off are
 // added to it, since it may have run with functions from a pool.
 func (m *Memory) Note(h *facts.Host) {
-	for i := range h.Guests {
-		g := &h.Guests[i]
+	for g := range facts.Each(h.Guests) {
 		had := m.had[g.Name]
 		if g.Active() {
 			had = nil
@@ -39,8 +38,7 @@ func (m *Memory) Note(h *facts.Host) {
 		}
 		m.had[g.Name] = had
 	}
-	for i := range h.VFs {
-		f := &h.VFs[i]
+	for f := range facts.Each(h.VFs) {
 		if g := runsWith(h, f); g != nil {
 			m.ran[f.PCI] = g.Name
 			delete(m.left, f.PCI)
@@ -53,8 +51,7 @@ func (m *Memory) Note(h *facts.Host) {
 // function is among the reappeared ones.
 func (m *Memory) Reappeared(h *facts.Host, functions []string) map[string]string {
 	left := map[string]string{}
-	for i := range h.VFs {
-		f := &h.VFs[i]
+	for f := range facts.Each(h.VFs) {
 		if runsWith(h, f) != nil || !slices.Contains(functions, nameOf(f)) {
 			continue
 		}

@@ -53,8 +53,7 @@ func Show(h *facts.Host, which Which) (List, error) {
 	for _, f := range Functions(h) {
 		of[f.PF] = append(of[f.PF], f)
 	}
-	for i := range h.NICs {
-		n := &h.NICs[i]
+	for n := range facts.Each(h.NICs) {
 		if n.SRIOV == nil || which.PF != "" && which.PF != n.Name && which.PF != n.PCI {
 			continue
 		}
@@ -113,8 +112,7 @@ func newPort(h *facts.Host, n *facts.NIC, own []Function) Port {
 		PF: n.Name, PCI: n.PCI, Driver: n.Driver, Node: n.Node, Up: n.Up, Carrier: n.Carrier, Speed: n.Speed,
 		Most: n.SRIOV.Total, VFs: n.SRIOV.Enabled, Seen: len(own), Pooled: []Share{}, Guests: []Share{},
 	}
-	for i := range own {
-		f := &own[i]
+	for f := range facts.Each(own) {
 		if f.Holding == Free {
 			p.Free++
 		} else {

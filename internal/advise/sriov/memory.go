@@ -167,8 +167,7 @@ func (g *Gift) checkMemory(h *facts.Host) (Pinned, error) {
 // reservedMemory returns the bytes that guests other than but will pin in the same place when they start.
 func reservedMemory(h *facts.Host, but string, one part) uint64 {
 	var sum uint64
-	for i := range h.Guests {
-		o := &h.Guests[i]
+	for o := range facts.Each(h.Guests) {
 		if o.Name == but || o.Active() || countFunctions(h, o) == 0 {
 			continue
 		}

@@ -231,10 +231,7 @@ func (p *migration) explain() {
 }
 
 func (p *migration) functionNames() string {
-	var names []string
-	for _, f := range p.Functions {
-		names = append(names, f.String())
-	}
+	names := facts.Map(p.Functions, func(f MigrateVF) string { return f.String() })
 	return strings.Join(names, ", ")
 }
 

@@ -102,8 +102,7 @@ func (p *migration) chooseTargets() {
 		return
 	}
 	taken := map[string]bool{}
-	for i := range p.Functions {
-		f := &p.Functions[i]
+	for f := range facts.Each(p.Functions) {
 		if f.Form == facts.ByNetwork {
 			continue // libvirt chooses at the start
 		}

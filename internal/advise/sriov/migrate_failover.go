@@ -110,8 +110,7 @@ func (p *migration) migratePair() []MigrateStep {
 	var steps []MigrateStep
 	var xml []string
 	differ := false
-	for i := range p.Functions {
-		f := &p.Functions[i]
+	for f := range facts.Each(p.Functions) {
 		if words := p.attributes(f); len(words) > 0 && f.Target != "" {
 			for j := range words {
 				words[j] = strings.TrimPrefix(words[j], "--")

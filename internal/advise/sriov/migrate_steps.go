@@ -66,8 +66,7 @@ func (p *migration) detachAttach() MigrateWay {
 			"   # while it goes on; the guest stays here", "ssh root@" + p.To + " " +
 			quoted(quoted("virsh", "migrate", "--live", "--persistent", p.guest.Name, p.sourceURI())) +
 			"   # afterwards"}})
-	for i := range p.Functions {
-		f := &p.Functions[i]
+	for f := range facts.Each(p.Functions) {
 		w.Steps = append(w.Steps, p.attachStep(f, true))
 		if f.Target != "" {
 			w.XML = append(w.XML, f.element(f.Target, ""))
@@ -241,8 +240,7 @@ func (p *migration) defineAnew() MigrateWay {
 // there.
 func (p *migration) defineWithout() []string {
 	lines := []string{quoted("virsh", "-c", p.targetURI(), "define", p.savedFile())}
-	for i := range p.Functions {
-		f := &p.Functions[i]
+	for f := range facts.Each(p.Functions) {
 		defined := slices.ContainsFunc(p.def.Devices.Interfaces,
 			func(d device) bool { return d.Source.Address.pci() == f.PCI && f.PCI != "" })
 		if f.Form == facts.ByHostdev || f.Form == facts.ByInterface && defined {

@@ -100,8 +100,7 @@ func (g *Gift) newPool(h *facts.Host) error {
 func (g *Gift) checkPoolSize(h *facts.Host, all []*facts.VF) error {
 	var users []string
 	has := map[string]bool{}
-	for i := range h.Guests {
-		o := &h.Guests[i]
+	for o := range facts.Each(h.Guests) {
 		for _, nic := range o.NICs() {
 			if nic.Type == "network" && nic.Source == g.Network && !has[nic.MAC] {
 				has[nic.MAC] = true

@@ -74,10 +74,7 @@ func ChooseReturn(h *facts.Host, w Return) (*Returned, error) {
 		}
 		return one, nil
 	case len(all) > 1:
-		var names []string
-		for _, r := range all {
-			names = append(names, r.title()+" of "+r.Guest)
-		}
+		names := facts.Map(all, func(r *Returned) string { return r.title() + " of " + r.Guest })
 		return nil, refuse("say which one: --vf or --mac", "%d virtual functions are meant: %s", len(all), few(names))
 	case vf != nil && w.Guest == "":
 		return nil, refuse("'mpps sriov reset' sets what it may do back", "%s is nobody's", nameOf(vf))
@@ -252,12 +249,9 @@ func (r *Returned) Changes(h *facts.Host, stays func(setting.Address) bool) ([]p
 	}
 	if r.reservation != nil {
 		want := setting.NotThere()
-		var others []facts.Reservation
-		for _, o := range h.Reservations {
-			if o.Address() == r.reservationAddress() && o != *r.reservation {
-				others = append(others, o)
-			}
-		}
+		others := facts.Where(h.Reservations, func(o facts.Reservation) bool {
+			return o.Address() == r.reservationAddress() && o != *r.reservation
+		})
 		because := "it is nobody's from now on"
 		switch {
 		case len(others) > 0:

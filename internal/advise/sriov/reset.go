@@ -46,8 +46,7 @@ func OfGuest(h *facts.Host, name string) ([]*facts.VF, error) {
 func FreeOf(h *facts.Host, pf string) ([]*facts.VF, error) {
 	var all []*facts.VF
 	has := 0
-	for i := range h.VFs {
-		f := &h.VFs[i]
+	for f := range facts.Each(h.VFs) {
 		if f.PF != pf {
 			continue
 		}

@@ -76,12 +76,7 @@ func (g *Gift) reservation() facts.Reservation {
 
 // functionOf returns the function with a PCI address, or nil.
 func functionOf(h *facts.Host, pci string) *facts.VF {
-	for i := range h.VFs {
-		if pci != "" && h.VFs[i].PCI == pci {
-			return &h.VFs[i]
-		}
-	}
-	return nil
+	return facts.Find(h.VFs, func(f *facts.VF) bool { return pci != "" && f.PCI == pci })
 }
 
 // requested returns the requested value of an attribute; empty: none.

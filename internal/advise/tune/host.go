@@ -84,6 +84,7 @@ type Earlier struct {
 	Samples  []float64             `json:"samples"`  // before the restart, packets per second
 	Before   *bottleneck.Diagnosis `json:"before"`
 	Attempts []Attempt             `json:"attempts"`
+	Gain     *Gain                 `json:"gain,omitempty"` // that it and the runs before it have shown; nil: none
 	Kept     []string              `json:"kept"`
 	// Undo are the commands that undo what it and the runs before it left on the host, newest first.
 	Undo []string `json:"undo"`

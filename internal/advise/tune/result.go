@@ -46,6 +46,8 @@ type Result struct {
 	Method Method `json:"method"`
 	// Restarted is the restart after which this run resumed an earlier one: "restart of guest vm1". Empty: none.
 	Restarted string `json:"restarted"`
+	// Earlier is what the runs before Restarted have shown about what they left; nil: nothing.
+	Earlier *Gain `json:"earlier_gain,omitempty"`
 
 	Trials   int     `json:"trials"`         // in pairs and checks, without those of searches
 	Searches int     `json:"searches"`       // for the highest rate
@@ -126,20 +128,34 @@ type Attempt struct {
 // at different times show nothing by themselves. A restart cannot be measured in turns, so there is no interval with
 // one.
 func (r *Result) Shown() (Gain, bool) {
-	whole, restart := r.Whole, Gain{}
-	for i := range r.Attempts {
-		if a := &r.Attempts[i]; r.Restarted != "" && a.Key == r.Restarted && a.Outcome == Kept {
-			restart = a.Gain
+	var shown []Gain
+	if r.Earlier != nil {
+		shown = append(shown, *r.Earlier)
+	}
+	for _, a := range slices.Backward(r.Attempts) {
+		if r.Restarted == "" || a.Key != r.Restarted {
+			continue
 		}
+		if a.Outcome == Kept {
+			shown = append(shown, a.Gain)
+		}
+		break // earlier runs may have had the same restart
 	}
-	switch proven := len(r.Added) > 0 && whole.Ratio > 0; {
-	case proven && restart.Ratio > 0:
-		return Gain{Ratio: whole.Ratio * restart.Ratio, Unit: whole.Unit, AtLeast: whole.AtLeast}, true
-	case proven:
-		return whole, true
-	default:
-		return restart, restart.Ratio > 0
+	if len(r.Added) > 0 && r.Whole.Ratio > 0 {
+		shown = append(shown, r.Whole)
 	}
+	switch len(shown) {
+	case 0:
+		return Gain{}, false
+	case 1:
+		return shown[0], true
+	}
+	last := shown[len(shown)-1]
+	all := Gain{Ratio: 1, Unit: last.Unit, AtLeast: last.AtLeast}
+	for _, g := range shown {
+		all.Ratio *= g.Ratio
+	}
+	return all, true
 }
 
 // Name is the key of what was tried; if that was more than two candidates, their number and the first key.

@@ -43,7 +43,7 @@ func (l *loop) resume(ctx context.Context) error {
 		return err
 	}
 	r.Trials += len(after)
-	r.Restarted, r.Baseline, r.UndoEarlier = e.Restart, e.Baseline, e.Undo
+	r.Restarted, r.Baseline, r.UndoEarlier, r.Earlier = e.Restart, e.Baseline, e.Undo, e.Gain
 	r.Attempts = append(r.Attempts, e.Attempts...)
 	a := Attempt{
 		N: len(r.Attempts) + 1, Key: e.Restart, IDs: e.Keys, Title: e.Restart, Stage: "guest", Changes: e.Changes,

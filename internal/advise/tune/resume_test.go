@@ -119,3 +119,33 @@ func TestRestartFirst(t *testing.T) {
 		}
 	}
 }
+
+// TestShownAcrossRestarts: the headline has what every run has shown, also where two of them waited for the same
+// restart, and nothing of a restart that did not help.
+func TestShownAcrossRestarts(t *testing.T) {
+	restart := func(outcome tune.Outcome, ratio float64) tune.Attempt {
+		return tune.Attempt{Key: "restart of guest vm1", Outcome: outcome, Gain: tune.Gain{Ratio: ratio}}
+	}
+	for _, c := range []struct {
+		name     string
+		earlier  *tune.Gain
+		attempts []tune.Attempt
+		whole    float64
+		want     float64
+	}{
+		{"one restart", nil, []tune.Attempt{restart(tune.Kept, 4)}, 0, 4},
+		{"and a proof", nil, []tune.Attempt{restart(tune.Kept, 4)}, 1.5, 6},
+		{"two restarts", &tune.Gain{Ratio: 4}, []tune.Attempt{restart(tune.Kept, 4), restart(tune.Kept, 2)}, 1.5, 12},
+		{"the second did not help", &tune.Gain{Ratio: 4},
+			[]tune.Attempt{restart(tune.Kept, 4), restart(tune.NotShown, 1)}, 0, 4},
+		{"nothing", nil, []tune.Attempt{restart(tune.NotShown, 1)}, 0, 0},
+	} {
+		r := tune.Result{Restarted: "restart of guest vm1", Earlier: c.earlier, Attempts: c.attempts}
+		if c.whole > 0 {
+			r.Added, r.Whole = []string{"a"}, tune.Gain{Ratio: c.whole}
+		}
+		if gain, shown := r.Shown(); gain.Ratio != c.want || shown != (c.want > 0) {
+			t.Errorf("%s: ×%g, %v; expected ×%g", c.name, gain.Ratio, shown, c.want)
+		}
+	}
+}

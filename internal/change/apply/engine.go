@@ -66,7 +66,8 @@ var slow = map[setting.Kind]time.Duration{
 	setting.VirtNetwork:  time.Minute,
 	// creating 63 functions takes 10 s on an idle host; then their devices are waited for
 	setting.VFCount: 3 * time.Minute,
-	setting.NICRing: 30 * time.Second, setting.NICChannels: 30 * time.Second, setting.Inside: 30 * time.Second,
+	setting.NICRing: 30 * time.Second, setting.NICChannels: 30 * time.Second, setting.NICFlag: 30 * time.Second,
+	setting.Inside:    30 * time.Second,
 	setting.PCIDriver: 30 * time.Second,
 }
 

@@ -126,6 +126,9 @@ func victim(mode, root string, n int) int {
 		}
 	case "rollback":
 		_, err = e.Rollback(context.Background(), RollbackOptions{})
+	case "status":
+		j.Indexed = true
+		_, err = e.Status(context.Background())
 	}
 	dies("end")
 	if err != nil {

@@ -276,21 +276,32 @@ func (r *Restorer) again(ctx context.Context, d *desired) error {
 	return nil
 }
 
-// Expired undoes transactions that nobody confirmed before the host was restarted: their guards died with the host, and
-// their files would bring the values back.
-func (e *Engine) Expired(ctx context.Context) ([]Restored, error) {
+// Unconfirmed names the transactions that nobody confirmed before the host was restarted: their guards died with the
+// host, and their files would bring the values back.
+func (e *Engine) Unconfirmed() (all []string, err error) {
 	ledger, err := e.Journal.Ledger()
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range ledger.Open() {
+		c := t.Confirmation()
+		if c.Armed && !c.Confirmed && t.Header.BootID != e.BootID && ledger.State(t) != journal.InFlight {
+			all = append(all, t.Header.TX)
+		}
+	}
+	return all, nil
+}
+
+// Expired undoes those of Unconfirmed.
+func (e *Engine) Expired(ctx context.Context) ([]Restored, error) {
+	unconfirmed, err := e.Unconfirmed()
 	if err != nil {
 		return nil, err
 	}
 	var all []Restored
 	var problems []error
-	for _, t := range ledger.Open() {
-		c := t.Confirmation()
-		if !c.Armed || c.Confirmed || t.Header.BootID == e.BootID || ledger.State(t) == journal.InFlight {
-			continue
-		}
-		restored, err := e.Rollback(ctx, RollbackOptions{TX: t.Header.TX, WithLater: true,
+	for _, tx := range unconfirmed {
+		restored, err := e.Rollback(ctx, RollbackOptions{TX: tx, WithLater: true,
 			Why: "not confirmed before the host was started anew", unconfirmed: true})
 		all, problems = append(all, restored...), append(problems, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -30,6 +31,9 @@ type Dir struct {
 	// Appended, if set, is called after each record is written, to report progress.
 	Appended func(tx string, r Record)
 	Clock    Clock
+	// Indexed is whether the index is kept up to date. Open sets it for the machine's own root alone: nothing is
+	// written to a recorded tree that is only looked at.
+	Indexed bool
 
 	read int // files, for tests
 }
@@ -40,7 +44,7 @@ func Open(root string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("root directory of the journal: %w", err)
 	}
-	return &Dir{root: opened, Clock: SystemClock}, nil
+	return &Dir{root: opened, Clock: SystemClock, Indexed: filepath.Clean(root) == "/"}, nil
 }
 
 // Close closes the root directory. A lock taken through it is released separately.

@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"mpps/internal/model/setting"
 	"mpps/internal/owner"
@@ -31,9 +30,6 @@ const (
 	maxIndex    = maxFiles * 256
 	// enough is how many files must have been read in vain for the index to be written again.
 	enough = 64
-	// clockTick is longer than the steps of a file's times (CONFIG_HZ=100): what was written a moment ago may be
-	// written again without a trace in them.
-	clockTick = 20 * time.Millisecond
 )
 
 // identity changes with a file: every write, rename, chmod and chown sets its ctime.
@@ -182,43 +178,71 @@ func (n note) String() string {
 // The version of the journals belongs to it: notes of one that is not known here must not count.
 func indexHead(rest []byte) string { return indexSchema + " " + Schema + " " + sum("", rest) }
 
-// remember writes the index again if enough files were read for nothing: others are those without a note. Whoever may
-// not write it, or has no room for it, reads them again the next time.
-func (d *Dir) remember(noted []note, others []*Transaction) {
-	latest := time.Now().Add(-clockTick).UnixNano()
+// indexFile is a draft of the index, made before the files are read that it notes. Times of files go in steps (a
+// jiffy), so a file that was written after it was read may have the times of then. But whatever is written after the
+// draft was made has no earlier time than the draft: a note is true for good if its file's time is earlier than that.
+type indexFile struct {
+	dir  *Dir
+	file *os.File
+	name string
+	made int64 // its ctime
+}
+
+// draftIndex begins another index if that pays: enough files are about to be read that may be read in vain. It returns
+// nil otherwise, and to one who may not write it, or has no room for it: he reads them again the next time.
+func (d *Dir) draftIndex(unnoted int) *indexFile {
+	if !d.Indexed || unnoted < enough {
+		return nil
+	}
+	var random [6]byte
+	rand.Read(random[:]) // never fails
+	x := &indexFile{dir: d, name: Path + "/" + indexDraft + hex.EncodeToString(random[:])}
+	var err error
+	if x.file, err = d.root.OpenFile(x.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644); err != nil {
+		return nil
+	}
+	info, err := x.file.Stat()
+	if err != nil {
+		x.remove()
+		return nil
+	}
+	x.made = identityOf(info).ctime
+	return x
+}
+
+func (x *indexFile) remove() {
+	_ = errors.Join(x.file.Close(), x.dir.root.Remove(x.name)) // Sweep removes what is left
+}
+
+// write makes an index of what is known and of those of others that are over, which were read after the draft was made.
+func (x *indexFile) write(noted []note, others []*Transaction) {
+	if x == nil {
+		return
+	}
 	all := slices.Clone(noted)
 	for _, t := range others {
-		if n, ok := noteOf(t); ok && n.file.ctime < latest {
+		if n, ok := noteOf(t); ok && n.file.ctime < x.made {
 			all = append(all, n)
 		}
 	}
 	if len(all) < len(noted)+enough {
+		x.remove()
 		return
 	}
 	var rest bytes.Buffer
 	for _, n := range all {
 		rest.WriteString(n.String())
 	}
-	_ = d.replaceIndex(append([]byte(indexHead(rest.Bytes())+"\n"), rest.Bytes()...)) // it is only a cache
-}
-
-// replaceIndex needs no lock and no fsync: readers see one index or another, and refuse half of one.
-func (d *Dir) replaceIndex(text []byte) error {
-	var random [6]byte
-	rand.Read(random[:]) // never fails
-	draft := Path + "/" + indexDraft + hex.EncodeToString(random[:])
-	f, err := d.root.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = d.root.Rename(draft, Path+"/"+indexName)
+	// No lock and no fsync: readers see one index or another, and refuse half of one.
+	_, err := x.file.Write(append([]byte(indexHead(rest.Bytes())+"\n"), rest.Bytes()...))
+	if err == nil {
+		err = x.dir.root.Rename(x.name, Path+"/"+indexName)
 	}
 	if err != nil {
-		return errors.Join(err, d.root.Remove(draft))
+		x.remove()
+		return
 	}
-	return nil
+	_ = x.file.Close() // it is only a cache
 }
 
 const indexDraft = indexName + "-"

@@ -20,6 +20,7 @@ func open(t *testing.T) (*Dir, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
+	d.Indexed = true
 	return d, root
 }
 

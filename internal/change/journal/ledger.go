@@ -35,12 +35,13 @@ func (d *Dir) Ledger() (*Ledger, error) {
 	if err != nil {
 		return l, err
 	}
+	draft := d.draftIndex(len(others))
 	refused := l.read(others)
 	unnoted := slices.Clone(l.Transactions)
 	var open []string
 	l.settled, open = split(noted, l.Transactions)
 	refused = append(refused, l.read(open)...)
-	d.remember(noted, unnoted)
+	draft.write(noted, unnoted)
 	return l, errors.Join(refused...)
 }
 
@@ -101,8 +102,9 @@ func (l *Ledger) State(t *Transaction) State {
 	return l.State(last)
 }
 
-// Unfinished returns the first rollback of a transaction that was not completed, after the last completed one; nil if
-// there is none.
+// Unfinished returns the first rollback of a transaction that was not completed and that may have written something,
+// after the last completed one; nil if there is none. Before its first intent a journal may have only some of the
+// values that a rollback must not change.
 func (l *Ledger) Unfinished(t *Transaction) *Transaction {
 	var first *Transaction
 	for _, other := range l.Transactions {
@@ -110,7 +112,7 @@ func (l *Ledger) Unfinished(t *Transaction) *Transaction {
 		case other.Header.Kind != Rollback || other.Header.Of != t.Header.TX:
 		case other.State() == Applied:
 			first = nil
-		case first == nil:
+		case first == nil && slices.ContainsFunc(other.Changes(), Change.Wrote):
 			first = other
 		}
 	}

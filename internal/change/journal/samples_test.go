@@ -262,7 +262,10 @@ func FuzzParse(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			l := &Ledger{Transactions: []*Transaction{got}}
+			l := &Ledger{Transactions: []*Transaction{got}, rollbacks: map[string]*Transaction{}}
+			if got.Header.Kind == Rollback {
+				l.rollbacks[got.Header.Of] = got
+			}
 			if changes := got.Changes(); len(changes) > len(got.Records) {
 				t.Errorf("%d changes of %d records", len(changes), len(got.Records))
 			}

@@ -34,6 +34,8 @@ func (d *Dir) Create(l *Lock, h Header) (*Writer, error) {
 	last := ""
 	if len(names) > 0 {
 		last = names[len(names)-1]
+	} else if err := d.syncParents(); err != nil {
+		return nil, err
 	}
 	now := d.Clock.Now()
 	h.Schema, h.TX, h.Started = Schema, newID(now, last), now.UTC()
@@ -110,24 +112,29 @@ func (d *Dir) Sweep() error {
 	return nil
 }
 
-// makeDir creates the directory and syncs its parents.
+// makeDir creates the directory.
 func (d *Dir) makeDir() error {
 	made := ""
 	for _, element := range strings.Split(Path, "/") {
-		parent := made
 		made = path.Join(made, element)
 		err := d.root.Mkdir(made, 0o755)
-		if errors.Is(err, os.ErrExist) {
-			continue
-		}
-		if err == nil {
-			err = d.sync(max(parent, "."))
-		}
-		if err != nil {
+		if err != nil && !errors.Is(err, os.ErrExist) {
 			return fmt.Errorf("journal: %w", err)
 		}
 	}
 	return d.checkDirs()
+}
+
+// syncParents flushes the entries of the directory and those above it. One that died may have made them.
+func (d *Dir) syncParents() error {
+	for name := path.Dir(Path); ; name = path.Dir(name) {
+		if err := d.sync(name); err != nil {
+			return fmt.Errorf("journal: %w", err)
+		}
+		if name == "." {
+			return nil
+		}
+	}
 }
 
 // sync flushes a directory's entries to disk.

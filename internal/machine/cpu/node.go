@@ -148,7 +148,10 @@ func readHugepages(pools *tree.Folder) []facts.Hugepages {
 func gpuNodes(m *tree.Tree) map[int]bool {
 	const folder = "proc/driver/nvidia/gpus"
 	gpus := m.List(folder)
-	if len(gpus) == 0 || !strings.Contains(m.Line("proc/cpuinfo"), "POWER") {
+	if len(gpus) == 0 {
+		return nil
+	}
+	if info, _ := m.Head("proc/cpuinfo", cpuinfoHead); !strings.Contains(info, "POWER") {
 		return nil
 	}
 	hidden := map[int]bool{}

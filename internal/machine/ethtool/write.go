@@ -22,6 +22,7 @@ func Mechanisms(m *tree.Tree) setting.Mechanisms {
 		setting.NICCoalesce: driverValue{m, readCoalesce,
 			writeField(coalesceGroup, coalesceGroup.fields, "there is no coalescing field %q")},
 		setting.NICFeature:  driverValue{m, readFeature, writeFeature},
+		setting.NICFlag:     driverValue{m, readFlag, writeFlag},
 		setting.NICFlowHash: driverValue{m, readFlowHash, writeFlowHash},
 	}
 }
@@ -37,6 +38,7 @@ func Mechanisms(m *tree.Tree) setting.Mechanisms {
 //     redistributed unless the user has set it, RPS of removed queues is lost, and new queues start without RPS.
 //   - coalesce, flow hash: take effect at once and change nothing else, except that adaptive coalescing changes the
 //     fixed numbers by itself.
+//   - private flags: mlx5 opens all channels again with the same interrupts.
 //   - features: dependent features go off with one (no checksum, no segmentation) and come back with it, since the
 //     kernel remembers what is requested. Some drivers set the device up again (LRO, GRO-HW, VLAN stripping).
 //

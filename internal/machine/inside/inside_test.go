@@ -308,3 +308,12 @@ func TestSelected(t *testing.T) {
 		}
 	}
 }
+
+// Rebuild reads the files that a guest reports: links, files, folders, and more files.
+func Rebuild(ctx context.Context, links, files, dirs, more string) (*facts.Host, error) {
+	results := make([]libvirt.Result, 5)
+	for i, out := range []string{links, files, dirs, more} {
+		results[i].Out = out
+	}
+	return (&Guests{inventory: Inventory}).rebuild(ctx, "vm1", results)
+}

@@ -19,9 +19,12 @@ import (
 
 const ProcSwaps = "proc/swaps"
 
+// maxSwaps is more than it can have in bytes: 32 areas (MAX_SWAPFILES), each with a path.
+const maxSwaps = 256 << 10
+
 // SwapAreas returns the swap areas in /proc/swaps, which a kernel without swap does not have.
 func SwapAreas(m *tree.Tree, h *facts.Host) []facts.SwapArea {
-	text, err := m.Read(ProcSwaps)
+	text, err := m.Head(ProcSwaps, maxSwaps)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			tree.AddUnseen(h, "swap areas", err)
@@ -79,7 +82,7 @@ const (
 )
 
 func (s swap) area(a setting.Address) (facts.SwapArea, bool, error) {
-	text, err := s.m.Read(ProcSwaps)
+	text, err := s.m.Head(ProcSwaps, maxSwaps)
 	if err != nil {
 		return facts.SwapArea{}, false, err
 	}

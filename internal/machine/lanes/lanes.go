@@ -13,6 +13,8 @@ package lanes
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/owner"
 )
 
 // FileSystem is the mount point of the bpf file system, which keeps pinned eBPF objects.
@@ -81,6 +84,40 @@ func (p Program) mounted() error {
 		return &NoFileSystem{p.Root}
 	case err != nil:
 		return fmt.Errorf("%s: %w", p.Root, err)
+	}
+	return nil
+}
+
+// Foreign is the error if a directory for pinned objects is another user's: what is pinned there is believed. The bpf
+// file system lets everybody make one, unless it is mounted with another mode (kernel/bpf/inode.c: 1777).
+type Foreign struct {
+	Dir string
+	Err error
+}
+
+func (e *Foreign) Error() string { return e.Dir + ": " + e.Err.Error() }
+
+func (e *Foreign) Unwrap() error { return e.Err }
+
+// Hint returns what to do.
+func (e *Foreign) Hint() string { return "see who made it and what is pinned there, and remove it" }
+
+// owned refuses directories that others than root or this user own or can write. Those that do not exist pass.
+func (p Program) owned() error {
+	for dir := p.dir(); dir != filepath.Clean(p.Root); dir = filepath.Dir(dir) {
+		info, err := os.Lstat(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil && !info.IsDir() {
+			err = errors.New("it is no directory")
+		}
+		if err == nil {
+			err = owner.Check(info)
+		}
+		if err != nil {
+			return &Foreign{dir, err}
+		}
 	}
 	return nil
 }

@@ -44,8 +44,11 @@ func (p Program) Exists() (bool, error) {
 	return slices.ContainsFunc(filters, p.ofNIC), err
 }
 
-// Pinned reports whether the NIC's directory exists. It is cheap.
+// Pinned reports whether the NIC's directory exists. It is cheap. A directory of others is an error.
 func (p Program) Pinned() (bool, error) {
+	if err := p.owned(); err != nil {
+		return false, err
+	}
 	_, err := os.Lstat(p.dir())
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil

@@ -55,6 +55,37 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestForeignDirectory: a directory that another user has made, at any level, is not used and not removed.
+func TestForeignDirectory(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	newPath(t, false, 2)
+	prog := program(t, false)
+	for _, dir := range []string{prog.dir(), filepath.Dir(prog.dir()), filepath.Join(FileSystem, "mpps")} {
+		if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chown(dir, 65534, 65534)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := prog.Pinned(); !is[*Foreign](err) {
+			t.Errorf("read with another's %s: %v", dir, err)
+		}
+		if err := prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 2}}); !is[*Foreign](err) {
+			t.Errorf("written with another's %s: %v", dir, err)
+		}
+		if left, err := os.ReadDir(dir); err != nil || dir == prog.dir() && len(left) > 0 {
+			t.Errorf("%s: %v, %v", dir, left, err)
+		}
+		if err := os.Chown(dir, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func is[E error](err error) bool {
+	_, is := errors.AsType[E](err)
+	return is
+}
+
 // TestAnotherVersion: another version's programs are not read, and are removed like ours.
 func TestAnotherVersion(t *testing.T) {
 	if !inNamespace(t) {

@@ -1,6 +1,7 @@
 package lanes
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,7 +22,7 @@ import (
 // attached, replaced and detached between two frames, and a frame that passes only one of them uses the queue that the
 // kernel selects.
 func (p Program) Write(lanes []setting.Lane) error {
-	if err := p.mounted(); err != nil {
+	if err := cmp.Or(p.mounted(), p.owned()); err != nil {
 		return err
 	}
 	if _, err := p.findTaps(lanes); err != nil {
@@ -157,7 +158,8 @@ func (p Program) load() (*maps, *lanesPrograms, error) {
 		if err := p.Remove(); err != nil { // incomplete, left by a killed write
 			return nil, nil, err
 		}
-		if err := os.MkdirAll(p.dir(), 0o700); err != nil {
+		// Another may have made one of them meanwhile.
+		if err := cmp.Or(os.MkdirAll(p.dir(), 0o700), p.owned()); err != nil {
 			return nil, nil, err
 		}
 		if m, err = p.makeMaps(spec); err != nil {

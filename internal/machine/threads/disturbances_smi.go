@@ -22,7 +22,7 @@ func (d *Disturbances) openSMI() {
 	if !d.m.Live() {
 		return
 	}
-	if info := d.m.Line("proc/cpuinfo"); !strings.Contains(info, "GenuineIntel") {
+	if info, _ := d.m.Head("proc/cpuinfo", 4<<10); !strings.Contains(info, "GenuineIntel") {
 		d.addUnseen("SMIs: only Intel's CPUs count them")
 		return
 	}

@@ -62,8 +62,12 @@ func (t *Tree) Close() error {
 func (t *Tree) Live() bool { return t.live }
 
 // maxFile is the largest file that Read accepts. /proc/interrupts of a machine with 512 CPUs and 8 NICs of 64 queues is
-// about 6 MB; a recorded tree may hold anything.
-const maxFile = 64 << 20
+// about 6 MB; a recorded tree may hold anything. maxLine is the same for Line: a value, the kernel's command line (64
+// KiB at most), a table with a row for each of a few devices.
+const (
+	maxFile = 16 << 20
+	maxLine = 1 << 20
+)
 
 // at returns the directory to look a name up from, and the name to look up: on the live machine, whose links are the
 // kernel's own, the absolute path.
@@ -109,10 +113,10 @@ func (t *Tree) Head(name string, most int) (string, error) {
 	return d.read(name, most)
 }
 
-// Line returns a file's text without surrounding white space; empty if it cannot be read.
+// Line returns a file's text without surrounding white space; empty if it cannot be read, or has more than 1 MiB.
 func (t *Tree) Line(name string) string {
-	text, err := t.Read(name)
-	if err != nil {
+	text, err := t.Head(name, maxLine+1)
+	if err != nil || len(text) > maxLine {
 		return ""
 	}
 	return strings.TrimSpace(text)

@@ -22,4 +22,10 @@ func TestTooLarge(t *testing.T) {
 	if text, err := m.Read("large"); text != "" || err == nil {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}
+	if err := os.WriteFile(filepath.Join(root, "line"), make([]byte, maxLine+1), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if text := m.Line("line"); text != "" {
+		t.Errorf("a line of %d bytes", len(text))
+	}
 }

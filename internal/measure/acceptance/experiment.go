@@ -6,6 +6,8 @@ package acceptance
 import (
 	"slices"
 	"time"
+
+	"mpps/internal/model/facts"
 )
 
 // Experiment is one founding experiment.
@@ -28,11 +30,7 @@ func All() []*Experiment {
 
 // Names returns the experiments' names.
 func Names() []string {
-	var names []string
-	for _, e := range All() {
-		names = append(names, e.Name)
-	}
-	return names
+	return facts.Map(All(), func(e *Experiment) string { return e.Name })
 }
 
 // Find returns the experiment with a name, nil if there is none.

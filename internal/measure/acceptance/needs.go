@@ -100,10 +100,7 @@ func guestsHidden(h *facts.Host) (why string, hidden bool) {
 }
 
 func guestsHint(h *facts.Host) string {
-	var names []string
-	for _, g := range h.Guests {
-		names = append(names, g.Name)
-	}
+	names := facts.Map(h.Guests, func(g facts.Guest) string { return g.Name })
 	if len(names) == 0 {
 		return "this host has no guests, or they could not be seen"
 	}

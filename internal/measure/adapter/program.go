@@ -25,6 +25,7 @@ import (
 	"github.com/kballard/go-shellquote"
 
 	"mpps/internal/measure/search"
+	"mpps/internal/outcome"
 	"mpps/internal/owned"
 )
 
@@ -50,36 +51,15 @@ type Program struct {
 	closed  sync.Once
 }
 
-// Error is an error with a hint for the user.
-type Error struct {
-	Err   error
-	Tip   string
-	Usage bool // an error of the command line
-}
-
-func (e *Error) Error() string { return e.Err.Error() }
-func (e *Error) Unwrap() error { return e.Err }
-
-// Hint returns what the user can do.
-func (e *Error) Hint() string { return e.Tip }
-
-// OutcomeCode returns 64 for a wrong command line, 1 for a failure.
-func (e *Error) OutcomeCode() int {
-	if e.Usage {
-		return 64
-	}
-	return 1
-}
-
 // Start starts a program. The command is split into words as a shell would, without a shell. An answer may come up to
 // wait after the end of its trial. Close the program after use.
 func Start(command string, wait time.Duration) (*Program, error) {
 	words, err := shellquote.Split(command)
 	switch {
 	case err != nil:
-		return nil, &Error{Err: fmt.Errorf("trial command %q: %w", command, err), Usage: true}
+		return nil, outcome.Usage(fmt.Errorf("trial command %q: %w", command, err), "")
 	case len(words) == 0 || words[0] == "":
-		return nil, &Error{Err: errors.New("trial command: expected a program, found nothing"), Usage: true}
+		return nil, outcome.Usage(errors.New("trial command: expected a program, found nothing"), "")
 	}
 	p := &Program{name: words[0], wait: wait, grace: [2]time.Duration{grace, grace},
 		cmd: exec.Command(words[0], words[1:]...), lines: make(chan []byte, 1), stopped: make(chan struct{})}
@@ -95,8 +75,8 @@ func Start(command string, wait time.Duration) (*Program, error) {
 	// In its own process group: Ctrl-C is for this program, which then ends the trial in an orderly way; and whatever
 	// it starts ends with Close.
 	if p.kill, err = owned.StartAll(p.cmd); err != nil {
-		return nil, &Error{Err: fmt.Errorf("start the trial command: %w", err), Tip: "--trial-command 'PROGRAM " +
-			"ARGUMENTS'; it is found as a shell finds it", Usage: true}
+		return nil, outcome.Usage(fmt.Errorf("start the trial command: %w", err), "--trial-command 'PROGRAM "+
+			"ARGUMENTS'; it is found as a shell finds it")
 	}
 	go p.read(out)
 	return p, nil
@@ -181,8 +161,8 @@ func (p *Program) parse(line []byte) (search.Outcome, error) {
 			excerpt(line))
 	}
 	if a.Error != "" {
-		return search.Outcome{}, &Error{Err: fmt.Errorf("the trial command %s could not do a trial: %s", p.name,
-			a.Error), Tip: p.complaint()}
+		return search.Outcome{}, outcome.Failed(fmt.Errorf("the trial command %s could not do a trial: %s", p.name,
+			a.Error), p.complaint())
 	}
 	for _, f := range []struct {
 		name  string
@@ -209,7 +189,7 @@ func excerpt(line []byte) string {
 
 // misbehaved returns an error about what the program did, with the end of its standard error as the hint.
 func (p *Program) misbehaved(format string, args ...any) error {
-	return &Error{Err: fmt.Errorf("the trial command %s %s", p.name, fmt.Sprintf(format, args...)), Tip: p.hint()}
+	return outcome.Failed(fmt.Errorf("the trial command %s %s", p.name, fmt.Sprintf(format, args...)), p.hint())
 }
 
 func (p *Program) hint() string {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"mpps/internal/measure/search"
+	"mpps/internal/outcome"
 )
 
 var question = search.Trial{PPS: 1000, FrameBytes: 64, Seconds: 0.01}
@@ -116,16 +117,16 @@ func TestWrong(t *testing.T) {
 				time.Sleep(50 * time.Millisecond)
 			}
 			_, err := p.Trial(t.Context(), question)
-			var e *Error
+			var e *outcome.Fault
 			if !errors.As(err, &e) || !strings.Contains(err.Error(), "the trial command sh ") ||
 				!strings.Contains(err.Error(), c.want) {
 				t.Fatalf("found %v, expected %q", err, c.want)
 			}
-			if !strings.Contains(e.Hint(), c.hint) || e.OutcomeCode() != 1 {
-				t.Errorf("hint %q, exit code %d; expected %q and 1", e.Hint(), e.OutcomeCode(), c.hint)
+			if !strings.Contains(e.Hint, c.hint) || e.Code != 1 {
+				t.Errorf("hint %q, exit code %d; expected %q and 1", e.Hint, e.Code, c.hint)
 			}
-			if name == "error" && e.Hint() != "" { // it kept to the protocol
-				t.Errorf("hint %q", e.Hint())
+			if name == "error" && e.Hint != "" { // it kept to the protocol
+				t.Errorf("hint %q", e.Hint)
 			}
 			if _, again := p.Trial(t.Context(), question); !errors.Is(again, err) {
 				t.Errorf("and then %v: what it answers now may belong to an earlier trial", again)
@@ -144,8 +145,8 @@ func TestLongStderr(t *testing.T) {
 	p := script(t, time.Minute, "head -c 300000 /dev/zero | tr '\\0' '\\n' >&2; echo the end >&2\n"+
 		answers(`{"error":"no"}`))
 	_, err := p.Trial(t.Context(), question)
-	var e *Error
-	if !errors.As(err, &e) || e.Hint() != "it said: the end" || len(p.stderr.text) > maxStderr {
+	var e *outcome.Fault
+	if !errors.As(err, &e) || e.Hint != "it said: the end" || len(p.stderr.text) > maxStderr {
 		t.Errorf("%v", err)
 	}
 }
@@ -162,8 +163,8 @@ func TestStart(t *testing.T) {
 		"/etc/passwd":            "permission denied",
 	} {
 		p, err := Start(command, time.Second)
-		var e *Error
-		if p != nil || !errors.As(err, &e) || e.OutcomeCode() != 64 || !strings.Contains(err.Error(), want) {
+		var e *outcome.Fault
+		if p != nil || !errors.As(err, &e) || e.Code != 64 || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, expected %q and exit code 64", command, err, want)
 		}
 	}

@@ -6,6 +6,7 @@
 package export
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -68,9 +69,7 @@ func (s *Set) Add(label string, r *measure.Run) {
 
 // AddAB adds both sides of an interleaved comparison and its verdict.
 func (s *Set) AddAB(label string, ab *measure.AB) {
-	if label == "" {
-		label = ab.Name
-	}
+	label = cmp.Or(label, ab.Name)
 	s.Runs = append(s.Runs, Labeled{label, "before", &ab.BeforeRun}, Labeled{label, "after", &ab.AfterRun})
 	s.Ratios = append(s.Ratios, Ratio{label, ab.Kind, ab.Comparison})
 }
@@ -131,9 +130,7 @@ func (s *Set) distinct() *Set {
 	out.Runs = nil
 	seen := map[[3]string]int{}
 	for _, l := range s.Runs {
-		if l.Label == "" {
-			l.Label = l.Run.Name
-		}
+		l.Label = cmp.Or(l.Label, l.Run.Name)
 		key := [3]string{l.Label, l.Side, string(l.Run.Kind)}
 		if seen[key]++; seen[key] > 1 {
 			l.Label = strings.TrimSpace(fmt.Sprintf("%s #%d", l.Label, seen[key]))

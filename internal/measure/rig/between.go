@@ -12,6 +12,7 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/measure/traffic"
 	"mpps/internal/measure/traffic/agent"
+	"mpps/internal/outcome"
 )
 
 // Options are how to send and count.
@@ -219,7 +220,7 @@ func explain(err error) error {
 	var unsupported *traffic.UnsupportedError
 	switch {
 	case errors.Is(err, traffic.ErrFrame), errors.Is(err, traffic.ErrConfig):
-		return &Error{Err: err, Usage: true}
+		return outcome.Usage(err, "")
 	case errors.Is(err, fs.ErrPermission):
 		return fault("bench pps needs root", "%w", err)
 	case errors.Is(err, traffic.ErrNoPktgen):

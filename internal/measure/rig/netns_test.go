@@ -19,6 +19,7 @@ import (
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/measure"
 	"mpps/internal/measure/traffic"
+	"mpps/internal/outcome"
 )
 
 // twoNamespaces are two namespaces of this test with a veth pair between them.
@@ -297,8 +298,8 @@ func TestBetweenRefuses(t *testing.T) {
 			t.Errorf("%s: no error", c.name)
 			continue
 		}
-		var e *Error
-		if !strings.Contains(err.Error(), c.want) || !errors.As(err, &e) || e.OutcomeCode() != 64 {
+		var e *outcome.Fault
+		if !strings.Contains(err.Error(), c.want) || !errors.As(err, &e) || e.Code != 64 {
 			t.Errorf("%s: %v, expected %q and exit code 64", c.name, err, c.want)
 		}
 	}

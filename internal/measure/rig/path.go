@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"mpps/internal/measure"
+	"mpps/internal/outcome"
 )
 
 // machine is a machine on the path.
@@ -256,31 +257,10 @@ func (p *Path) Close() error {
 	return errors.Join(append(errs, p.tearDown())...)
 }
 
-// Error is an error with a hint for the user. Usage marks errors of the command line.
-type Error struct {
-	Err   error
-	Tip   string
-	Usage bool
-}
-
-func (e *Error) Error() string { return e.Err.Error() }
-func (e *Error) Unwrap() error { return e.Err }
-
-// Hint returns what the user can do.
-func (e *Error) Hint() string { return e.Tip }
-
-// OutcomeCode returns 64 for a wrong command line, 1 for a failure.
-func (e *Error) OutcomeCode() int {
-	if e.Usage {
-		return 64
-	}
-	return 1
-}
-
 func usage(hint, format string, args ...any) error {
-	return &Error{Err: fmt.Errorf(format, args...), Tip: hint, Usage: true}
+	return outcome.Usage(fmt.Errorf(format, args...), hint)
 }
 
 func fault(hint, format string, args ...any) error {
-	return &Error{Err: fmt.Errorf(format, args...), Tip: hint}
+	return outcome.Failed(fmt.Errorf(format, args...), hint)
 }

@@ -13,6 +13,7 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/measure/traffic"
 	"mpps/internal/measure/traffic/agent"
+	"mpps/internal/outcome"
 )
 
 // recorded is a recorded machine: file name → text.
@@ -120,8 +121,8 @@ func TestCheckLoad(t *testing.T) {
 	} {
 		load := good
 		spoil(&load)
-		var e *Error
-		if err := CheckLoad(load); !errors.As(err, &e) || e.OutcomeCode() != 64 {
+		var e *outcome.Fault
+		if err := CheckLoad(load); !errors.As(err, &e) || e.Code != 64 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -185,9 +186,9 @@ func TestExplain(t *testing.T) {
 		{&traffic.UnsupportedError{What: "XDP", Answer: traffic.No, Err: os.ErrInvalid}, 1},
 		{fmt.Errorf("x: %w", os.ErrPermission), 1},
 	} {
-		var e *Error
+		var e *outcome.Fault
 		err := explain(c.err)
-		if !errors.As(err, &e) || e.OutcomeCode() != c.code || !errors.Is(err, c.err) {
+		if !errors.As(err, &e) || e.Code != c.code || !errors.Is(err, c.err) {
 			t.Errorf("%v became %v", c.err, err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"mpps/internal/measure/traffic"
 	"mpps/internal/measure/traffic/agent"
 	"mpps/internal/measure/traffic/talk"
+	"mpps/internal/outcome"
 )
 
 // The protocols of transactions, and the limits of a datagram's payload in bytes: at least the request's number if
@@ -24,6 +25,7 @@ const (
 	UDP = "udp"
 
 	NumberBytes = talk.NumberBytes
+	TokenBytes  = talk.TokenBytes
 	MaxDatagram = talk.MaxDatagram
 )
 
@@ -48,7 +50,7 @@ func TalkBetween(m *Machine, kind measure.Kind, from, to traffic.Endpoint, rever
 	if err != nil {
 		return nil, err
 	}
-	server, err := talk.Listen(to.Netns, net.JoinHostPort(address, "0"), key)
+	server, err := talk.Listen(to.Netns, net.JoinHostPort(address, "0"), key, nil)
 	if err != nil {
 		return nil, fault("", "serve at %s: %w", to, err)
 	}
@@ -245,7 +247,7 @@ func explainTalk(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, talk.ErrConfig):
-		return &Error{Err: err, Usage: true}
+		return outcome.Usage(err, "")
 	case errors.Is(err, talk.ErrKey):
 		return fault("the address must be the agent's; '--guest-nic' takes the one that it names", "%w", err)
 	case errors.Is(err, talk.ErrPorts):

@@ -12,6 +12,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/model/facts"
 )
 
 // Stages of the program (bpf/watch.bpf.c).
@@ -276,9 +278,6 @@ func (p *program) close() error {
 }
 
 func closeAll(links []link.Link) error {
-	var errs []error
-	for _, l := range links {
-		errs = append(errs, l.Close())
-	}
+	errs := facts.Map(links, func(l link.Link) error { return l.Close() })
 	return errors.Join(errs...)
 }

@@ -264,8 +264,7 @@ func (b Beside) Named() string { return source(b.Kind, b.Name, b.CPU) }
 func (f *File) explain() {
 	all := windows(f.Runs, f.Counted)
 	isBad, _ := bad(all, median(f.Total))
-	for i := range f.Worst {
-		w := &f.Worst[i]
+	for w := range facts.Each(f.Worst) {
 		w.Cause, w.Beside = 0, nil
 		for at := range all {
 			if !isBad[at] || !all[at].overlaps(w.From.At, w.To.At.Add(time.Nanosecond)) {

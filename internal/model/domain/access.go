@@ -192,7 +192,7 @@ func (d *Doc) make(at *element, s *step, key string) *element {
 		name = key
 	}
 	for _, n := range at.kids {
-		if e := n.el; e != nil && e.gone && e.name == name && (s.key == noKey || s.keyOf(d, e) == key) {
+		if e := n.el; e != nil && e.gone && e.name == name && (s.key == noKey || s.keyOf(e) == key) {
 			d.bringBack(e)
 			return e
 		}

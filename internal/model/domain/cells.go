@@ -145,7 +145,7 @@ func (f cellsForm) put(d *Doc, e *element, v string) {
 		case i < len(have):
 			c = have[i]
 		default:
-			if c = f.removedCell(d, e, i); c == nil {
+			if c = f.removedCell(e, i); c == nil {
 				c = d.insert(e, "cell", "id", strconv.Itoa(i))
 			}
 			d.bringBack(c)
@@ -160,7 +160,7 @@ func (f cellsForm) put(d *Doc, e *element, v string) {
 }
 
 // removedCell returns the parsed cell that had a number and was removed, nil if there is none.
-func (cellsForm) removedCell(d *Doc, e *element, number int) *element {
+func (cellsForm) removedCell(e *element, number int) *element {
 	at := 0
 	for _, n := range e.kids {
 		if n.el == nil || n.el.name != "cell" || n.el.made {

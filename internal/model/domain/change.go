@@ -135,7 +135,7 @@ func (d *Doc) SchedChanges(what, text string) ([]Change, error) {
 	for _, e := range d.root.first("cputune").all(what) {
 		for i := range rules {
 			if s := rules[i].last(); s.name == what {
-				all = mergeGroup(all, what, s.keyOf(d, e))
+				all = mergeGroup(all, what, s.keyOf(e))
 			}
 		}
 	}

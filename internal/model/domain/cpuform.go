@@ -95,7 +95,7 @@ func (f cpuForm) put(d *Doc, e *element, v string) {
 		return
 	}
 	words := strings.Fields(v)
-	f.migration(d, e, words[0])
+	f.migration(e, words[0])
 	if a := e.attr("mode"); words[0] == "custom" && a != nil && a.made && len(words) > 1 && e.first("model") != nil {
 		e.removeAttr("mode") // as it was: a model without a mode
 	} else if f.mode(e) != words[0] || a == nil && words[0] != "custom" || a == nil && e.first("model") == nil {
@@ -124,7 +124,7 @@ func (f cpuForm) put(d *Doc, e *element, v string) {
 // migration removes what libvirt adds with one sort of mode (the host's own CPU or another) when the sort changes:
 // migratable, which it refuses with the other sort, and its default for check. Parsed attributes come back with their
 // mode.
-func (f cpuForm) migration(d *Doc, e *element, to string) {
+func (f cpuForm) migration(e *element, to string) {
 	from, own := ofHost(f.mode(e)), false // own: of the parsed mode
 	for _, a := range e.attrs {
 		own = own || a.name == "mode" && !a.made && ofHost(strings.TrimSpace(decode(a.orig)))

@@ -13,7 +13,10 @@
 // them all.
 package domain
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // Doc is a parsed domain. It is not safe for concurrent use: reading fills caches.
 type Doc struct {
@@ -88,9 +91,7 @@ func (d *Doc) layout(src string) {
 			break
 		}
 	}
-	if d.unit == "" {
-		d.unit = "  "
-	}
+	d.unit = cmp.Or(d.unit, "  ")
 }
 
 // rootIndent returns the white space before the root element on its line.

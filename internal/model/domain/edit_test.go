@@ -252,7 +252,13 @@ func shuffle(text string, seed uint64, edits int) string {
 		}
 	}
 	r.Shuffle(len(saved), func(i, j int) { saved[i], saved[j] = saved[j], saved[i] })
+	var again []before // as a rollback does: an attribute of a cell comes back after the cells
 	for _, s := range saved {
+		if d.Restore(s.path, s.value, s.had) != nil {
+			again = append(again, s)
+		}
+	}
+	for _, s := range again {
 		if err := d.Restore(s.path, s.value, s.had); err != nil {
 			return fmt.Sprintf("restore %s: %v", s.path, err)
 		}

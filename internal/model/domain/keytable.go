@@ -1,5 +1,7 @@
 package domain
 
+import "cmp"
+
 // keyedAt identifies a keyTable: an element's children by the key of a step.
 type keyedAt struct {
 	at *element
@@ -21,7 +23,7 @@ func (d *Doc) byKey(at *element, s *step) *keyTable {
 	}
 	table := &keyTable{first: map[string]*element{}, times: map[string]int{}, member: map[int]string{}}
 	for _, e := range at.all(s.name) {
-		table.add(s, s.keyOf(d, e), e)
+		table.add(s, s.keyOf(e), e)
 	}
 	if d.keyed == nil {
 		d.keyed = map[keyedAt]*keyTable{}
@@ -40,9 +42,7 @@ func (t *keyTable) add(s *step, key string, e *element) {
 	if s.key == bySet {
 		set, _ := ParseSet(key)
 		for _, n := range set {
-			if t.member[n] == "" {
-				t.member[n] = key
-			}
+			t.member[n] = cmp.Or(t.member[n], key)
 		}
 	}
 }
@@ -55,7 +55,7 @@ func (d *Doc) updateTables(made []*element, key string) {
 	d.nics = nil
 	for _, e := range made {
 		for at, table := range d.keyed {
-			if at.at == e.parent && at.s.name == e.name && at.s.keyOf(d, e) == key {
+			if at.at == e.parent && at.s.name == e.name && at.s.keyOf(e) == key {
 				table.add(at.s, key, e)
 			} else if at.at == e.parent && at.s.name == e.name {
 				delete(d.keyed, at)

@@ -190,7 +190,7 @@ func (d *Doc) follow(at *element, s *step, p *place) (*element, error) {
 }
 
 // keyOf returns the canonical key of an element, "" if it has none.
-func (s *step) keyOf(d *Doc, e *element) string {
+func (s *step) keyOf(e *element) string {
 	switch s.key {
 	case byName:
 		return e.name
@@ -361,7 +361,7 @@ func (d *Doc) keys(r *rule) []string {
 			}
 		default:
 			for _, e := range at.all(s.name) {
-				if k := s.keyOf(d, e); k != "" {
+				if k := s.keyOf(e); k != "" {
 					keys = append(keys, k)
 				}
 			}

@@ -229,7 +229,7 @@ func (r *reader) nic(index int, e *element) Interface {
 		where += " driver"
 		n.Driver = Driver{Name: drv.get("name"), Queues: r.number(drv, where, "queues"),
 			RxQueueSize: r.number(drv, where, "rx_queue_size"), TxQueueSize: r.number(drv, where, "tx_queue_size"),
-			Packed: drv.get("packed") == "on", Off: switchedOff(d, drv)}
+			Packed: drv.get("packed") == "on", Off: switchedOff(drv)}
 	}
 	for _, tag := range e.first("vlan").all("tag") {
 		n.VLANs = append(n.VLANs, r.number(tag, where+" vlan tag", "id"))
@@ -245,7 +245,7 @@ var offloads = map[string][]string{
 }
 
 // switchedOff returns the offloads that a NIC's driver has off, as host.tso4.
-func switchedOff(d *Doc, driver *element) []string {
+func switchedOff(driver *element) []string {
 	var off []string
 	for _, side := range []string{"host", "guest"} {
 		for _, name := range offloads[side] {

@@ -216,7 +216,7 @@ func (d *Doc) RestoreVerbatim(path, value, verbatim string) error {
 	parent := d.makeParents(p)
 	e.parent = parent
 	found, ok := p.rule.value.canon(p.rule.form.get(d, e))
-	if !ok || found != v || !p.rule.last().matches(d, e, p.key) {
+	if !ok || found != v || !p.rule.last().matches(e, p.key) {
 		return d.Restore(path, value, true)
 	}
 	defer d.dropTables()
@@ -250,13 +250,13 @@ func (d *Doc) RestoreVerbatim(path, value, verbatim string) error {
 func (r *rule) last() *step { return &r.steps[len(r.steps)-1] }
 
 // matches reports whether a key selects an element.
-func (s *step) matches(d *Doc, e *element, key string) bool {
+func (s *step) matches(e *element, key string) bool {
 	if s.key == byWholeNIC {
 		mac, half, _ := strings.Cut(key, "@")
 		found, _ := CanonMAC(e.first("mac").get("address"))
 		return found == mac && (half == "" || half == e.first("teaming").get("type"))
 	}
-	return s.keyOf(d, e) == key
+	return s.keyOf(e) == key
 }
 
 // makeParents returns the parent of a whole element and adds it if it is missing.
@@ -313,7 +313,7 @@ func (d *Doc) putWhole(p *place, v string) {
 		d.remove(now)
 	}
 	for _, n := range parent.kids {
-		if e := n.el; e != nil && e.gone && e.name == last.name && last.matches(d, e, p.key) && same(e) {
+		if e := n.el; e != nil && e.gone && e.name == last.name && last.matches(e, p.key) && same(e) {
 			d.bringBack(e)
 			return
 		}
@@ -331,7 +331,7 @@ func (d *Doc) putWhole(p *place, v string) {
 // wholeNIC returns the interface that the key of a whole one selects.
 func (d *Doc) wholeNIC(p *place) (*element, error) {
 	found := slices.DeleteFunc(slices.Clone(d.interfaces().all), func(e *element) bool {
-		return !p.rule.last().matches(d, e, p.key) || e.parent != p.chain[0]
+		return !p.rule.last().matches(e, p.key) || e.parent != p.chain[0]
 	})
 	switch len(found) {
 	case 0:

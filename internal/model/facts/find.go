@@ -22,3 +22,26 @@ func Find[T any](list []T, wanted func(*T) bool) *T {
 	}
 	return nil
 }
+
+// Map returns what of gives for each element of a list; nil for an empty one.
+func Map[T, R any](list []T, of func(T) R) []R {
+	var results []R
+	for _, e := range list {
+		results = append(results, of(e))
+	}
+	return results
+}
+
+// Where returns the elements of a list that are wanted; nil if there are none.
+func Where[T any](list []T, wanted func(T) bool) []T {
+	var found []T
+	for _, e := range list {
+		if wanted(e) {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// Count returns how many elements of a list are wanted.
+func Count[T any](list []T, wanted func(T) bool) int { return len(Where(list, wanted)) }

@@ -23,20 +23,10 @@ func (p *Pool) Has(vf *VF) bool {
 
 // Pool returns the pool of a libvirt network, nil for other networks.
 func (h *Host) Pool(network string) *Pool {
-	for i := range h.Pools {
-		if h.Pools[i].Network == network {
-			return &h.Pools[i]
-		}
-	}
-	return nil
+	return Find(h.Pools, func(p *Pool) bool { return p.Network == network })
 }
 
 // PoolOf returns the pool of a VF, nil if it belongs to none.
 func (h *Host) PoolOf(vf *VF) *Pool {
-	for i := range h.Pools {
-		if h.Pools[i].Has(vf) {
-			return &h.Pools[i]
-		}
-	}
-	return nil
+	return Find(h.Pools, func(p *Pool) bool { return p.Has(vf) })
 }

@@ -1,5 +1,7 @@
 package facts
 
+import "cmp"
+
 // What counts as loss, for whoever judges by it.
 const (
 	MinLostPackets = 10    // fewer lost packets prove nothing
@@ -47,9 +49,7 @@ func (s Softnet) RoundsTooShort(budget, lost float64) (too, known bool) {
 // cut short count as all.
 func (s Softnet) PerRound() float64 {
 	rounds := s.Rounds
-	if rounds == 0 {
-		rounds = s.Squeezed
-	}
+	rounds = cmp.Or(rounds, s.Squeezed)
 	if rounds == 0 {
 		return 0
 	}

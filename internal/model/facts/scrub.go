@@ -233,8 +233,7 @@ func (s *scrubber) references(c, h *Host) {
 	for i := range c.Unverified {
 		c.Unverified[i].Guest = s.names.of(h.Unverified[i].Guest)
 	}
-	for i := range c.Unseen {
-		u := &c.Unseen[i]
+	for u := range Each(c.Unseen) {
 		u.What, u.Why, u.Of = s.replaceNames(u.What, h), s.replaceNames(u.Why, h), s.replaceNames(u.Of, h)
 	}
 }

@@ -41,8 +41,8 @@ func (a Address) Rest() string {
 // Device returns the network device that holds a value; empty if none does, or if the kind is not one of devices.
 func (a Address) Device() string {
 	switch a.Kind {
-	case NICRing, NICChannels, NICCoalesce, NICFeature, NICFlowHash, IRQAffinity, VFCount, NICState, QueueLanes,
-		RootQdisc:
+	case NICRing, NICChannels, NICCoalesce, NICFeature, NICFlag, NICFlowHash, IRQAffinity, VFCount, NICState,
+		QueueLanes, RootQdisc:
 		return a.Object()
 	case Sysfs, SysfsCPUs:
 		if rest, below := strings.CutPrefix(a.Path, "class/net/"); below {

@@ -21,6 +21,9 @@ const (
 	NICCoalesce Kind = "nic-coalesce"
 	// NICFeature: "nic-feature:eth0/tx-nocache-copy", the kernel's own feature names. on or off.
 	NICFeature Kind = "nic-feature"
+	// NICFlag: "nic-flag:eth0/rx_striding_rq", a private flag of the driver, by its own name (ethtool
+	// --show-priv-flags). on or off. Most changes open the device's queues again: packets are lost for a moment.
+	NICFlag Kind = "nic-flag"
 	// NICFlowHash: "nic-flowhash:eth0/udp4". Letters of ethtool -N rx-flow-hash in the order m v t s d f n r.
 	NICFlowHash Kind = "nic-flowhash"
 	// IRQAffinity: "irq-affinity:eth0/TxRx-0/45": device, the interrupt's name on it, and its number, which is only a
@@ -89,6 +92,7 @@ var Kinds = map[Kind]KindInfo{
 	NICChannels:    {What: "NIC channels", Canonical: canonicalCount, Lasts: UntilIfup},
 	NICCoalesce:    {What: "NIC interrupt coalescing", Canonical: canonicalCountOrSwitch, Lasts: UntilIfup},
 	NICFeature:     {What: "NIC feature", Canonical: canonicalSwitch, Lasts: UntilIfup},
+	NICFlag:        {What: "private flag of a NIC's driver", Canonical: canonicalSwitch, Lasts: UntilIfup},
 	NICFlowHash:    {What: "NIC flow hash", Canonical: canonicalFlowHash, Lasts: UntilIfup},
 	IRQAffinity:    {What: "interrupt affinity", Canonical: canonicalCPUs, Lasts: UntilIfup},
 	ThreadAffinity: {What: "thread affinity", Canonical: canonicalCPUs, Lasts: UntilGuestStop},

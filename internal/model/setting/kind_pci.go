@@ -1,6 +1,7 @@
 package setting
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -42,9 +43,7 @@ func Driver(value string) (driver, only string) {
 
 // DriverValue returns the canonical value of a driver and an override, either of which may be empty.
 func DriverValue(driver, only string) string {
-	if driver == "" {
-		driver = "none"
-	}
+	driver = cmp.Or(driver, "none")
 	if only != "" {
 		driver += " " + override + only
 	}

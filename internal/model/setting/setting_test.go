@@ -135,7 +135,7 @@ func TestCanonical(t *testing.T) {
 	}{
 		{NICFlowHash, "sdnf", "sdfn"},
 		{NICFlowHash, "sd", "sd"},
-		{NICFeature, "1", "on"},
+		{NICFeature, "1", "on"}, {NICFlag, "0", "off"},
 		{NICRing, " 0x100\n", "256"},
 		{NICCoalesce, "OFF", "off"},
 		{IRQAffinity, "3,1-2", "1-3"},

@@ -109,20 +109,14 @@ func (t *Talk) open(ctx context.Context, o openOptions) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	c := &measure.Conversation{Exchange: talk, Progress: o.progress}
 	return &session{
-		run: func(ctx context.Context, run *measure.Run) error {
-			return measure.RunExchange(ctx, talk, run, o.progress)
-		},
-		inTurns: func(ctx context.Context, sides [2]measure.Configuration, blocks int,
-			seed uint64) (measure.Interleaved, error) {
-			return measure.InterleaveExchange(ctx, talk, sides, blocks, seed, o.progress)
-		},
+		run: c.Run, inTurns: c.Interleave, close: talk.Close,
 		before: func(run *measure.Run) {
 			run.From, run.To = talk.From, talk.To
 			run.Environment.FarHost, run.Environment.FarKernel = talk.FarHost, talk.FarKernel
 			run.Environment.Engine = talk.Engine.Version()
 		},
 		after: func(*measure.Run) {},
-		close: talk.Close,
 	}, nil
 }

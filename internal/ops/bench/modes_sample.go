@@ -15,6 +15,7 @@ import (
 	"mpps/internal/measure/search"
 	"mpps/internal/measure/traffic"
 	"mpps/internal/measure/traffic/agent"
+	"mpps/internal/outcome"
 )
 
 // sampler takes the samples of a campaign on this machine. Each sample opens and closes what it needs, so that none
@@ -49,8 +50,8 @@ func (t *sampler) take(ctx context.Context, turn measure.Turn) (measure.ModeCell
 
 // permanent reports whether a retry would fail in the same way.
 func permanent(err error) bool {
-	var wrong *rig.Error
-	return errors.As(err, &wrong) && wrong.Usage || errors.Is(err, agent.ErrVersion) ||
+	var wrong *outcome.Fault
+	return errors.As(err, &wrong) && wrong.Code == outcome.CodeUsage || errors.Is(err, agent.ErrVersion) ||
 		errors.Is(err, agent.ErrSecret) || errors.Is(err, agent.ErrHello)
 }
 
@@ -146,7 +147,7 @@ func (t *sampler) talk(ctx context.Context, mode measure.Mode, run *measure.Run,
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	if err := measure.ExchangeOnce(ctx, c, run); err != nil {
+	if err := (&measure.Conversation{Exchange: c}).Once(ctx, run); err != nil {
 		return err
 	}
 	cell.From, cell.To, cell.FarHost, cell.FarKernel = c.From, c.To, c.FarHost, c.FarKernel

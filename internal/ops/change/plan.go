@@ -194,7 +194,7 @@ func CoupledAddresses(p *plan.Plan, h *facts.Host) []setting.Address {
 	for _, c := range p.Changes {
 		changed[c.Address] = true
 		switch c.Address.Kind {
-		case setting.NICRing, setting.NICChannels, setting.NICFeature:
+		case setting.NICRing, setting.NICChannels, setting.NICFeature, setting.NICFlag:
 			anew[c.Address.Object()] = true
 		case setting.VFCount: // the PF's driver then resizes its own channels to what is left
 			anew[c.Address.Object()] = true

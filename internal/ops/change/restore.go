@@ -124,10 +124,25 @@ func (r *Restorer) UndoExpired(ctx context.Context) error {
 	}
 }
 
+// tellExpired names the transactions that UndoExpired could not undo.
+func (r *Restorer) tellExpired(context.Context) error {
+	all, err := r.Unconfirmed()
+	for _, tx := range all {
+		r.env.Out.Failure(fmt.Errorf("transaction %s was not confirmed before the host rebooted, and could not be put "+
+			"back", tx), "mpps rollback "+tx+" --with-later")
+	}
+	return err
+}
+
 // Watch puts values back until the context ends. It first undoes transactions that were not confirmed before the host
-// rebooted.
+// rebooted. In its service's sandbox it does not: UndoExpired has been there before, outside of it, and with a
+// read-only /etc a rollback would put back a part.
 func (r *Restorer) Watch(ctx context.Context) error {
-	if err := r.UndoExpired(ctx); err != nil {
+	undo := r.UndoExpired
+	if r.engine.Machine.Confined() {
+		undo = r.tellExpired
+	}
+	if err := undo(ctx); err != nil {
 		r.env.Out.Failure(err, "")
 	}
 	return r.env.With(func(m *machine.Machine) error {

@@ -113,8 +113,7 @@ func (t *target) startLoads(ctx context.Context, o *Options) *loads {
 // to a vCPU. A vCPU that may run on every CPU counts as not pinned.
 func loadCPUs(h *facts.Host, measured setting.CPUSet) setting.CPUSet {
 	free := h.Topology.Online.Minus(measured).Minus(h.Topology.Isolated)
-	for i := range h.Guests {
-		g := &h.Guests[i]
+	for g := range facts.Each(h.Guests) {
 		if !g.Active() {
 			continue
 		}

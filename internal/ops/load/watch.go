@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -69,9 +70,7 @@ func (l *Watcher) Next(ctx context.Context) *bottleneck.Look {
 	used := machine.UsedTime() // including the drawing of the last look
 	cost := used - l.used
 	l.used = used
-	if l.usual == 0 {
-		l.usual = cost
-	}
+	l.usual = cmp.Or(l.usual, cost)
 	l.usual += (cost - l.usual) / 4 // a look that is expensive by chance does not delay the next
 	l.pause = max(l.every, min(l.usual*pausePerCost, longestPause))
 	look.CostMS = float64(cost) / float64(time.Millisecond)

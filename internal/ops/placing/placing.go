@@ -87,8 +87,7 @@ func (a *Request) place(h *facts.Host) (*placement.Result, []string, error) {
 		}
 	}
 	var added []string
-	for i := range a.Guests {
-		guest := &a.Guests[i]
+	for guest := range facts.Each(a.Guests) {
 		if names[guest.Name] {
 			return nil, nil, outcome.Failed(fmt.Errorf("--add: guest %s runs here already, or is added twice",
 				guest.Name), "give it another name")
@@ -110,10 +109,7 @@ func (a *Request) place(h *facts.Host) (*placement.Result, []string, error) {
 
 func checkNode(h *facts.Host, flag string, id int) error {
 	if _, ok := h.Topology.Node(id); !ok {
-		var nodes []string
-		for _, n := range h.Topology.Nodes {
-			nodes = append(nodes, fmt.Sprint(n.ID))
-		}
+		nodes := facts.Map(h.Topology.Nodes, func(n facts.Node) string { return fmt.Sprint(n.ID) })
 		return outcome.Failed(fmt.Errorf("%s: no node %d on this host", flag, id),
 			"nodes of this host: "+strings.Join(nodes, ", "))
 	}

@@ -12,6 +12,7 @@ import (
 	"mpps/internal/change/apply"
 	"mpps/internal/change/journal"
 	"mpps/internal/machine"
+	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 	"mpps/internal/ops/bench"
 	"mpps/internal/ops/change"
@@ -166,10 +167,7 @@ func notLastingReason(err error) string {
 // remains.
 func withoutInterruption(ctx context.Context, err error) error {
 	if joined, is := err.(interface{ Unwrap() []error }); is {
-		var rest []error
-		for _, one := range joined.Unwrap() {
-			rest = append(rest, withoutInterruption(ctx, one))
-		}
+		rest := facts.Map(joined.Unwrap(), func(one error) error { return withoutInterruption(ctx, one) })
 		if reflect.TypeOf(err) == reflect.TypeOf(errors.Join(err)) { // adds no text to its parts
 			return errors.Join(rest...)
 		}

@@ -15,6 +15,7 @@ import (
 	"mpps/internal/advise/plan"
 	"mpps/internal/advise/tune"
 	"mpps/internal/change/apply"
+	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
 	"mpps/internal/ops"
@@ -53,12 +54,9 @@ func (h *trialHost) restart(ctx context.Context, o *Options, r *tune.Result) (*p
 	if err := h.refresh(ctx); err != nil {
 		return nil, err
 	}
-	var changes []plan.Change
-	for _, c := range h.plan.Changes {
-		if !c.Needs.IsZero() && c.Risk != goal.Connectivity {
-			changes = append(changes, c)
-		}
-	}
+	changes := facts.Where(h.plan.Changes, func(c plan.Change) bool {
+		return !c.Needs.IsZero() && c.Risk != goal.Connectivity
+	})
 	if len(changes) == 0 {
 		return nil, nil
 	}
@@ -85,6 +83,9 @@ func (h *trialHost) restart(ctx context.Context, o *Options, r *tune.Result) (*p
 	e := tune.Earlier{
 		TX: result.TX, Baseline: r.Baseline, Rate: r.Final, LoadPPS: load, Samples: samples, Before: r.Before,
 		Attempts: r.Attempts, Kept: r.Kept,
+	}
+	if gain, shown := r.Shown(); shown {
+		e.Gain = &gain
 	}
 	var needs []string
 	for _, c := range changes {

@@ -1,6 +1,7 @@
 package tuning
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,9 +126,7 @@ func (h *trialHost) refresh(ctx context.Context) error {
 // withTraffic calls act while packets are sent at a rate; 0: the last one. A recorded machine only gets a short trial,
 // since its counters do not move.
 func (h *trialHost) withTraffic(ctx context.Context, pps float64, act func(context.Context) error) error {
-	if pps == 0 {
-		pps = h.load
-	}
+	pps = cmp.Or(pps, h.load)
 	if !h.live {
 		_, err := h.gauge.Sample(ctx, pps, 100*time.Millisecond, true)
 		return errors.Join(act(ctx), err)
@@ -195,9 +194,7 @@ func (h *trialHost) Sample(ctx context.Context, pps float64, length int, exact b
 	}
 	trial, err := h.gauge.Sample(ctx, pps, h.trial*time.Duration(length), exact)
 	h.sent = trial.Sent
-	if h.found.Loaded == 0 {
-		h.found.Loaded = trial.PPS
-	}
+	h.found.Loaded = cmp.Or(h.found.Loaded, trial.PPS)
 	return trial.PPS, err
 }
 

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
@@ -102,9 +103,7 @@ func stops(path []Stop) []stopView {
 	var views []stopView
 	share, entered := 1.0, uint64(0)
 	for _, s := range path {
-		if entered == 0 {
-			entered = s.Packets
-		}
+		entered = cmp.Or(entered, s.Packets)
 		if s.Lost > 0 && entered > 0 {
 			share = math.Max(0, share-float64(s.Lost)/float64(entered))
 		}

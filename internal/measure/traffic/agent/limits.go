@@ -7,10 +7,12 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/vishvananda/netlink"
 
 	"mpps/internal/measure/traffic"
+	"mpps/internal/measure/traffic/talk"
 )
 
 // ErrDenied means that the agent was started with limits that a request exceeds, or that no agent does what was asked.
@@ -20,10 +22,14 @@ var ErrDenied = errors.New("the agent does not allow this")
 type Limits struct {
 	Ifaces []traffic.Endpoint // interfaces to use; none: all
 	To     []netip.Prefix     // destinations of test frames, and clients of TCP servers; none: all
-	MaxPPS float64            // test frames per second that all generators together send to devices; 0: no limit
+	// MaxPPS is how many packets per second all generators that send to devices and all servers send together, in the
+	// mean; 0 is no limit. A generator takes its rate as a whole, servers share what is left.
+	MaxPPS float64
 
-	mu   sync.Mutex
-	rate float64 // of the generators that run
+	mu     sync.Mutex
+	rate   float64   // of the generators that run
+	credit float64   // packets that servers may send; below 0, sent too early
+	at     time.Time // of credit
 }
 
 func denied(format string, args ...any) error {
@@ -143,6 +149,30 @@ func (l *Limits) generator(c traffic.Config) (release func(), err error) {
 		defer l.mu.Unlock()
 		l.rate -= c.Rate
 	}), nil
+}
+
+// burst is the time for which servers may save packets that they did not send.
+const burst = 10 * time.Millisecond
+
+// pace limits the packets of servers to what the generators leave of MaxPPS, or is nil without such a limit.
+func (l *Limits) pace() talk.Pace {
+	if l.MaxPPS == 0 {
+		return nil
+	}
+	return func(packets uint64) time.Duration {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		now, rate := time.Now(), max(0, l.MaxPPS-l.rate)
+		if !l.at.IsZero() {
+			l.credit = min(l.credit+rate*now.Sub(l.at).Seconds(), max(1, rate*burst.Seconds()))
+		}
+		l.at = now
+		l.credit -= float64(packets)
+		if l.credit >= 0 {
+			return 0
+		}
+		return time.Duration(min(1, -l.credit/max(rate, 1)) * float64(time.Second))
+	}
 }
 
 // notBroadcast refuses the broadcast addresses of an interface's own networks.

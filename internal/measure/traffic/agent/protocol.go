@@ -24,7 +24,8 @@ import (
 //
 // 2: transactions over UDP, connections as transactions, ramp-up, mixed frame sizes; pings are answered.
 // 3: data connections prove that they belong to the session, and agents that they have the MAC address they name.
-const Protocol = 3
+// 4: so do the connections of crr and the datagrams of UDP tests.
+const Protocol = 4
 
 const (
 	maxHello       = 4 << 10   // bytes of a line of the hello

@@ -339,7 +339,7 @@ func (p *session) serveTCP(a serveArgs) (Started, error) {
 	if err := cmp.Or(p.opt.Limits.address(a.Netns, a.Addr), p.opt.Limits.client(p.peer)); err != nil {
 		return Started{}, err
 	}
-	s, err := talk.Listen(a.Netns, a.Addr, p.key)
+	s, err := talk.Listen(a.Netns, a.Addr, p.key, p.opt.Limits.pace())
 	if err != nil {
 		return Started{}, err
 	}

@@ -45,7 +45,8 @@ func (t Target) dial(ctx context.Context, h hello) ([]*conn, error) {
 			if err != nil {
 				return err
 			}
-			if err := introduce(ctx, c, t.Key, h); err != nil {
+			token, err := introduce(ctx, c, t.Key, h)
+			if err != nil {
 				c.Close()
 				return err
 			}
@@ -54,6 +55,7 @@ func (t Target) dial(ctx context.Context, h hello) ([]*conn, error) {
 				c.Close()
 				return err
 			}
+			b.token = token
 			conns = append(conns, b)
 		}
 		return nil

@@ -2,6 +2,7 @@ package talk
 
 import (
 	"context"
+	"crypto/hmac"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -23,6 +24,8 @@ var ErrPorts = errors.New("no local port is left for another connection")
 // CRR makes transactions with a new TCP connection each: connect, request, response, close, as netperf's TCP_CRR.
 // c.Conns run in parallel. It is a closed loop; UDP and Rate are rejected.
 //
+// The first TokenBytes of a request are the connection's token, so shorter requests are that long.
+//
 // The server closes first, so that the TIME_WAIT state of a connection, which lasts a minute, is at the server and
 // takes no local port from the client. The server's kernel reuses such a port as soon as the client's next SYN comes
 // with a newer timestamp (RFC 6191; net/ipv4/tcp_minisocks.c, tcp_timewait_state_process). Connections are closed fully
@@ -34,6 +37,7 @@ func CRR(ctx context.Context, c RRConfig) (RRResult, error) {
 	if err := c.check(); err != nil {
 		return RRResult{}, err
 	}
+	c.Request = max(c.Request, TokenBytes)
 	control, err := c.dial(ctx, hello{service: serviceCRR, request: uint32(c.Request), response: uint32(c.Response)})
 	if err != nil {
 		return RRResult{}, err
@@ -42,7 +46,7 @@ func CRR(ctx context.Context, c RRConfig) (RRResult, error) {
 	conns := make([]*conn, len(control)) // the current connections
 	far := make([]unix.Sockaddr, len(control))
 	for i, k := range control {
-		conns[i] = &conn{fd: -1, slot: slot{fd: -1}}
+		conns[i] = &conn{fd: -1, slot: slot{fd: -1}, token: k.token}
 		if far[i], err = k.serviceAddress(); err != nil {
 			return RRResult{}, fmt.Errorf("connections with %s: %w", c.Addr, err)
 		}
@@ -122,6 +126,7 @@ func (s *slot) abort() {
 func (r *run) connect(ctx context.Context, now *conn, far unix.Sockaddr, c RRConfig, n *tally,
 	live *atomic.Uint64) error {
 	request, response := make([]byte, c.Request), make([]byte, c.Response)
+	copy(request, now.token)
 	err := r.closedLoop(c.Count, n, live, func() error { return now.transaction(far, request, response) })
 	if err != nil && r.aborted.Load() && ctx.Err() != nil { // cancelled, and the last one's outcome is unknown
 		return nil
@@ -177,13 +182,21 @@ func (c *conn) transaction(far unix.Sockaddr, request, response []byte) error {
 	return nil
 }
 
+// requestWithin is how long the server of CRR waits for the request of a connection: the next is accepted after it.
+const requestWithin = 3 * time.Second
+
 // serveConnections accepts one connection after the other on its own port, until the client's control connection ends.
+// One that does not begin with the token is closed without an answer.
 func (s *Server) serveConnections(control *conn, h hello, near, far net.Addr) {
 	l, port, err := s.listenSameAddress(near)
 	if err != nil {
 		return // the client notices the end of its connection
 	}
 	defer l.close()
+	// Accepted sockets inherit this (sk_clone_lock of net/core/sock.c), and accept(2) obeys it too.
+	if l.setReadTimeout(requestWithin) != nil {
+		return
+	}
 	if control.write(binary.BigEndian.AppendUint16(nil, port)) != nil {
 		return
 	}
@@ -200,7 +213,7 @@ func (s *Server) serveConnections(control *conn, h hello, near, far net.Addr) {
 	for !over.Load() {
 		fd, from, err := unix.Accept4(l.fd, unix.SOCK_CLOEXEC)
 		if err != nil {
-			if err == unix.EINTR || err == unix.ECONNABORTED {
+			if err == unix.EINTR || err == unix.ECONNABORTED || err == unix.EAGAIN {
 				continue
 			}
 			break
@@ -211,11 +224,15 @@ func (s *Server) serveConnections(control *conn, h hello, near, far net.Addr) {
 		}
 		if addressOf(from).Equal(far.(*net.TCPAddr).IP) {
 			one := conn{fd: fd}
-			if one.readFull(request) == nil && one.write(response) == nil {
+			if one.readFull(request) == nil && hmac.Equal(request[:TokenBytes], control.token) {
 				s.served.Add(1)
+				_ = one.write(response) // the client is gone, or sees less than a response
 			}
 		}
 		now.close(fd)
+		if !s.mayGo(packetsOfConnection + segments(len(response))) {
+			break
+		}
 		if turn.due(time.Since(start)) {
 			runtime.Gosched()
 		}

@@ -66,7 +66,7 @@ func TestCRRSilence(t *testing.T) {
 			return
 		}
 		defer c.Close()
-		if _, err := receive(c, nil); err != nil {
+		if _, _, err := receive(c, nil); err != nil {
 			t.Error(err)
 		}
 		port := silent.Addr().(*net.TCPAddr).Port

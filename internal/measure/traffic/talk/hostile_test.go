@@ -3,6 +3,7 @@ package talk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"runtime"
@@ -13,7 +14,7 @@ import (
 // keyed serves whoever has the key "k".
 func keyed(t *testing.T) *Server {
 	t.Helper()
-	s, err := Listen("", "127.0.0.1:0", []byte("k"))
+	s, err := Listen("", "127.0.0.1:0", []byte("k"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,3 +189,94 @@ type addressed struct {
 }
 
 func (a *addressed) RemoteAddr() net.Addr { return &a.from }
+
+// arranged opens the control connection of a service and returns it with the address that the service goes on at.
+func arranged(t *testing.T, s *Server, h hello) (*conn, string) {
+	t.Helper()
+	control, err := Target{Addr: s.Addr(), Key: []byte("k")}.dial(t.Context(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeAll(control) })
+	port, err := control[0].port()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return control[0], net.JoinHostPort("127.0.0.1", fmt.Sprint(port))
+}
+
+// TestConnectionsOfOthers: a program with the client's address, which has not the token, is not answered at the port of
+// crr, and the client is, also after one that says nothing.
+func TestConnectionsOfOthers(t *testing.T) {
+	s := keyed(t)
+	control, at := arranged(t, s, hello{service: serviceCRR, request: TokenBytes, response: 4})
+	ask := func(request []byte) int {
+		c, err := net.Dial("tcp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := c.Write(request); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.SetReadDeadline(time.Now().Add(3 * requestWithin))
+		n, _ := io.ReadFull(c, make([]byte, 4))
+		return n
+	}
+	if n := ask(make([]byte, TokenBytes)); n != 0 {
+		t.Errorf("a request without the token is answered with %d bytes", n)
+	}
+	mute, err := net.Dial("tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	if n := ask(control.token); n != 4 {
+		t.Errorf("a request with the token is answered with %d bytes", n)
+	}
+	if n := s.Counts().Transactions; n != 1 {
+		t.Errorf("%d transactions counted, expected the client's", n)
+	}
+}
+
+// TestDatagramsOfOthers: a program with the client's address, which has not the token, is not answered, and does not
+// take the client's place by being first.
+func TestDatagramsOfOthers(t *testing.T) {
+	s := keyed(t)
+	control, at := arranged(t, s, hello{service: serviceUDPRR, request: firstBytes, response: NumberBytes})
+	dial := func() net.Conn {
+		c, err := net.Dial("udp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	stranger, client := dial(), dial()
+	for range 10 {
+		if _, err := stranger.Write(make([]byte, firstBytes)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = stranger.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
+	if n, err := stranger.Read(make([]byte, 100)); err == nil {
+		t.Errorf("a stranger is answered with %d bytes", n)
+	}
+	if _, err := client.Write(append([]byte{0}, control.token...)); err != nil {
+		t.Fatal(err)
+	}
+	if err := control.readFull(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = stranger.Write(append([]byte{0}, control.token...)) // too late
+	if _, err := client.Write(make([]byte, firstBytes)); err != nil {
+		t.Fatal(err)
+	}
+	_ = client.SetReadDeadline(time.Now().Add(3 * time.Second))
+	if n, err := client.Read(make([]byte, 100)); err != nil || n != NumberBytes {
+		t.Errorf("the client is answered with %d bytes, %v", n, err)
+	}
+	if n := s.Counts().Transactions; n != 1 {
+		t.Errorf("%d transactions counted, expected the client's", n)
+	}
+}

@@ -19,10 +19,15 @@ import (
 //	client   hello, challenge
 //	server   challenge, proof
 //	client   proof
+//
+// The ports that crr and UDP tests continue on know the client by a token, which both ends derive from the key and the
+// challenges: the first bytes of each connection of crr, and a datagram of its own over UDP.
 
 const (
 	challengeBytes = 16
 	proofBytes     = sha256.Size
+	// TokenBytes is the size of a token, and so the least of a request of CRR.
+	TokenBytes = 16
 )
 
 // ErrKey means that the far end of a data connection did not prove that it belongs to the session.
@@ -46,58 +51,63 @@ func proof(key []byte, who string, hello, client, server []byte) []byte {
 	return h.Sum(nil)
 }
 
-// introduce sends the hello of a connection and proves to each other that both ends have the key.
-func introduce(ctx context.Context, c net.Conn, key []byte, h hello) error {
+// tokenOf returns the token of the ports that belong to a connection.
+func tokenOf(key, hello, client, server []byte) []byte {
+	return proof(key, "token", hello, client, server)[:TokenBytes]
+}
+
+// introduce sends the hello of a connection and proves to each other that both ends have the key. It returns the
+// connection's token.
+func introduce(ctx context.Context, c net.Conn, key []byte, h hello) (token []byte, err error) {
 	if err := c.SetDeadline(time.Now().Add(helloWithin)); err != nil {
-		return err
+		return nil, err
 	}
 	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Now()) })() // which ends what waits
 	ours := make([]byte, challengeBytes)
 	if _, err := rand.Read(ours); err != nil {
-		return fmt.Errorf("make a challenge: %w", err)
+		return nil, fmt.Errorf("make a challenge: %w", err)
 	}
 	text := h.bytes()
 	if _, err := c.Write(append(text[:helloBytes:helloBytes], ours...)); err != nil {
-		return err
+		return nil, err
 	}
 	b := make([]byte, challengeBytes+proofBytes)
 	if _, err := io.ReadFull(c, b); err != nil {
-		return fmt.Errorf("%w: %w", ErrKey, err)
+		return nil, fmt.Errorf("%w: %w", ErrKey, err)
 	}
 	theirs := b[:challengeBytes]
 	if !hmac.Equal(b[challengeBytes:], proof(key, "server", text, ours, theirs)) {
-		return ErrKey
+		return nil, ErrKey
 	}
 	if _, err := c.Write(proof(key, "client", text, ours, theirs)); err != nil {
-		return err
+		return nil, err
 	}
-	return c.SetDeadline(time.Time{})
+	return tokenOf(key, text, ours, theirs), c.SetDeadline(time.Time{})
 }
 
 // receive is introduce at the server's end. The caller limits its time.
-func receive(c net.Conn, key []byte) (hello, error) {
+func receive(c net.Conn, key []byte) (h hello, token []byte, err error) {
 	b := make([]byte, helloBytes+challengeBytes)
 	if _, err := io.ReadFull(c, b); err != nil {
-		return hello{}, err
+		return hello{}, nil, err
 	}
 	text, theirs := b[:helloBytes], b[helloBytes:]
-	h, err := parseHello(text)
-	if err != nil {
-		return hello{}, err
+	if h, err = parseHello(text); err != nil {
+		return hello{}, nil, err
 	}
 	ours := make([]byte, challengeBytes)
 	if _, err := rand.Read(ours); err != nil {
-		return hello{}, fmt.Errorf("make a challenge: %w", err)
+		return hello{}, nil, fmt.Errorf("make a challenge: %w", err)
 	}
 	if _, err := c.Write(append(ours, proof(key, "server", text, theirs, ours)...)); err != nil {
-		return hello{}, err
+		return hello{}, nil, err
 	}
 	b = make([]byte, proofBytes)
 	if _, err := io.ReadFull(c, b); err != nil {
-		return hello{}, err
+		return hello{}, nil, err
 	}
 	if !hmac.Equal(b, proof(key, "client", text, theirs, ours)) {
-		return hello{}, ErrKey
+		return hello{}, nil, ErrKey
 	}
-	return h, nil
+	return h, tokenOf(key, text, theirs, ours), nil
 }

@@ -44,6 +44,7 @@ func lossy(t *testing.T, f func(n int, answer func(after time.Duration))) string
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close(); u.Close() })
+	arrived := make(chan net.Conn, 1)
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -51,9 +52,10 @@ func lossy(t *testing.T, f func(n int, answer func(after time.Duration))) string
 				return
 			}
 			t.Cleanup(func() { c.Close() })
-			if _, err := receive(c, nil); err != nil {
+			if _, _, err := receive(c, nil); err != nil {
 				t.Error(err)
 			}
+			arrived <- c
 			_, _ = c.Write(binary.BigEndian.AppendUint16(nil, uint16(u.LocalAddr().(*net.UDPAddr).Port)))
 		}
 	}()
@@ -63,6 +65,15 @@ func lossy(t *testing.T, f func(n int, answer func(after time.Duration))) string
 			n, from, err := u.ReadFrom(b)
 			if err != nil {
 				return
+			}
+			if n == firstBytes {
+				select {
+				case c := <-arrived:
+					_, _ = c.Write([]byte{1})
+				default: // sent twice
+				}
+				i--
+				continue
 			}
 			answer := append([]byte(nil), b[:n]...)
 			f(i, func(after time.Duration) { time.AfterFunc(after, func() { _, _ = u.WriteTo(answer, from) }) })
@@ -212,7 +223,7 @@ func TestOpenLoopBlocked(t *testing.T) {
 				return
 			}
 			t.Cleanup(func() { c.Close() })
-			if _, err := receive(c, nil); err != nil {
+			if _, _, err := receive(c, nil); err != nil {
 				t.Error(err)
 			}
 		}

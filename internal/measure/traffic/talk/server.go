@@ -16,6 +16,7 @@ type Server struct {
 	listener net.Listener
 	netns    string
 	key      []byte
+	pace     Pace
 	lobby    Lobby
 	received atomic.Uint64
 	served   atomic.Uint64
@@ -26,13 +27,14 @@ type Server struct {
 	closed bool
 }
 
-// Listen serves on addr (host:port, port 0 for any) in a network namespace, "" for this one, whoever has the key.
-func Listen(netns, addr string, key []byte) (*Server, error) {
+// Listen serves on addr (host:port, port 0 for any) in a network namespace, "" for this one, whoever has the key. A
+// pace limits what it sends; nil is no limit.
+func Listen(netns, addr string, key []byte, pace Pace) (*Server, error) {
 	l, err := listenIn(netns, addr)
 	if err != nil {
 		return nil, fmt.Errorf("TCP endpoint: %w", err)
 	}
-	s := &Server{listener: l, netns: netns, key: key, conns: map[*conn]bool{}}
+	s := &Server{listener: l, netns: netns, key: key, pace: pace, conns: map[*conn]bool{}}
 	s.wait.Go(s.accept)
 	return s, nil
 }
@@ -93,7 +95,7 @@ var serving atomic.Int64
 // serve reads the hello, then serves the connection on a separate thread. A client that disconnects, sends garbage or
 // does not have the key only loses its connection.
 func (s *Server) serve(t *net.TCPConn, leave func() bool) {
-	h, err := receive(t, s.key)
+	h, token, err := receive(t, s.key)
 	if open := leave(); err != nil || !open {
 		t.Close()
 		return
@@ -109,6 +111,7 @@ func (s *Server) serve(t *net.TCPConn, leave func() bool) {
 		t.Close()
 		return
 	}
+	c.token = token
 	if !s.add(c) {
 		c.close()
 		return
@@ -124,7 +127,7 @@ func (s *Server) serve(t *net.TCPConn, leave func() bool) {
 		case serviceRR:
 			s.answer(c, h)
 		case serviceUDPRR:
-			s.answerUDP(c, h, near, far)
+			s.answerUDP(c, h, near)
 		case serviceCRR:
 			s.serveConnections(c, h, near, far)
 		}
@@ -150,6 +153,7 @@ func (s *Server) add(c *conn) bool {
 // sink counts what arrives and answers with the count.
 func (s *Server) sink(c *conn, h hello) {
 	buf := make([]byte, h.request)
+	sent := sentCounter{c: c}
 	g := gauge{ramp: time.Duration(h.response) * time.Millisecond}
 	for {
 		n, err := c.read(buf)
@@ -163,6 +167,9 @@ func (s *Server) sink(c *conn, h hello) {
 		}
 		g.record(n)
 		s.received.Add(uint64(n))
+		if !s.mayGo(sent.since(s)) {
+			return
+		}
 	}
 }
 
@@ -173,7 +180,8 @@ func (s *Server) source(c *conn, h hello) {
 		return // the client notices the end of its connection
 	}
 	defer f.close()
-	for f.sendTo(c, len(f.buf)) == nil {
+	sent := sentCounter{c: c}
+	for f.sendTo(c, s.portion(c, len(f.buf))) == nil && s.mayGo(sent.since(s)) {
 	}
 }
 
@@ -184,10 +192,11 @@ func (s *Server) answer(c *conn, h hello) {
 		return
 	}
 	start := time.Now()
+	sent := sentCounter{c: c}
 	var turn turn
 	for c.readFull(request) == nil {
 		s.served.Add(1)
-		if c.write(response) != nil {
+		if !s.mayGo(sent.since(s)) || c.write(response) != nil {
 			return
 		}
 		// After the response: nobody waits for this end while it is in flight.

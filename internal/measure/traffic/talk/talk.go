@@ -83,8 +83,14 @@ func parseHello(b []byte) (hello, error) {
 	if h.service >= serviceRR && h.service < serviceSourceFile {
 		least = 1
 	}
-	if h.service == serviceUDPRR {
+	switch h.service {
+	case serviceUDPRR:
 		most = MaxDatagram
+	case serviceCRR:
+		if h.request < TokenBytes {
+			return h, fmt.Errorf("hello of a TCP test: request of %d bytes, expected %d for the token", h.request,
+				TokenBytes)
+		}
 	}
 	if h.request < 1 || h.request > most || h.response < least || h.response > most {
 		return h, fmt.Errorf("hello of a TCP test: sizes %d and %d, expected 1 to %d", h.request, h.response, most)
@@ -101,6 +107,8 @@ type conn struct {
 	fd   int
 	once sync.Once
 	slot slot // for short-lived connections, instead of fd
+
+	token []byte // of the ports that belong to the connection
 }
 
 // block takes a connection from the poller and makes it blocking.

@@ -23,7 +23,7 @@ func quantile(h *traffic.Histogram, q float64) time.Duration {
 
 func serve(t *testing.T) *Server {
 	t.Helper()
-	s, err := Listen("", "127.0.0.1:0", nil)
+	s, err := Listen("", "127.0.0.1:0", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,12 +3,14 @@ package talk
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
 	"runtime"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -46,8 +48,39 @@ func (t Target) dialUDP(ctx context.Context, h hello) (data, control []*conn, er
 			return data, control, fmt.Errorf("UDP test with %s: %w", t.Addr, err)
 		}
 		data = append(data, d)
+		if err := d.introduceDatagrams(c); err != nil {
+			return data, control, fmt.Errorf("UDP test with %s: %w", t.Addr, err)
+		}
 	}
 	return data, control, nil
+}
+
+// A first datagram is a number, which differs in each that a client sends, and the token.
+const firstBytes = 1 + TokenBytes
+
+func (c *conn) isFirst(b []byte) bool { return len(b) == firstBytes && hmac.Equal(b[1:], c.token) }
+
+// introduceDatagrams sends the token of the control connection from the socket that requests will come from, until the
+// server says there that it has arrived. Datagrams can be lost.
+func (c *conn) introduceDatagrams(control *conn) error {
+	if err := control.setReadTimeout(pollInterval); err != nil {
+		return err
+	}
+	var arrived [1]byte
+	first := append([]byte{0}, control.token...)
+	for begin := time.Now(); time.Since(begin) < helloWithin; first[0]++ {
+		if err := c.write(first); err != nil && err != unix.ECONNREFUSED {
+			return fmt.Errorf("the first datagram: %w", err)
+		}
+		switch err := control.readFull(arrived[:]); err {
+		case nil:
+			return nil
+		case unix.EAGAIN:
+		default:
+			return fmt.Errorf("wait for the far end to see a datagram: %w", err)
+		}
+	}
+	return fmt.Errorf("the far end has seen no datagram for %v: is UDP filtered on the way?", helloWithin)
 }
 
 // dialPort connects a UDP socket to another port of the server.
@@ -164,7 +197,7 @@ func (r *run) transactUDP(c *conn, request, response []byte, limit uint64, timeo
 }
 
 // answerUDP answers the datagrams of one client on a port of their own, until the client's connection ends.
-func (s *Server) answerUDP(control *conn, h hello, near, far net.Addr) {
+func (s *Server) answerUDP(control *conn, h hello, near net.Addr) {
 	data, port, err := s.listenUDP(near)
 	if err != nil {
 		return // the client notices the end of its connection
@@ -175,7 +208,36 @@ func (s *Server) answerUDP(control *conn, h hello, near, far net.Addr) {
 	}
 	over, finish := watchClient(control, data.abort)
 	defer finish()
-	s.answerDatagrams(data, h, far, over)
+	data.token = control.token
+	if data.awaitToken(over) == nil && control.write([]byte{1}) == nil {
+		s.answerDatagrams(data, h, over)
+	}
+}
+
+// awaitToken connects the socket to the sender of the first datagram with the token. The kernel then takes datagrams
+// from nobody else, and looks up the route only once. What has come from others is dropped: the client sends no request
+// before it knows that its token has arrived.
+func (c *conn) awaitToken(over *atomic.Bool) error {
+	b := make([]byte, firstBytes+1)
+	for !over.Load() {
+		n, from, err := unix.Recvfrom(c.fd, b, 0)
+		switch {
+		case err == unix.EAGAIN, err == unix.EINTR, err == unix.ECONNREFUSED:
+			continue
+		case err != nil:
+			return err
+		case from == nil || !c.isFirst(b[:n]):
+			continue
+		}
+		if err := unix.Connect(c.fd, from); err != nil {
+			return err
+		}
+		for errno := syscall.Errno(0); errno == 0; {
+			_, errno = c.receiveNow(b)
+		}
+		return nil
+	}
+	return net.ErrClosed
 }
 
 // listenUDP opens a socket at the address that the client connected to.
@@ -199,39 +261,27 @@ func (s *Server) listenUDP(near net.Addr) (c *conn, port uint16, err error) {
 	return c, port, err
 }
 
-// answerDatagrams answers the first sender that has the client's address, and only that: the connected socket answers
-// nobody else, and the kernel looks up the route only once.
-func (s *Server) answerDatagrams(data *conn, h hello, far net.Addr, over *atomic.Bool) {
+// answerDatagrams answers the datagrams of a connected socket that have the size of a request.
+func (s *Server) answerDatagrams(data *conn, h hello, over *atomic.Bool) {
 	buf, response := make([]byte, MaxDatagram), make([]byte, h.response)
 	mark := min(NumberBytes, len(response), int(h.request))
-	connected := false
 	start := time.Now()
 	var turn turn
 	for !over.Load() {
-		var n int
-		var err error
-		if connected {
-			n, err = data.read(buf)
-		} else {
-			var from unix.Sockaddr
-			n, from, err = unix.Recvfrom(data.fd, buf, 0)
-			if err == nil && from != nil && addressOf(from).Equal(far.(*net.TCPAddr).IP) {
-				err = unix.Connect(data.fd, from)
-				connected = err == nil
-			} else if err == nil {
-				continue
-			}
-		}
+		n, err := data.read(buf)
 		switch {
 		case err == unix.EAGAIN, err == unix.EINTR, err == unix.ECONNREFUSED, err == io.EOF:
 			continue // nothing yet; the client is gone, as its connection will show; or woken by abort
 		case err != nil:
 			return
-		case n != int(h.request):
+		case n != int(h.request), data.isFirst(buf[:n]): // a client repeats it until it is answered
 			continue
 		}
 		s.served.Add(1)
 		copy(response, buf[:mark])
+		if !s.mayGo(fragments(len(response))) {
+			return
+		}
 		if err := data.write(response); err != nil && err != unix.ECONNREFUSED {
 			return
 		}

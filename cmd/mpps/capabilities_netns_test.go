@@ -1,0 +1,100 @@
+//go:build netns
+
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// reading are the capabilities that commands need which look and change nothing: files that only root can read, the
+// descriptors and threads of other users' processes, and the rules of netfilter.
+const reading = "-all,+dac_read_search,+sys_ptrace,+net_admin"
+
+// TestReadsWithoutRoot: an account of its own with three capabilities sees what root sees of a host without guests: the
+// same findings of audit, the same stages and devices of diagnose --counters, and the same status.
+func TestReadsWithoutRoot(t *testing.T) {
+	dir, err := os.MkdirTemp("", "mpps-capabilities") // below t.TempDir another user finds nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	text, err := os.ReadFile(os.Getenv("MPPS_BIN"))
+	binary := filepath.Join(dir, "mpps")
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(binary, text, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := `set -eu
+ip link set lo up
+ip link add v0 type veth peer name v1
+ip link set v0 up
+ip link set v1 up
+nft add table inet t
+nft 'add chain inet t c { type filter hook forward priority 0; }'
+nft add rule inet t c ct state invalid drop
+exec "$@"`
+	run := func(as []string, argv ...string) map[string]any {
+		t.Helper()
+		argv = append(append(as, binary), argv...)
+		cmd := exec.Command("unshare", append([]string{"--net", "sh", "-c", script, "sh"}, argv...)...)
+		out, err := cmd.Output()
+		var answer struct{ Result map[string]any }
+		if json.Unmarshal(out, &answer) != nil {
+			t.Fatalf("%v: %v: %s", argv, err, out)
+		}
+		return answer.Result
+	}
+	user := []string{"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--bounding-set", reading,
+		"--inh-caps", reading, "--ambient-caps", reading, "--no-new-privs"}
+	for _, argv := range [][]string{{"audit", "--pps", "1.8M", "--json"}, {"status", "--json"},
+		{"diagnose", "--counters", "--for", "1s", "--json"}} {
+		root, own := run(nil, argv...), run(user, argv...)
+		for range 4 { // a stage is listed if something moved there
+			if maps.Equal(named(root["stages"]), named(own["stages"])) {
+				break
+			}
+			root, own = run(nil, argv...), run(user, argv...)
+		}
+		for _, kind := range []string{"findings", "stages", "rows"} {
+			was, is := named(root[kind]), named(own[kind])
+			if !maps.Equal(was, is) {
+				for name := range was {
+					if is[name] != was[name] {
+						t.Errorf("%v: root sees %s: %s, the account %s", argv, name, was[name], is[name])
+					}
+				}
+				t.Errorf("%v: root has %d %s, the account %d", argv, len(was), kind, len(is))
+			}
+			if argv[0] == "audit" && kind == "findings" && len(was) < 50 {
+				t.Errorf("only %d findings", len(was))
+			}
+		}
+		if was, is := slices.Sorted(maps.Keys(root)), slices.Sorted(maps.Keys(own)); !slices.Equal(was, is) {
+			t.Errorf("%v: root is told %v, the account %v", argv, was, is)
+		}
+	}
+}
+
+// named returns what a list of an answer says of each value: its state, and what was found if that does not move.
+func named(list any) map[string]string {
+	all := map[string]string{}
+	items, _ := list.([]any)
+	for _, item := range items {
+		one, _ := item.(map[string]any)
+		text, _ := json.Marshal([]any{one["id"], one["address"], one["stage"], one["name"]})
+		state, _ := json.Marshal(one["state"])
+		all[string(text)] = string(state)
+	}
+	return all
+}

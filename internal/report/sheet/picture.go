@@ -1,0 +1,110 @@
+package sheet
+
+import (
+	"embed"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+	"sync"
+
+	"mpps/internal/advise/bottleneck"
+	"mpps/internal/model/goal"
+	"mpps/internal/report/words"
+)
+
+//go:embed picture.svg.tmpl
+var pictureFile embed.FS
+
+var pictureTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.ParseFS(pictureFile, "*"))
+})
+
+// The layout of a picture, in pixels.
+const (
+	pictureWidth = 960
+	rowHeight    = 168
+	mostInRow    = 8
+	radius       = 26
+	lineHeight   = 26
+)
+
+// picture is what the template places.
+type picture struct {
+	Width, Height, Radius, Inner int
+	Stops                        []stop
+	Say                          []label
+}
+
+// stop is a stage of the path.
+type stop struct {
+	X, Y, NextX int // NextX is where the next one in the row is; 0: it is the last
+	Name        string
+	Object      string
+	Labels      []label // how busy it is, and its rate
+	Top, Level  int     // of the part of its circle that is filled
+	Limit       bool    // it is the bottleneck
+}
+
+type label struct {
+	Y    int
+	Text string
+}
+
+// Picture writes a diagnosis as an SVG file: the stages in path order, how busy each is, and the one that limits. Its
+// colours are light or dark as the viewer asks.
+func Picture(w io.Writer, d *bottleneck.Diagnosis) error {
+	row := min(max(len(d.Stages), 1), mostInRow)
+	column := pictureWidth / row
+	p := picture{Width: pictureWidth, Radius: radius, Inner: radius - 4}
+	for i, s := range d.Stages {
+		one := stop{X: column*(i%row) + column/2, Y: 74 + i/row*rowHeight, Name: s.Name,
+			Object: shortened(s.Object, column/8), Limit: d.Bottleneck != nil && d.Bottleneck.Stage == s.Name}
+		if i%row < row-1 && i < len(d.Stages)-1 {
+			one.NextX = one.X + column
+		}
+		var texts []string
+		if s.Use >= 0 {
+			one.Level = int(min(s.Use, 1) * 2 * radius)
+			texts = append(texts, fmt.Sprintf("%.0f %% busy", 100*s.Use))
+		}
+		if s.PPS > 0 {
+			texts = append(texts, goal.FormatRate(s.PPS)+" pps")
+		}
+		one.Top, one.Labels = radius-one.Level, labels(texts, 66, 17)
+		p.Stops = append(p.Stops, one)
+	}
+	below := (len(d.Stages)+row-1)/row*rowHeight + 24
+	p.Say = labels(wrapped(words.Sentence(d.Why), 100), below, lineHeight)
+	p.Height = below + len(p.Say)*lineHeight
+	return pictureTemplate().Execute(w, p)
+}
+
+// labels places texts below each other.
+func labels(texts []string, y, step int) []label {
+	var all []label
+	for i, text := range texts {
+		all = append(all, label{y + i*step, text})
+	}
+	return all
+}
+
+// wrapped breaks a text into lines of at most so many characters, if its words allow it.
+func wrapped(text string, most int) []string {
+	var lines []string
+	for word := range strings.FieldsSeq(text) {
+		if n := len(lines) - 1; n >= 0 && len(lines[n])+1+len(word) <= most {
+			lines[n] += " " + word
+			continue
+		}
+		lines = append(lines, word)
+	}
+	return lines
+}
+
+func shortened(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}

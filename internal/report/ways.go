@@ -1,0 +1,185 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"mpps/internal/model/facts"
+	"mpps/internal/model/reach"
+	"mpps/internal/report/words"
+)
+
+// Way is how some guests reach the wire.
+type Way struct {
+	Shared   []Station // the wire first; the same for all
+	Joined   bool      // the branches meet in the last of Shared; otherwise each function of a NIC has its own way
+	Branches []Branch
+	Alike    []string // ways that differ from this one in names alone, and are not listed
+	Declined string   // what mpps has no rules for; empty: nothing
+}
+
+// Branch is what one of a guest's NICs does not share with others: tap, back end, guest.
+type Branch struct {
+	Stations []Station
+	Alike    []string // guests that differ in names, addresses and CPUs alone, and are not listed
+}
+
+// Bounds of what is listed of things that are alike.
+const (
+	mostAlike = 5
+	mostWays  = 2
+)
+
+// fold returns how many of n things that are alike are listed: at most so many, unless all or only one more.
+func fold(n, most int, all bool) int {
+	if all || n <= most+1 {
+		return n
+	}
+	return most
+}
+
+// Ways returns the ways of a host's guests, and the bridges without guests as ways without branches; what is alike
+// once, unless all. on holds the devices and guests that are on one of them, listed or not.
+func Ways(h *facts.Host, all bool) (ways []Way, on map[string]bool) {
+	on = map[string]bool{}
+	m := reach.Of(h)
+	used := slices.DeleteFunc(m.Paths, func(p reach.Path) bool {
+		return len(p.Hops) == 0 && len(p.NICs) == 0 && !p.Active
+	})
+	for _, alike := range Group(Group(used, wayKey), func(way []reach.Path) string { return wayShape(h, way) }) {
+		listed := fold(len(alike), mostWays, all)
+		for i, paths := range alike {
+			mark(h, paths, on)
+			if i < listed {
+				ways = append(ways, wayOf(h, paths, all))
+				continue
+			}
+			last := &ways[len(ways)-1]
+			last.Alike = append(last.Alike, wayName(paths))
+		}
+	}
+	empty := slices.DeleteFunc(slices.Clone(h.Bridges), func(b facts.Bridge) bool { return on[b.Name] })
+	listed := fold(len(empty), mostWays, all)
+	for i, b := range empty {
+		hops := m.From(b.Name)
+		for _, hop := range hops {
+			on[hop.Device] = true
+		}
+		if i < listed {
+			ways = append(ways, Way{Shared: sharedStations(h, hops), Joined: true})
+			continue
+		}
+		last := &ways[len(ways)-1]
+		last.Alike = append(last.Alike, b.Name)
+	}
+	return ways, on
+}
+
+// mark marks the devices and guests of paths.
+func mark(h *facts.Host, paths []reach.Path, on map[string]bool) {
+	for _, p := range paths {
+		for _, hop := range p.Hops {
+			on[hop.Device] = true
+		}
+		for _, nic := range p.NICs {
+			on[nic] = true
+		}
+		on["guest "+p.Guest] = true
+	}
+}
+
+// wayOf returns the way of paths that share it.
+func wayOf(h *facts.Host, paths []reach.Path, all bool) Way {
+	first := paths[0]
+	way := Way{Shared: sharedStations(h, outward(first.Hops)), Joined: len(first.Hops) > 0}
+	if len(first.Hops) == 0 {
+		for _, nic := range first.NICs {
+			way.Shared = append(way.Shared, Station{Kind: "NIC", Name: nic, Text: "physical function"})
+		}
+	}
+	if declined := first.Declined(); len(declined) > 0 {
+		way.Declined = reach.Words(declined)
+	}
+	for _, alike := range Group(paths, func(p reach.Path) string { return pathShape(h, p) }) {
+		listed := len(alike)
+		if !all && len(paths) > mostAlike {
+			listed = 1
+		}
+		for _, p := range alike[:listed] {
+			way.Branches = append(way.Branches, Branch{Stations: pathStations(h, guestOf(h, p), p)})
+		}
+		last := &way.Branches[len(way.Branches)-1]
+		last.Alike = words.Each(alike[listed:], func(p reach.Path) string { return p.Guest })
+	}
+	return way
+}
+
+// wayShape is the same for ways that differ in names alone: the kinds of their stations, and of their guests.
+func wayShape(h *facts.Host, way []reach.Path) string {
+	key := []string{fmt.Sprint(way[0].Kinds)}
+	for _, hop := range outward(way[0].Hops) {
+		key = append(key, hop.Kind)
+	}
+	for _, alike := range Group(way, func(p reach.Path) string { return pathShape(h, p) }) {
+		key = append(key, pathShape(h, alike[0]), words.Either(len(alike) > 1, "several", "one"))
+	}
+	return strings.Join(key, "|")
+}
+
+// pathShape is the same for guests' NICs that differ in names, addresses and CPUs alone.
+func pathShape(h *facts.Host, p reach.Path) string {
+	g := guestOf(h, p)
+	at := slices.IndexFunc(g.NICs(), func(i facts.Interface) bool { return i.MAC == p.MAC })
+	if at < 0 {
+		return fmt.Sprint(p.Kinds, g.State)
+	}
+	i := g.NICs()[at]
+	return fmt.Sprint(p.Kinds, g.State, g.Job, g.VCPUs, len(g.Pins) > 0, len(g.Pending) > 0, i.Model, i.Type, i.Backend,
+		i.Queues)
+}
+
+func guestOf(h *facts.Host, p reach.Path) *facts.Guest {
+	return facts.Find(h.Guests, func(g *facts.Guest) bool { return g.Name == p.Guest })
+}
+
+// wayName names a way that is not drawn: the device nearest to its guests, or its NICs.
+func wayName(way []reach.Path) string {
+	if hops := outward(way[0].Hops); len(hops) > 0 {
+		return hops[0].Device
+	}
+	return cmp.Or(strings.Join(way[0].NICs, "+"), way[0].Guest)
+}
+
+// wayKey is the same for paths that differ in the tap alone.
+func wayKey(p reach.Path) string {
+	key := []string{fmt.Sprint(p.Kinds), strings.Join(p.NICs, ",")}
+	for _, hop := range outward(p.Hops) {
+		key = append(key, hop.Device)
+	}
+	return strings.Join(key, " ")
+}
+
+// outward returns a path's hops beyond the guest's own tap.
+func outward(hops []reach.Hop) []reach.Hop {
+	if len(hops) > 0 && (hops[0].Kind == "tap" || hops[0].Kind == "macvtap") {
+		return hops[1:]
+	}
+	return hops
+}
+
+// sharedStations returns NICs, then what is between them and the guests, the wire first.
+func sharedStations(h *facts.Host, hops []reach.Hop) []Station {
+	isNIC := func(hop reach.Hop) bool { return hop.Kind == "NIC" }
+	nics := slices.SortedFunc(slices.Values(slices.DeleteFunc(slices.Clone(hops), func(hop reach.Hop) bool {
+		return !isNIC(hop)
+	})), func(a, b reach.Hop) int { return strings.Compare(a.Device, b.Device) })
+	between := slices.DeleteFunc(slices.Clone(hops), isNIC)
+	slices.Reverse(between)
+	var stations []Station
+	for _, hop := range slices.Concat(nics, between) {
+		stations = append(stations, stationOf(h, hop))
+	}
+	return stations
+}
