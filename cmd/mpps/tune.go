@@ -94,7 +94,7 @@ func (f *tuneFlags) target() (goal.Goal, error) {
 		return g, usage(fmt.Errorf("--only %s: there is no such knob", f.unknownKnob()),
 			"'mpps explain --list' has them all")
 	case f.command == "" && f.set.Changed("max-pps"):
-		return g, usage(errors.New("--max-pps and --trial-grace belong to --trial-command"), "")
+		return g, usage(errors.New("--max-pps belongs to --trial-command"), "")
 	}
 	if err := f.check(f.set, generatorCPUs); err != nil {
 		return g, err
