@@ -22,19 +22,24 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// eventually runs a program again and again, for 20 s, until it exits so: "eventually CODE PROGRAM ARGS…".
+// eventually runs a program again and again, for 20 s, until it exits so, five times in a row: a process that puts
+// things back may be about to begin. "eventually CODE PROGRAM ARGS…".
 func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: eventually CODE PROGRAM ARGS…")
 	}
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	have := exitCode(ts, args[1:])
-	for end := time.Now().Add(20 * time.Second); have != want; have = exitCode(ts, args[1:]) {
-		if time.Now().After(end) {
+	end := time.Now().Add(20 * time.Second)
+	for times := 0; times < 5; time.Sleep(50 * time.Millisecond) {
+		have := exitCode(ts, args[1:])
+		switch times++; {
+		case have == want:
+			continue
+		case time.Now().After(end):
 			ts.Fatalf("exit code %d, expected %d", have, want)
 		}
-		time.Sleep(50 * time.Millisecond)
+		times = 0
 	}
 }
 
