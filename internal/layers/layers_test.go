@@ -159,7 +159,7 @@ var imports = map[string][]string{
 	"lab/command": {
 		"measure/acceptance", "advise/audit", "cli", "model/facts", "model/goal", "advise/knob", "lab", "measure",
 		"ops", "ops/accept", "ops/bench", "ops/saved", "outcome", "advise/plan",
-		"report", "report/bench", "report/founding", "measure/traffic/agent", "version",
+		"report", "report/bench", "report/founding", "report/sheet", "measure/traffic/agent", "version",
 	},
 	"golden":            {},
 	"cmd/mpps":          {everything},

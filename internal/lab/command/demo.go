@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ import (
 	"mpps/internal/ops/saved"
 	"mpps/internal/outcome"
 	"mpps/internal/report/bench"
+	"mpps/internal/report/sheet"
+	"mpps/internal/version"
 )
 
 func (a *app) demoCommand() *cobra.Command {
@@ -152,9 +155,9 @@ func (d *demo) begin() (log *os.File, unlock func(), err error) {
 const demoLog = "demo.log"
 
 // demoFiles are all that a demo writes.
-var demoFiles = []string{demoLog, "report.html", "result.json", "inspect.txt", "audit.txt", "plan.txt", "apply.txt",
-	"verify.txt", "pps-before.txt", "rr-before.txt", "pps-after.txt", "rr-after.txt", "pps-rolled-back.txt",
-	"rr-rolled-back.txt"}
+var demoFiles = []string{demoLog, "report.html", "host.html", "result.json", "inspect.txt", "audit.txt", "plan.txt",
+	"apply.txt", "verify.txt", "pps-before.txt", "rr-before.txt", "pps-after.txt", "rr-after.txt",
+	"pps-rolled-back.txt", "rr-rolled-back.txt"}
 
 // file writes one of demoFiles.
 func (d *demo) file(name string, text []byte) error {
@@ -252,8 +255,12 @@ func (d *demo) audit(ctx context.Context) error {
 		shown[f.ID] = true
 		d.stage.say("  %s: %s is %s, better %s", f.Severity, f.ID, f.Found, f.Wanted)
 	}
-	d.stage.say("  all of it: inspect.txt, audit.txt in %s", d.out)
-	return nil
+	var page bytes.Buffer
+	if err := sheet.HTML(&page, sheet.Sheet{Host: h, Audit: &r, Data: r}, version.Version, time.Now()); err != nil {
+		return err
+	}
+	d.stage.say("  all of it: host.html, inspect.txt, audit.txt in %s", d.out)
+	return d.file("host.html", page.Bytes())
 }
 
 // goal returns the goal flags of every command. The demo consents to taking the bridge out of iptables, because the

@@ -43,7 +43,11 @@ func TestNotJoined(t *testing.T) {
 					}
 				}
 				both(nil, 50*time.Millisecond)
-				both(s.tap("tap1", 1), time.Second)
+				lasts := time.Second
+				if !c.every { // a busy machine leaves few windows
+					lasts *= 5
+				}
+				both(s.tap("tap1", 1), lasts)
 				s.settle()
 			})
 			if n := frameSum(o, func(r *queuepath.Row) bool { return r.First() && r.To.Device == "far0" }); n == 0 {
