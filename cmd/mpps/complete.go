@@ -19,12 +19,12 @@ func (a *app) complete(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		a.complete(c)
 	}
-	for argument, list := range map[string]func(*cobra.Command) []string{
-		" ID": knobIDs, "[TX]": a.transactions, "GUEST": a.guests, "PF": a.physicalFunctions,
-	} {
-		if strings.Contains(root.Use, argument) {
-			root.ValidArgsFunction = completion(list)
-		}
+	arguments := map[string]func(*cobra.Command) []string{
+		"ID": knobIDs, "[TX]": a.transactions, "GUEST": a.guests, "[GUEST]": a.guests, "PF": a.physicalFunctions,
+		"[PF]": a.physicalFunctions,
+	}
+	if words := strings.Fields(root.Use); len(words) > 1 && arguments[words[1]] != nil {
+		root.ValidArgsFunction = completion(arguments[words[1]])
 	}
 	lists := map[string]func(*cobra.Command) []string{"guest": a.guests, "only": knobIDs, "fail-on": severities}
 	root.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {

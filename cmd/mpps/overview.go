@@ -31,8 +31,9 @@ func (a *app) overview(ctx context.Context) error {
 	defer h.Close()
 	r := audit.RunWith(h.Facts, goal.Goal{PPS: overviewPPS}, knob.Catalogue(), h.Site.Adjust)
 	s, err := change.ReadStatus(ctx, a.env(), false)
-	if err != nil { // the journal is root's
+	if err != nil {
 		s = &change.HostStatus{}
+		s.Status.Why = "its state could not be read: " + err.Error()
 	}
 	return a.out.Answer(report.Answer{Verb: "overview", Host: h.Facts.Name,
 		Text: func(t *report.Text) { report.Overview(t, h.Facts, r, s.Status) }})

@@ -79,16 +79,9 @@ func (s *Running) Slice(ctx context.Context, length time.Duration) (Slice, error
 
 // pause waits for d, or until sending or ctx ends.
 func (s *Running) pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-s.over:
-		return ErrOver
-	}
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), d)
+	defer cancel()
+	return s.Wait(ctx, within.Done())
 }
 
 // Wait waits until done is closed. Its errors are those of Slice.

@@ -13,7 +13,7 @@ type wire struct {
 	device
 	pps, share float64
 	delay      time.Duration // until the receiver answers
-	clock      bool          // the receiver has a clock of its own
+	clock      bool          // the receiver has its own clock
 	still      time.Duration // after which nothing arrives any more; 0: never
 	broken     error
 

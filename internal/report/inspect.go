@@ -97,9 +97,13 @@ func drawFolded(t *Text, indent, what string, names []string) {
 	if len(names) == 0 {
 		return
 	}
-	more := words.If(len(names) > mostFolded, " … (-v shows all)")
 	t.Wrap(indent+"+ "+words.Count(len(names), what)+" alike: ",
-		strings.Join(names[:min(len(names), mostFolded)], ", ")+more)
+		FewNames(names)+words.If(len(names) > mostFolded, " (-v shows all)"))
+}
+
+// FewNames lists the first of the names.
+func FewNames(names []string) string {
+	return strings.Join(names[:min(len(names), mostFolded)], ", ") + words.If(len(names) > mostFolded, " …")
 }
 
 // nicsText says what NICs a guest has that lead to no bridge of this host.

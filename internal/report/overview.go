@@ -14,7 +14,7 @@ import (
 )
 
 // Overview says in five lines what a host is, what limits it, what mpps changed and which command helps most. The
-// state of mpps is empty if it could not be read.
+// state of mpps is empty, with a reason, if it could not be read.
 func Overview(t *Text, h *facts.Host, r audit.Report, s apply.Status) {
 	c := h.Topology.Counts
 	t.Wrap("", t.In(Bold, headline(h))+" · "+words.Join(", ", words.Count(c.CPUsOnline, "CPU"),
@@ -22,8 +22,7 @@ func Overview(t *Text, h *facts.Host, r audit.Report, s apply.Status) {
 	t.Wrap("guests:   ", waysText(h))
 	target := goal.FormatRate(r.Goal.PPS)
 	t.Wrap("settings: ", "for "+target+" packets/s: "+r.Verdict)
-	unreadable := words.If(s.State == "", "its journal could not be read: repeat as root")
-	t.Wrap("mpps:     ", words.Join(": ", string(s.State), s.Why, unreadable))
+	t.Wrap("mpps:     ", words.Join(": ", string(s.State), s.Why))
 	command, why := nextCommand(h, r, s)
 	t.Wrap("next:     ", t.In(Bold, command)+"  "+why+" ('mpps --help' lists all commands)")
 }

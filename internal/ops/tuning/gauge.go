@@ -112,7 +112,7 @@ func (p *pathGauge) Sample(ctx context.Context, pps float64, length time.Duratio
 	return trial, err
 }
 
-// exactly runs a trial of its own.
+// exactly runs a separate trial, which counts late frames too.
 func (p *pathGauge) exactly(ctx context.Context, pps float64, length time.Duration) (Trial, error) {
 	p.stop()
 	load := p.Load

@@ -9,7 +9,6 @@ import (
 	"html/template"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"mpps/internal/advise/audit"
@@ -26,7 +25,7 @@ import (
 //go:embed sheet.html.tmpl style.css
 var files embed.FS
 
-var write = page.New(files, template.FuncMap{"more": more, "bad": bad, "evidence": report.Evidence,
+var write = page.New(files, template.FuncMap{"more": report.FewNames, "bad": bad, "evidence": report.Evidence,
 	"confidence": func(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }})
 
 // Sheet is a host and what is known about it; what is nil is left out. Data is the result that the page is about.
@@ -153,12 +152,6 @@ func causes(all []audit.Finding) []cause {
 	}
 	slices.SortStableFunc(rows, func(a, b cause) int { return b.N - a.N })
 	return rows
-}
-
-// more names what is alike and not shown.
-func more(names []string) string {
-	const most = 6
-	return strings.Join(names[:min(len(names), most)], ", ") + words.If(len(names) > most, " …")
 }
 
 // bad reports whether a finding deserves the colour of alarm.

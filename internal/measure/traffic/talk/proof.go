@@ -21,7 +21,7 @@ import (
 //	client   proof
 //
 // The ports that crr and UDP tests continue on know the client by a token, which both ends derive from the key and the
-// challenges: the first bytes of each connection of crr, and a datagram of its own over UDP.
+// challenges: the first bytes of each connection of crr, and a separate datagram over UDP.
 
 const (
 	challengeBytes = 16
