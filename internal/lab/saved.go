@@ -59,7 +59,7 @@ func (l *Lab) savable() bool {
 func (l *Lab) saved(m machine) saved {
 	m.Run = "/" // where sockets and logs are does not matter
 	h := sha256.New()
-	fmt.Fprintln(h, "1", l.tree.QEMU, l.tree.Release, l.overDir())
+	fmt.Fprintln(h, "2", l.tree.QEMU, l.tree.Release, l.overDir())
 	fmt.Fprintf(h, "%q\n", m.argv())
 	if b := l.st.Config.Begin; b != nil {
 		fmt.Fprintf(h, "%q\n", b.Key)
@@ -225,6 +225,16 @@ func (m *monitor) waitMigration(ctx context.Context) error {
 	}
 }
 
+// L1's guests stand still while its state is written: QEMU refuses a state in which an emulated CPU runs a guest
+// (cpu_post_load in target/i386/machine.c demands KVM's nested state for that, which TCG does not have).
+const (
+	stopGuests = `for p in $(pgrep -x qemu-system-x86); do
+	kill -STOP $p
+	while grep -h ^State: /proc/$p/task/*/status | grep -qv T; do sleep 0.05; done
+done`
+	continueGuests = "pkill -CONT -x qemu-system-x86 || true"
+)
+
 // save writes L1's state; L1 is stopped afterwards. After errNotSaved it still runs.
 func (l *Lab) save(ctx context.Context, s saved) error {
 	var disk unix.Statfs_t
@@ -254,6 +264,9 @@ func (l *Lab) save(ctx context.Context, s saved) error {
 	if err := m.setMigration(); err != nil {
 		return err
 	}
+	if _, err := l.Must(ctx, stopGuests); err != nil {
+		return err
+	}
 	l.paused.Store(true)
 	defer l.paused.Store(false)
 	if _, err := m.do("stop", nil); err != nil {
@@ -272,7 +285,8 @@ func (l *Lab) save(ctx context.Context, s saved) error {
 	if _, err := output(ctx, nil, "cp", "-a", l.ShareDir(), filepath.Join(dir, savedShare)); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(filepath.Join(dir, savedShare, ".cmd")); err != nil {
+	// Their folder stays: L1's kernel remembers it for a second, and virtiofsd looks for what it remembers.
+	if err := removeGlob(filepath.Join(dir, savedShare, ".cmd", "*")); err != nil {
 		return err
 	}
 	if err := os.Rename(dir, s.dir); err != nil {
@@ -366,7 +380,8 @@ func (l *Lab) restore(ctx context.Context, s saved) error {
 	if err := l.firstCommand(ctx); err != nil {
 		return err
 	}
-	if _, err := l.Must(ctx, fmt.Sprintf("date -s @%d.%09d", time.Now().Unix(), time.Now().Nanosecond())); err != nil {
+	if _, err := l.Must(ctx, fmt.Sprintf("date -s @%d.%09d; %s", time.Now().Unix(), time.Now().Nanosecond(),
+		continueGuests)); err != nil {
 		return err
 	}
 	Record(StatRestore, "", time.Since(from).Seconds())
