@@ -21,8 +21,8 @@ import (
 	"mpps/internal/outcome"
 )
 
-// TestRoutedHost: a guest behind a NAT network of libvirt's shape is drawn to the uplink, its devices are judged by what
-// the host refuses, and what a plan changes there is applied, verified and rolled back.
+// TestRoutedHost: a guest on a network of libvirt's shape is drawn to the uplink. The devices between are judged by
+// what the host refuses, and what a plan changes there is applied, verified and rolled back.
 func TestRoutedHost(t *testing.T) {
 	if !inHost(t) {
 		return
@@ -137,8 +137,8 @@ func sendForeign(t *testing.T, device string) (stop func()) {
 		t.Fatal(err)
 	}
 	frame := make([]byte, 60)
-	copy(frame, []byte{0x02, 0, 0, 0, 0, 0x01, 0x02, 0, 0, 0, 0, 0x02, 0x08, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0,
-		192, 168, 122, 66, 192, 168, 122, 50})
+	copy(frame, []byte{0x02, 0, 0, 0, 0, 0x01, 0x02, 0, 0, 0, 0, 0x02, 0x08, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0,
+		0, 192, 168, 122, 66, 192, 168, 122, 50})
 	sum := headerSum(frame[14:34])
 	frame[24], frame[25] = byte(sum>>8), byte(sum)
 	end, ended := make(chan struct{}), make(chan struct{})
