@@ -126,7 +126,7 @@ func TestPropertiesApply(t *testing.T) {
 		}
 	}
 	for what, least := range map[string]int{
-		"tuned by a guide": 4, "a path that is not judged": 15, "such a path of a NIC": 10, "a plan with changes": 80,
+		"tuned by a guide": 4, "a path that is not judged": 15, "such a path of a NIC": 5, "a plan with changes": 80,
 		"threads that move": 50, "interrupts that move": 10, "refused guests": 2, "polling processes": 2,
 	} {
 		if found[what] < least {

@@ -235,7 +235,8 @@ func declines(r facts.Role, stage datapath.Stage) string {
 	case facts.RoleXen:
 		return r.Why()
 	case facts.RoleEmpty, facts.RoleNoKVM:
-		if stage == datapath.Netfilter || stage == datapath.Bridge || stage == datapath.Overlay {
+		switch stage {
+		case datapath.Netfilter, datapath.Routing, datapath.Bridge, datapath.Overlay:
 			return r.Why()
 		}
 	}

@@ -9,13 +9,15 @@ import (
 	"mpps/internal/model/goal"
 )
 
-// TestDeclined: nothing that serves a path without rules is judged. The second of two bridges of the host has a NAT
-// network's shape in one case and Open vSwitch in the other; the first stays what it is.
+// TestDeclined: nothing that serves a path without rules is judged. The second of two bridges of the host leads into
+// another namespace in one case and is Open vSwitch in the other; the first stays what it is.
 func TestDeclined(t *testing.T) {
 	for name, edit := range map[string]func(h *facts.Host){
-		"routed": func(h *facts.Host) {
+		"another namespace": func(h *facts.Host) {
 			h.NICs[1].Master, h.Bridges[1].Ports = "", h.Bridges[1].Ports[1:]
-			h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"br1", "eth1"}, Uplinks: []string{"eth1"}}
+			h.Routing = &facts.Routing{Forward: facts.No}
+			h.Bridges[1].Ports = append(h.Bridges[1].Ports, "veth1")
+			h.Links = []facts.Link{{Name: "veth1", Kind: "veth", Master: "br1", Elsewhere: true}}
 		},
 		"Open vSwitch": func(h *facts.Host) {
 			h.NICs[1].Master, h.Bridges = facts.OVSDatapath, h.Bridges[:1]

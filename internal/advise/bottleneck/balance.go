@@ -49,6 +49,7 @@ func (p *path) balances() (all []balance) {
 		}
 		for _, s := range p.losses {
 			if s.device != nil && s.device.Netns == local.Netns && s.afterReceive() ||
+				s.counted && s.netns == local.Netns ||
 				s.at == atBacklog && local.Netns == "" {
 				out += s.packets
 			}

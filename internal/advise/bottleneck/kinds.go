@@ -26,7 +26,14 @@ const (
 	EbtablesRules  Kind = "ebtables-rules"  // the same, of the bridge's own tables
 	Conntrack      Kind = "conntrack"       // connections are tracked
 	NetfilterHooks Kind = "netfilter-hooks" // packets pass hooks in which there are no rules
+	ConntrackFull  Kind = "conntrack-full"  // the table of connections has no room
 	DroppedByRule  Kind = "dropped-by-rule" // a rule drops them, on purpose or not
+
+	ReversePath    Kind = "rp-filter"       // the reverse path filter refuses their source
+	NoRoute        Kind = "no-route"        // no route leads to where they go
+	NotForwarded   Kind = "not-forwarded"   // the device that they came by does not forward
+	NeighboursFull Kind = "neighbours-full" // the table of neighbours has no room
+	NextHop        Kind = "next-hop"        // the next hop does not answer
 
 	TunnelQueue  Kind = "tunnel-queue"   // a tunnel with one transmit queue, and a lock around it
 	TunnelOneCPU Kind = "tunnel-one-cpu" // one CPU takes all packets out of a tunnel
@@ -102,8 +109,8 @@ func About(k Kind) Meaning {
 
 // StageNames returns the values of Stage.Name and Bottleneck.Stage in path order.
 func StageNames() []string {
-	return []string{"generator", "nic", "softirq", "netfilter", "bridge", "overlay", "qdisc", "tap", "vhost", "vcpu",
-		"guest", "socket", "receiver"}
+	return []string{"generator", "nic", "softirq", "netfilter", "routing", "bridge", "overlay", "qdisc", "tap",
+		"vhost", "vcpu", "guest", "socket", "receiver"}
 }
 
 // meanings has all kinds in path order.
@@ -183,13 +190,36 @@ var meanings = []Meaning{
 		Seen:   "the same, in the bridge's own tables",
 		Advice: "fewer rules, or one with a set in their place", Knobs: []string{"netfilter.bypass"}},
 	{Kind: Conntrack, Stage: "netfilter", level: byCost, Title: "connections are tracked",
-		Seen: "connection tracking takes at least 12 % of a full CPU and more than the rules (profile), or its " +
-			"table turns packets away",
+		Seen:   "connection tracking takes at least 12 % of a full CPU and more than the rules (profile)",
 		Advice: "exempt the guests' packets from tracking", Knobs: []string{"netfilter.conntrack", "netfilter.bridge",
 			"netfilter.bypass"}},
+	{Kind: ConntrackFull, Stage: "netfilter", level: byLimit, Title: "the table of connections is full",
+		Seen: "it turns packets away: drop of /proc/net/stat/nf_conntrack grows",
+		Advice: "a larger table (net.netfilter.nf_conntrack_max), shorter timeouts, or exempt the guests' packets " +
+			"from tracking",
+		Knobs: []string{"netfilter.conntrack_max", "netfilter.conntrack_buckets", "netfilter.conntrack"}},
 	{Kind: DroppedByRule, Stage: "netfilter", level: byLimit, steady: true, Title: "a rule drops the packets",
 		Seen:   "at least 5 % of the packets end in netfilter (tracepoint)",
 		Advice: "if that is not meant: find the rule by its counter and change it"},
+
+	{Kind: ReversePath, Stage: "routing", level: byLimit, steady: true,
+		Title:  "the reverse path filter refuses the packets",
+		Seen:   "IP_RPFILTER (tracepoint), or IPReversePathFilter of /proc/net/netstat grows",
+		Advice: "a route to the source by the device that they come from, or rp_filter 2 there",
+		Knobs:  []string{"route.rp_filter"}},
+	{Kind: NoRoute, Stage: "routing", level: byLimit, steady: true, Title: "no route leads to where the packets go",
+		Seen:   "IP_INNOROUTES or IP_OUTNOROUTES (tracepoint), or InNoRoutes of /proc/net/netstat grows",
+		Advice: "add the route: ip route get ADDRESS"},
+	{Kind: NotForwarded, Stage: "routing", level: byLimit, steady: true, Title: "the device does not forward",
+		Seen:   "IP_INADDRERRORS (tracepoint), or InAddrErrors of /proc/net/snmp grows",
+		Advice: "set forwarding of the device that they come by, or correct their destination",
+		Knobs:  []string{"route.forwarding"}},
+	{Kind: NeighboursFull, Stage: "routing", level: byLimit, Title: "the table of neighbours is full",
+		Seen:   "NEIGH_CREATEFAIL (tracepoint), or table_fulls of /proc/net/stat/arp_cache or ndisc_cache grows",
+		Advice: "higher thresholds; the table is one for all network namespaces", Knobs: []string{"route.neighbours"}},
+	{Kind: NextHop, Stage: "routing", level: byLimit, steady: true, Title: "the next hop does not answer",
+		Seen:   "NEIGH_FAILED or NEIGH_QUEUEFULL (tracepoint)",
+		Advice: "see whether the next hop is up, in the same network, and its address right: ip neigh show"},
 
 	{Kind: TunnelQueue, Stage: "overlay", level: byCost, Title: "a tunnel with one queue",
 		Seen:   "waits for a lock, and most packets go through a tunnel with one transmit queue",

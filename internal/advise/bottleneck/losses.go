@@ -36,6 +36,9 @@ type loss struct {
 	// of atKernel: the kernel's reason, the function that dropped them, and what that means; of a device, the direction
 	reason, function string
 	means            dropMeaning
+	// counted by the network layer of a namespace, which does not tell the device; empty: mpps's own
+	counted bool
+	netns   string
 }
 
 // ringCounters are the drivers' counters of packets that the NIC could not hand over: for want of descriptors, of
@@ -101,6 +104,7 @@ func (p *path) findLosses() {
 		udp(&g.Sockets, atReader, g.Name, " inside "+g.Name)
 	}
 	p.addTracedLosses()
+	p.addStackLosses()
 	p.addBenignLosses()
 }
 

@@ -380,8 +380,36 @@ var plants = []plant{
 		s.l.Drops = []facts.DropSite{{Reason: "NETFILTER_DROP", Symbol: "nf_hook_slow", Device: "eth0",
 			Packets: s.count(s.offered * 0.6)}}
 	}, false},
-	{"a reverse path filter", Dropped, func(s *scene) {
+	{"a reverse path filter", ReversePath, func(s *scene) {
 		s.dropFor("IP_RPFILTER", "ip_rcv_finish_core", "eth0", 0.6)
+	}, false},
+	{"a reverse path filter, by counters", ReversePath, func(s *scene) {
+		s.dropFor("", "", "", 0.3+0.6*s.Float64())
+		s.countedAs("TcpExt.IPReversePathFilter")
+	}, true},
+	{"no route", NoRoute, func(s *scene) {
+		s.dropFor("IP_INNOROUTES", "ip_error", "eth0", 0.3+0.6*s.Float64())
+	}, false},
+	{"no route, by counters", NoRoute, func(s *scene) {
+		s.dropFor("", "", "", 0.3+0.6*s.Float64())
+		s.countedAs("IpExt.InNoRoutes")
+	}, true},
+	{"a device that does not forward", NotForwarded, func(s *scene) {
+		s.dropFor("IP_INADDRERRORS", "ip_error", "eth0", 0.9)
+	}, false},
+	{"a device that does not forward, by counters", NotForwarded, func(s *scene) {
+		s.dropFor("", "", "", 0.9)
+		s.countedAs("Ip.InAddrErrors")
+	}, true},
+	{"a full table of neighbours", NeighboursFull, func(s *scene) {
+		s.dropFor("NEIGH_CREATEFAIL", "neigh_alloc", "vnet0", 0.3+0.6*s.Float64())
+	}, false},
+	{"a full table of neighbours, by counters", NeighboursFull, func(s *scene) {
+		s.dropFor("", "", "", 0.3+0.6*s.Float64())
+		s.countedAs("arp_cache.table_fulls")
+	}, true},
+	{"a next hop that does not answer", NextHop, func(s *scene) {
+		s.dropFor("NEIGH_FAILED", "arp_error_report", "vnet0", 0.9)
 	}, false},
 	{"a time to live that ends", Dropped, func(s *scene) {
 		s.dropFor("NOT_SPECIFIED", "ip_forward", "eth0", 0.99)
@@ -438,7 +466,7 @@ var plants = []plant{
 		s.h.Bridges[0].CallIPTables = true
 		s.costly(map[string]float64{"netfilter": 0.5, "driver": 0.3, "bridge": 0.2}, 0.3)
 	}, false},
-	{"the table of connections is full", Conntrack, func(s *scene) {
+	{"the table of connections is full", ConntrackFull, func(s *scene) {
 		s.taken = s.offered * 0.4
 		s.flow()
 		delete(s.dev("vnet0").Counters, "tx_dropped")
@@ -618,6 +646,12 @@ func (s *scene) dropFor(reason, function, device string, share float64) {
 		s.l.Drops = []facts.DropSite{{Reason: reason, Symbol: function, Device: device,
 			Packets: s.count(s.offered * share)}}
 	}
+}
+
+// countedAs has the network layer count what is gone between the NIC and the tap.
+func (s *scene) countedAs(counter string) {
+	s.l.Stack = []facts.StackLoad{{Counters: map[string]uint64{
+		counter: s.dev("eth0").RxPackets - s.dev("vnet0").TxPackets, "Ip.ForwDatagrams": s.dev("vnet0").TxPackets}}}
 }
 
 // tapHeldBy makes the tap one of a program that is no guest, bound to CPU 13.

@@ -5,7 +5,8 @@ import "strings"
 // dropMeaning describes why the kernel drops packets.
 type dropMeaning struct {
 	place place  // of the rule that judges the drop; empty: droppedForReason does
-	stage string // of the path; empty: softirq
+	kind  Kind   // empty: Dropped
+	stage string // of the path; empty: the kind's
 	what  string // "the source is not reached by the way that the packet came (reverse path filter)"
 	do    string
 	sends bool // of packets that leave by the device: those that it passed are its tx_packets
@@ -37,9 +38,9 @@ var dropReasons = map[string]dropMeaning{
 	"PACKET_SOCK_ERROR": {place: atPacket},
 	"XDP": {stage: "nic", what: "an XDP program drops them, or could not pass them on",
 		do: "find the program: ip link show, bpftool net"},
-	"IP_RPFILTER": {what: "the host would not answer their source by the device that they came from (reverse " +
-		"path filter)",
-		do: "add a route to the source, or set net.ipv4.conf.DEVICE.rp_filter and all.rp_filter to 0 or 2"},
+	"IP_RPFILTER": {kind: ReversePath,
+		what: "the host would not answer their source by the device that they came from (reverse path filter)",
+		do:   "add a route to the source, or set net.ipv4.conf.DEVICE.rp_filter and all.rp_filter to 0 or 2"},
 	"IP_INHDR": {what: "the IP header is invalid, or their time to live ends here",
 		do: "look for a loop of routes or for a sender with a short TTL: ip -s -s link, nstat IpInHdrErrors, " +
 			"traceroute"},
@@ -65,10 +66,12 @@ var dropReasons = map[string]dropMeaning{
 		do: "ss -0 -b shows filters"},
 	"XFRM_POLICY":   {what: "an IPsec policy refuses them", do: "ip xfrm policy, ip -s xfrm state"},
 	"SECURITY_HOOK": {stage: "socket", what: "a security module refuses them", do: "look into the audit log"},
-	"IP_INADDRERRORS": {what: "no way is allowed for their destination: forwarding is off at the device, or the " +
-		"address is invalid", do: "set net.ipv4.conf.DEVICE.forwarding, or correct the destination"},
-	"IP_INNOROUTES": {what: "there is no route to their destination", do: "add one: ip route get ADDRESS"},
-	"IP_OUTNOROUTES": {sends: true, what: "there is no route for what the host sends",
+	"IP_INADDRERRORS": {kind: NotForwarded,
+		what: "no way is allowed for their destination: forwarding is off at the device, or the address is invalid",
+		do:   "set net.ipv4.conf.DEVICE.forwarding, or correct the destination"},
+	"IP_INNOROUTES": {kind: NoRoute, what: "there is no route to their destination",
+		do: "add one: ip route get ADDRESS"},
+	"IP_OUTNOROUTES": {kind: NoRoute, sends: true, what: "there is no route for what the host sends",
 		do: "add one: ip route get ADDRESS"},
 	"IP_LOCAL_SOURCE": {what: "their source is an address of this host",
 		do: "look for a duplicate address or a loop"},
@@ -115,11 +118,11 @@ var dropReasons = map[string]dropMeaning{
 		do: "see the filter that the guest has set"},
 	"TAP_TXFILTER": {stage: "tap", sends: true, what: "the tap's filter refuses them",
 		do: "see the guest's filter"},
-	"NEIGH_CREATEFAIL": {sends: true, what: "the table of neighbours is full",
+	"NEIGH_CREATEFAIL": {kind: NeighboursFull, sends: true, what: "the table of neighbours is full",
 		do: "raise net.ipv4.neigh.default.gc_thresh3"},
-	"NEIGH_FAILED": {sends: true, what: "nobody answers for the next hop (ARP or ND)",
+	"NEIGH_FAILED": {kind: NextHop, sends: true, what: "nobody answers for the next hop (ARP or ND)",
 		do: "see whether the next hop is up, in the same network, and its address right: ip neigh show"},
-	"NEIGH_QUEUEFULL": {sends: true,
+	"NEIGH_QUEUEFULL": {kind: NextHop, sends: true,
 		what: "nobody answers for the next hop (ARP or ND), and the queue of what waits for it is full",
 		do:   "see whether the next hop is up, in the same network, and its address right: ip neigh show"},
 	"NEIGH_DEAD":        {sends: true, what: "the entry of the next hop was just removed", do: "ip neigh show"},

@@ -16,10 +16,13 @@ func droppedForReason(p *path) (found []suspect) {
 			continue
 		}
 		f := suspect{
-			kind: Dropped, stage: cmp.Or(s.means.stage, "softirq"), object: "the kernel", lost: s.packets,
+			kind: cmp.Or(s.means.kind, Dropped), stage: s.means.stage, object: "the kernel", lost: s.packets,
 			share: s.share, strength: 0.92, reason: s.reason, function: s.function, advice: s.means.do,
 		}
-		where := s.function
+		where := cmp.Or(s.function, "the host's network layer")
+		if s.netns != "" {
+			where += " of namespace " + s.netns
+		}
 		if s.device != nil {
 			f.object = deviceName(s.device)
 			f.advice = strings.ReplaceAll(f.advice, "DEVICE", s.device.Name)
@@ -37,7 +40,7 @@ func droppedForReason(p *path) (found []suspect) {
 		case s.means.benign:
 			f.strength = 0.75
 		}
-		f.show("dropped for "+s.reason+" in "+s.function, p.rate(s.packets), "packets/s", s.source)
+		f.show("dropped for "+s.reason+" in "+where, p.rate(s.packets), "packets/s", s.source)
 		found = append(found, f)
 	}
 	return found

@@ -23,11 +23,9 @@ func fullTables(p *path) (found []suspect) {
 			where = " of namespace " + t.Netns
 		}
 		f := suspect{
-			kind: Conntrack, object: "table of connections" + where, strength: 0.8, lost: lost.packets,
+			kind: ConntrackFull, object: "table of connections" + where, strength: 0.8, lost: lost.packets,
 			share: lost.share, keys: []string{"rule"},
 			say: fmt.Sprintf("tracking of connections%s turns %s of the packets away", where, percent(lost.share)),
-			advice: "a larger table (net.netfilter.nf_conntrack_max), shorter timeouts, or exempt the guests' " +
-				"packets from tracking",
 		}
 		f.show("packets for whose connection there was no room", p.rate(lost.packets), "packets/s", lost.source)
 		f.show("connections in the table", float64(t.Entries), "connections", "nf_conntrack_count")

@@ -179,19 +179,21 @@ func everything() *facts.Host {
 			FlowHash: map[string]string{"udp4": "sd"},
 			Features: []facts.Feature{{Name: "rx-checksum"}, {Name: "tx-scatter-gather"}, {Name: "tx-tcp-segmentation"},
 				{Name: "rx-gro"}, {Name: "tx-udp_tnl-segmentation"}, {Name: "tx-nocache-copy"},
-				{Name: "rx-udp-gro-forwarding"}},
+				{Name: "rx-udp-gro-forwarding"}, {Name: "rx-gro-list"}},
 			IRQs: []facts.IRQ{{Number: 30, Name: "eth0-TxRx-0", On: "TxRx-0"}, {Number: 31, Name: "eth0", On: "eth0"}},
 		}},
 		Bridges:   []facts.Bridge{{Name: "br0"}},
-		Taps:      []facts.Tap{{Name: "vnet0", Master: "br0"}},
-		Netfilter: facts.Netfilter{Rules: []facts.RuleSet{{Tool: "nft"}, {Tool: "iptables-legacy"}}},
+		Taps:      []facts.Tap{{Name: "vnet0", Master: "br0"}, {Name: "vnet1"}},
+		Routing:   &facts.Routing{Forward: facts.Yes, Uplinks: []string{"eth0.5"}},
+		Netfilter: facts.Netfilter{Conntrack: true, Rules: []facts.RuleSet{{Tool: "nft"}, {Tool: "iptables-legacy"}}},
 		Guests: []facts.Guest{{
 			Name: "vm 1", Managed: true, VCPUs: 2,
 			Interfaces: []facts.Interface{{MAC: "52:54:00:00:00:01", Type: "bridge"},
 				{MAC: "52:54:00:00:00:02", Type: "hostdev"}},
 			Threads: []facts.Thread{{Role: "vhost", NIC: "52:54:00:00:00:01"}},
 		}, {
-			Name: "vm2", Inside: &facts.Inside{Host: &facts.Host{
+			Name: "vm2", State: "running", Interfaces: []facts.Interface{{MAC: "52:54:00:00:00:03", Tap: "vnet1"}},
+			Inside: &facts.Inside{Host: &facts.Host{
 				NICs: []facts.NIC{{Name: "eth0", Driver: "virtio_net",
 					Channels: &facts.Channels{MaxCombined: 2}, TxQueues: 2,
 					IRQs: []facts.IRQ{{Number: 30, On: "input.0"}}}},

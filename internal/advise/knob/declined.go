@@ -9,8 +9,8 @@ import (
 )
 
 // kernelPath are the stages of the packet path that values of the whole host belong to.
-var kernelPath = []datapath.Stage{datapath.NIC, datapath.Netfilter, datapath.Bridge, datapath.Overlay, datapath.Softirq,
-	datapath.Vhost}
+var kernelPath = []datapath.Stage{datapath.NIC, datapath.Netfilter, datapath.Routing, datapath.Bridge, datapath.Overlay,
+	datapath.Softirq, datapath.Vhost}
 
 // Advise returns a knob's advice for an address. It is not judged where it serves a path of guests that mpps has no
 // rules for: a device or a guest's NIC on such a path; the host's netfilter, bridge and overlay values beside any such

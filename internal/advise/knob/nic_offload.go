@@ -4,6 +4,7 @@ import (
 	"mpps/internal/model/datapath"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
+	"mpps/internal/model/reach"
 	"mpps/internal/model/setting"
 )
 
@@ -71,6 +72,7 @@ var offloadFeatures = map[string][]string{
 	"tunnel":       {"tx-udp_tnl-segmentation", "tx-udp_tnl-csum-segmentation", "tx-gre-segmentation"},
 	"nocache_copy": {"tx-nocache-copy"},
 	"udp_forward":  {"rx-udp-gro-forwarding"},
+	"gro_list":     {"rx-gro-list"},
 }
 
 var (
@@ -106,6 +108,24 @@ var nicOffloadUDPForward = &Knob{
 			return fine
 		}
 		return fine.trying(setting.Exact("on"), "UDP packets of one flow and one size pass bridge and tap as one, if "+
+			"enough of them come together")
+	}),
+}
+
+var nicOffloadGROList = &Knob{
+	ID: "nic.offload.gro_list", Title: "Packets of one flow are forwarded as one list",
+	Stage: datapath.NIC, Risk: goal.None, Tiers: viaKernel(),
+	Where: onPaths(reach.Routed, featureAddresses(offloadFeatures["gro_list"])),
+	Want: forNIC(func(v *View, n *facts.NIC, a setting.Address) Advice {
+		if !v.routes(n.Name) {
+			return Skips("packets that the host routes for guests do not arrive at " + n.Name)
+		}
+		fine := Fine("it chains packets of one flow so that the host routes them once; whether a path has enough of " +
+			"them shows only by measuring")
+		if v.Goal.Bulk == 0 && v.Goal.PPS == 0 || !v.underLoad(n.Name) {
+			return fine
+		}
+		return fine.trying(setting.Exact("on"), "packets of one flow pass rules, routes and NAT as one list, if "+
 			"enough of them come together")
 	}),
 }

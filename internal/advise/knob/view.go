@@ -321,6 +321,16 @@ func onlyNIC(kind setting.Kind, rest string) func(n *facts.NIC) []setting.Addres
 	return func(n *facts.NIC) []setting.Address { return []setting.Address{setting.Of(kind, n.Name, rest)} }
 }
 
+// onPaths lists addresses only on hosts that can have paths of a kind.
+func onPaths(kind reach.Kind, at func(h *facts.Host) []setting.Address) func(*facts.Host) []setting.Address {
+	return func(h *facts.Host) []setting.Address {
+		if !kind.Present(h) {
+			return nil
+		}
+		return at(h)
+	}
+}
+
 // fixed lists addresses that do not depend on the host.
 func fixed(all ...setting.Address) func(*facts.Host) []setting.Address {
 	return func(*facts.Host) []setting.Address { return slices.Clone(all) }

@@ -45,6 +45,7 @@ func Inventory(ctx context.Context, m *tree.Tree, h *facts.Host) {
 	h.Routing = routing(m, h, devices, names)
 	vfs(m, h, uses(m, devices, names, ways))
 	softnet(m, h)
+	stack(m, h)
 }
 
 // devices returns the network devices sorted by index, their names by index, and the management path.

@@ -23,6 +23,7 @@ type spaceLook struct {
 	devices map[int]deviceLook // by index
 	sockets socketLook
 	tracked trackLook
+	stack   map[string]uint64 // by reach.Counter.Key
 }
 
 // deviceLook has the counters of one device.
@@ -81,6 +82,7 @@ func (w *Watch) readSpace(name string) (spaceLook, []facts.Unseen) {
 		missing("sockets", err)
 		now.tracked, err = readTracked(w.tree)
 		missing("tracked connections", err)
+		now.stack = link.ReadStack(w.tree, "proc/thread-self/net", stackCounters)
 		return nil
 	}))
 	return now, missed

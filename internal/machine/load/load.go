@@ -219,6 +219,7 @@ func (w *Watch) between(before, after fullLook) *facts.Load {
 			Received: facts.Increase(a.sockets.delivered, b.sockets.delivered),
 			Sent:     facts.Increase(a.sockets.sent, b.sockets.sent)})
 		l.Tracked = append(l.Tracked, trackedBetween(name, a.tracked, b.tracked)...)
+		l.Stack = append(l.Stack, stackBetween(name, a.stack, b.stack)...)
 	}
 	w.threadsBetween(before, after, l)
 	if left := max(before.threads.Left, after.threads.Left); left > 0 {

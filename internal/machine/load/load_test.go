@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"mpps/internal/machine/link"
 	"os"
 	"strings"
 	"testing"
@@ -42,7 +43,7 @@ func TestCPUsBetween(t *testing.T) {
 }
 
 func TestParseSNMP(t *testing.T) {
-	found := parseSNMP("Ip: Forwarding InReceives\nIp: 1 77\nUdp: InDatagrams NoPorts InErrors\nUdp: 12 3 " +
+	found := link.ParseSNMP("Ip: Forwarding InReceives\nIp: 1 77\nUdp: InDatagrams NoPorts InErrors\nUdp: 12 3 " +
 		"4\nUdpLite: InDatagrams\nUdpLite: 9\nTcpExt: SyncookiesSent ListenDrops\nTcpExt: 0 8\n")
 	for name, want := range map[string]uint64{"Udp.InDatagrams": 12, "Udp.NoPorts": 3, "UdpLite.InDatagrams": 9,
 		"TcpExt.ListenDrops": 8, "Ip.InReceives": 77} {

@@ -11,6 +11,7 @@ import (
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
+	"mpps/internal/machine/link"
 	"mpps/internal/machine/tree"
 	"mpps/internal/model/facts"
 )
@@ -53,10 +54,10 @@ func readSockets(t *tree.Tree) (socketLook, error) {
 
 // addCounters adds the socket counters in /proc/net/snmp, netstat and snmp6.
 func (s *socketLook) addCounters(snmp, netstat, six string) {
-	counters := parseSNMP(snmp)
+	counters := link.ParseSNMP(snmp)
 	s.udpIn, s.udpOut = counters["Udp.InDatagrams"], counters["Udp.OutDatagrams"]
 	s.receive, s.send, s.noPort = counters["Udp.RcvbufErrors"], counters["Udp.SndbufErrors"], counters["Udp.NoPorts"]
-	s.listen = parseSNMP(netstat)["TcpExt.ListenDrops"]
+	s.listen = link.ParseSNMP(netstat)["TcpExt.ListenDrops"]
 	// InDelivers counts segments that GRO merged as one, InSegs each (net/ipv4/tcp_ipv4.c, tcp_v4_fill_cb)
 	s.delivered, s.sent = counters["Ip.InDelivers"], counters["Ip.OutRequests"]
 	if udp := counters["Udp.InDatagrams"]; counters["Tcp.InSegs"]+udp > s.delivered {
@@ -78,30 +79,6 @@ func (s *socketLook) addCounters(snmp, netstat, six string) {
 			*into[name] += n
 		}
 	}
-}
-
-// parseSNMP returns the counters in /proc/net/snmp or netstat, which have a line of names above a line of numbers, as
-// "Udp.InDatagrams".
-func parseSNMP(text string) map[string]uint64 {
-	counters := map[string]uint64{}
-	var names []string
-	for line := range strings.Lines(text) {
-		fields := strings.Fields(line)
-		if len(fields) == 0 {
-			continue
-		}
-		if names == nil || names[0] != fields[0] {
-			names = fields
-			continue
-		}
-		for i := 1; i < min(len(names), len(fields)); i++ {
-			if n, err := strconv.ParseUint(fields[i], 10, 64); err == nil {
-				counters[strings.TrimSuffix(names[0], ":")+"."+names[i]] = n
-			}
-		}
-		names = nil
-	}
-	return counters
 }
 
 // Requests (include/uapi/linux/inet_diag.h, packet_diag.h), and the members of the socket memory in the reply

@@ -18,6 +18,7 @@ const (
 	CPU                        // clocks, idle states, memory policy
 	NIC                        // the physical function: rings, queues, coalescing, offloads, interrupts
 	Netfilter                  // hooks that bridged and routed packets pass
+	Routing                    // the host's network layer: routes, neighbours, source checks
 	Bridge                     // the forwarding database between NIC and tap
 	Overlay                    // GRE, VXLAN, GENEVE devices
 	Softirq                    // NET_RX: backlog, budget, weight
@@ -31,9 +32,9 @@ const (
 )
 
 var names = [...]string{
-	Firmware: "firmware", Kernel: "kernel", CPU: "cpu", NIC: "nic", Netfilter: "netfilter", Bridge: "bridge",
-	Overlay: "overlay", Softirq: "softirq", KVM: "kvm", Vhost: "vhost", Placement: "placement", Domain: "domain",
-	SRIOV: "sriov", Realtime: "realtime", Guest: "guest",
+	Firmware: "firmware", Kernel: "kernel", CPU: "cpu", NIC: "nic", Netfilter: "netfilter", Routing: "routing",
+	Bridge: "bridge", Overlay: "overlay", Softirq: "softirq", KVM: "kvm", Vhost: "vhost", Placement: "placement",
+	Domain: "domain", SRIOV: "sriov", Realtime: "realtime", Guest: "guest",
 }
 
 // String returns the stage's name, as in JSON and in every output.

@@ -18,7 +18,7 @@ func configuration(h *Host) *Host {
 	c := *h
 	c.Taken, c.Root, c.AsRoot, c.Unseen, c.Softnet, c.Interval, c.Observed, c.Load = time.Time{}, "", false, nil, nil,
 		nil, nil, nil
-	c.Unverified = nil
+	c.Unverified, c.Stack = nil, nil
 	c.Topology = stableTopology(h.Topology)
 	taps := tapNames(h)
 

@@ -46,10 +46,13 @@ type Host struct {
 
 	Netfilter Netfilter `json:"netfilter"`
 	Softnet   []Softnet `json:"softnet"`
-	KVM       KVM       `json:"kvm"`
-	Services  []Service `json:"services"`
-	Lasting   *Lasting  `json:"lasting,omitempty"` // nil in snapshots from versions that did not collect it
-	Guests    []Guest   `json:"guests"`
+	// counters of the host's network layer since boot, and fill levels of its tables ("arp_cache.entries"): those that
+	// the kinds of path which this host can have decide by
+	Stack    map[string]uint64 `json:"stack,omitempty"`
+	KVM      KVM               `json:"kvm"`
+	Services []Service         `json:"services"`
+	Lasting  *Lasting          `json:"lasting,omitempty"` // nil in snapshots from versions that did not collect it
+	Guests   []Guest           `json:"guests"`
 	// processes that call themselves a guest's QEMU and are not known to be one; at most 16
 	Unverified []Unverified `json:"unverified,omitempty"`
 

@@ -4,9 +4,10 @@ package facts
 // knobs that decide by losses look only at these increases.
 type Interval struct {
 	Seconds float64                      `json:"seconds"`
-	Softnet []Softnet                    `json:"softnet"` // increase by CPU; BacklogLen is the value at the end
-	Devices map[string]map[string]uint64 `json:"devices"` // increase of NIC.Stats and Tap.Stats by device and counter
-	IRQs    map[string]uint64            `json:"irqs"`    // interrupts by NIC
+	Softnet []Softnet                    `json:"softnet"`         // increase by CPU; BacklogLen is the value at the end
+	Devices map[string]map[string]uint64 `json:"devices"`         // increase of NIC.Stats and Tap.Stats by device and counter
+	IRQs    map[string]uint64            `json:"irqs"`            // interrupts by NIC
+	Stack   map[string]uint64            `json:"stack,omitempty"` // increase of Host.Stack by counter
 }
 
 // Between returns the counter increases between two inventories of the same host. A counter that ran backwards (driver
@@ -18,6 +19,9 @@ func Between(before, after *Host) *Interval {
 	}
 	d := &Interval{Seconds: seconds, Softnet: SoftnetBetween(before.Softnet, after.Softnet),
 		Devices: map[string]map[string]uint64{}, IRQs: map[string]uint64{}}
+	if len(after.Stack) > 0 {
+		d.Stack = increases(before.Stack, after.Stack)
+	}
 	stats, irqs := map[string]map[string]uint64{}, map[string]uint64{}
 	for _, n := range before.NICs {
 		stats[n.Name], irqs[n.Name] = n.Stats, interrupts(n)

@@ -16,7 +16,9 @@ type Load struct {
 	// conntrack tables of the watched network namespaces that have one
 	Tracked []TrackLoad `json:"tracked"`
 	// packets for and from programs of the watched network namespaces; empty: not counted (older versions)
-	Local   []LocalLoad    `json:"local,omitempty"`
+	Local []LocalLoad `json:"local,omitempty"`
+	// counters of the watched network namespaces' network layers; empty: not counted (older versions)
+	Stack   []StackLoad    `json:"stack,omitempty"`
 	Profile []ProfileEntry `json:"profile"` // kernel CPU time by stage; empty: not sampled
 	Drops   []DropSite     `json:"drops"`   // packets that the kernel dropped, by reason
 	Delays  []WakeDelay    `json:"delays"`  // scheduling delays of the threads on the path
@@ -170,6 +172,12 @@ type TrackLoad struct {
 	Max     uint64 `json:"max"`             // nf_conntrack_max; 0: unknown
 	Dropped uint64 `json:"dropped"`         // packets dropped because the table was full
 	Evicted uint64 `json:"evicted"`         // connections evicted early to make room
+}
+
+// StackLoad is what the network layer of one network namespace counted, by the names of Host.Stack.
+type StackLoad struct {
+	Netns    string            `json:"netns,omitempty"` // empty: mpps's own
+	Counters map[string]uint64 `json:"counters"`        // increases; of a table's entries, those at the end
 }
 
 // ProfileEntry is the share of one CPU's time spent in functions of one stage.

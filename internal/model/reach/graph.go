@@ -117,19 +117,15 @@ func (g *graph) path(guest *facts.Guest, i facts.Interface) Path {
 	switch {
 	case i.Function != "" || i.Type == "hostdev":
 		return g.functionPath(guest, i.MAC, cmp.Or(i.Function, i.Source))
-	case i.Type == "user" || i.Type == "passt" || i.Backend == "passt":
+	case i.Backend == "passt":
 		w.passes(UserMode)
-	case i.Type == "af-xdp": // QEMU's own sockets on a NIC
-		w.passes(Unresolved)
-		w.enter(i.Source)
-	case i.Type == "vhostuser" || i.Type == "vhost-user":
-		w.passes(VhostUser)
-	case i.Type == "vdpa" || i.Type == "vhost-vdpa":
-		w.passes(VDPA)
+	case ofInterface(i.Type) != "":
+		w.passes(ofInterface(i.Type))
+		if i.Type == "af-xdp" && w.nodes[i.Source] != nil {
+			w.enter(i.Source)
+		}
 	case guest.Elsewhere:
 		w.passes(Namespace)
-	case i.Type == "internal" || i.Type == "null":
-		w.passes(Inner)
 	case g.nodes[i.Tap] != nil:
 		if i.VirtualPort == "openvswitch" { // its datapath may be a process, which no master of the tap shows
 			w.passes(OpenVSwitch)
@@ -240,8 +236,8 @@ func (w *walk) down(device string) {
 		return // a tap leads to another guest
 	}
 	w.note(device, n)
-	if n.kind == "openvswitch" {
-		w.passes(OpenVSwitch)
+	if kind := ofDevice(n.kind); kind != "" {
+		w.passes(kind)
 	}
 	switch {
 	case n.nic:

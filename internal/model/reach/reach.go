@@ -8,33 +8,6 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// Kind is what packets pass on a path that decides how, and whether, mpps judges it.
-type Kind string
-
-// The kinds of path.
-const (
-	Bridged     Kind = "bridged"         // a tap, Linux bridges, veths, VLANs, bonds, tunnels, a NIC
-	Macvtap     Kind = "macvtap"         // a macvtap on a NIC, VLAN or bond
-	Function    Kind = "function"        // a function passed through: the host does not see the packets
-	Inner       Kind = "inner"           // a bridge that nothing leads out of: guests among themselves, or the host
-	OpenVSwitch Kind = "open-vswitch"    // the kernel's datapath of Open vSwitch, OVN's too
-	Routed      Kind = "routed"          // the host's network layer forwards, with or without NAT
-	UserMode    Kind = "user-mode"       // slirp or passt: a process makes sockets of the guest's packets
-	VhostUser   Kind = "vhost-user"      // a process that shares the vrings: OVS-DPDK, VPP, a storage-like back end
-	VDPA        Kind = "vdpa"            // a device that implements virtio's data path
-	Namespace   Kind = "other-namespace" // devices in another network namespace: a pod's, a router's
-	Unresolved  Kind = "unresolved"      // what is seen of the host does not say
-)
-
-// Judged reports whether mpps has rules for paths of a kind. Its rule for user mode is that no guest that matters has
-// it.
-func (k Kind) Judged() bool {
-	return k == Bridged || k == Macvtap || k == Function || k == Inner || k == UserMode
-}
-
-// Kernel reports whether packets on paths of a kind pass the host's network layers, or may.
-func (k Kind) Kernel() bool { return k != Function && k != VhostUser && k != VDPA }
-
 // Kinds of hops that are not the kernel's: a device that is only known as the port of a bridge, and the host's network
 // layer, which is no device and has no name.
 const (

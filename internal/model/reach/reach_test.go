@@ -219,12 +219,11 @@ func TestCarries(t *testing.T) {
 // TestDeclined asks which devices are on paths that are not judged.
 func TestDeclined(t *testing.T) {
 	m := Of(host(func(h *facts.Host) {
-		h.Taps[0].Master = "virbr0"
-		h.Bridges = []facts.Bridge{{Name: "virbr0", Ports: []string{"tap0"}}}
-		h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"virbr0", "eth0"}, Uplinks: []string{"eth0"}}
+		h.Taps[0].Master, h.NICs[0].Master = facts.OVSDatapath, facts.OVSDatapath
+		h.Links = []facts.Link{{Name: facts.OVSDatapath, Kind: "openvswitch"}}
 	}))
-	for _, device := range []string{"tap0", "virbr0", "eth0"} {
-		if !slices.Equal(m.Declined(device), []Kind{Routed}) {
+	for _, device := range []string{"tap0", facts.OVSDatapath, "eth0"} {
+		if !slices.Equal(m.Declined(device), []Kind{OpenVSwitch}) {
 			t.Errorf("%s: %v", device, m.Declined(device))
 		}
 	}

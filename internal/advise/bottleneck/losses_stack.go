@@ -1,0 +1,41 @@
+package bottleneck
+
+import (
+	"slices"
+
+	"mpps/internal/model/facts"
+)
+
+// stackReasons are counters of the network layer (facts.StackLoad) and the drop reasons that they count. Tables of
+// neighbours are counted in the first namespace for all of them.
+var stackReasons = []struct{ counter, reason, file string }{
+	{"TcpExt.IPReversePathFilter", "IP_RPFILTER", "/proc/net/netstat"},
+	{"IpExt.InNoRoutes", "IP_INNOROUTES", "/proc/net/netstat"},
+	{"Ip.InAddrErrors", "IP_INADDRERRORS", "/proc/net/snmp"},
+	{"arp_cache.table_fulls", "NEIGH_CREATEFAIL", "/proc/net/stat/arp_cache"},
+	{"ndisc_cache.table_fulls", "NEIGH_CREATEFAIL", "/proc/net/stat/ndisc_cache"},
+}
+
+// addStackLosses adds what the network layers count, where the tracepoint has not shown packets of the same kind.
+func (p *path) addStackLosses() {
+	for l := range facts.Each(p.l.Stack) {
+		for _, c := range stackReasons {
+			lost, means := float64(l.Counters[c.counter]), meaningOf(c.reason, "")
+			if lost == 0 || slices.ContainsFunc(p.losses, func(s loss) bool { return s.means.kind == means.kind }) {
+				continue
+			}
+			p.addLoss(loss{at: atKernel, cpu: -1, reason: c.reason, means: means, counted: true, netns: l.Netns,
+				source: c.file + ", " + c.counter}, lost, max(p.receivedIn(l.Netns)-lost, 0))
+		}
+	}
+}
+
+// receivedIn returns the packets that the device of a namespace with the most of them received.
+func (p *path) receivedIn(netns string) (n float64) {
+	for _, d := range p.l.Devices {
+		if d.Netns == netns {
+			n = max(n, float64(d.RxPackets))
+		}
+	}
+	return n
+}

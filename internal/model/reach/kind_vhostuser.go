@@ -1,0 +1,11 @@
+package reach
+
+// VhostUser: a process that shares the vrings: OVS-DPDK, VPP, a storage-like back end.
+const VhostUser Kind = "vhost-user"
+
+var vhostUser = &Hops{
+	Kind: VhostUser, Words: "vhost-user",
+	What:       "a polling process shares the rings: OVS-DPDK, VPP",
+	Interfaces: []string{"vhostuser", "vhost-user"},
+	Needs:      []string{"pollers"},
+}
