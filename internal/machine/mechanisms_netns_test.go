@@ -55,6 +55,8 @@ func TestSettingsAreWrittenAndRestored(t *testing.T) {
 			func() string { return treetest.EthtoolLine(t, "tx-tcp-segmentation", 0, "-k", "v0") }, "off"},
 		{"nic-feature:v0/rx-gro", "on",
 			func() string { return treetest.EthtoolLine(t, "generic-receive-offload", 0, "-k", "v0") }, "on"},
+		{"nic-feature:v0/rx-gro-list", "on",
+			func() string { return treetest.EthtoolLine(t, "rx-gro-list", 0, "-k", "v0") }, "on"},
 		{"nic-state:br0", "down", func() string { return treetest.Tool(t, "cat", "/sys/class/net/br0/flags") },
 			"0x1002"},
 		{"nic-state:t0", "up", func() string { return treetest.Tool(t, "cat", "/sys/class/net/t0/flags") }, "0x1003"},
