@@ -193,7 +193,7 @@ func (a *app) groups() []group {
 		{"SR-IOV and realtime", slices.Concat(
 			withManner(sequential, a.sriovCommand()), withManner("", a.realtimeCommand()))},
 		{moreGroup, slices.Concat(
-			withManner(onlyReads, a.snapshotCommand()),
+			withManner(onlyReads, a.snapshotCommand()), withManner("", a.fleetCommand()),
 			withManner(sequential, a.attestCommand(), a.exportCommand(), a.versionCommand()))},
 	}
 }
