@@ -39,8 +39,8 @@ generate:                   ## compiles the eBPF programs anew
 check-generated:            ## the committed eBPF objects are those of the sources
 	@scripts/check-generated
 
-test-unit:                  ## libvirt's schema must be there: see scripts/deps
-	MPPS_LIBVIRT_SCHEMA=required scripts/in-memory $(GO) test ./...
+test-unit:                  ## libvirt's schema and promtool must be there: see scripts/deps
+	MPPS_LIBVIRT_SCHEMA=required MPPS_PROMTOOL=required scripts/in-memory $(GO) test ./...
 	$(GO) -C tools test $$($(GO) -C tools list ./... | grep -v /sbom$$)
 
 NETNS_TESTS = MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -count=1 -exec $(CURDIR)/scripts/own-mounts -timeout 30m -run "$$(scripts/tagged -run netns)"
