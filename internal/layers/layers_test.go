@@ -169,6 +169,7 @@ var imports = map[string][]string{
 	"cmd/mpps-lab":      {"lab/command"},
 	"cmd/mpps-guest":    {"outcome", "version", "measure/traffic/agent", "lab/guestinit"},
 	"tools/fieldbench":  {"measure", "measure/rig", "owned", "measure/traffic", "thread"},
+	"tools/packages":    {},
 	"tools/searchbench": {"measure/search", "measure/search/simulated"},
 }
 
@@ -180,11 +181,12 @@ var work = []string{"machine", "change/journal", "change/apply"}
 // init of a guest starts the guest's agent.
 var programs = []string{"owned", "machine/place", "machine/tree", "machine/tree/treetest", "machine/libvirt",
 	"machine/systemd", "measure/traffic/engine", "measure/adapter", "lab", "lab/guestinit", "lab/labtest",
-	"tools/fieldbench"}
+	"tools/fieldbench", "tools/packages"}
 
 // printers are the packages that may write to the standard streams, besides the main.go of commands, which hand them
 // on. The init of a guest has nobody to return to, nor has the end of a test process.
-var printers = []string{"report", "lab/guestinit", "lab/labtest", "tools/fieldbench", "tools/searchbench"}
+var printers = []string{"report", "lab/guestinit", "lab/labtest", "tools/fieldbench", "tools/packages",
+	"tools/searchbench"}
 
 // ofGuests are the packages that read names of processes inside a guest: they are the guest's own affair.
 var ofGuests = []string{"machine/inside"}
