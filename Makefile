@@ -4,7 +4,7 @@ GO      ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)
 export CGO_ENABLED = 0
 
-.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-catalogue test-turn test-long test-faults test-conditions soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy fuzz sbom clean clean-lab
+.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-catalogue test-turn test-long test-faults test-conditions soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy fuzz sbom packages test-packages clean clean-lab
 
 demo: deps build            ## the main job on a real host in a box, ends with an HTML report in out/demo
 	bin/mpps-lab demo --out out/demo
@@ -27,10 +27,12 @@ lint:
 	@test -z "$$(gofmt -l cmd docs internal test tools)" || { gofmt -l cmd docs internal test tools; echo "gofmt would change these files"; exit 1; }
 	$(GO) mod tidy -diff
 	$(GO) -C tools mod tidy -diff
+	$(GO) -C tools/packages mod tidy -diff
 	@! git grep -nE '^//go:build .*!(netns|lab|faults)' -- '*.go' || { echo "vet and staticcheck run with these tags and would not see these files"; exit 1; }
 	$(GO) vet -tags netns,lab,faults ./...
 	$(GO) tool staticcheck -tags netns,lab,faults ./...
 	$(GO) -C tools vet ./...
+	$(GO) -C tools/packages vet .
 	cd tools && $$($(GO) -C .. tool -n staticcheck) ./...
 
 generate:                   ## compiles the eBPF programs anew
@@ -39,8 +41,8 @@ generate:                   ## compiles the eBPF programs anew
 check-generated:            ## the committed eBPF objects are those of the sources
 	@scripts/check-generated
 
-test-unit:                  ## libvirt's schema must be there: see scripts/deps
-	MPPS_LIBVIRT_SCHEMA=required scripts/in-memory $(GO) test ./...
+test-unit:                  ## libvirt's schema and promtool must be there: see scripts/deps
+	MPPS_LIBVIRT_SCHEMA=required MPPS_PROMTOOL=required scripts/in-memory $(GO) test ./...
 	$(GO) -C tools test $$($(GO) -C tools list ./... | grep -v /sbom$$)
 
 NETNS_TESTS = MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -count=1 -exec $(CURDIR)/scripts/own-mounts -timeout 30m -run "$$(scripts/tagged -run netns)"
@@ -118,6 +120,12 @@ fuzz:                       ## every fuzz function for FUZZTIME; LIMIT (seconds)
 sbom: build                 ## out/PROGRAM.cdx.json: what is linked into each program, as CycloneDX; checked
 	@scripts/sbom
 	$(GO) -C tools test ./sbom
+
+packages:                   ## out/packages: deb and rpm for amd64 and arm64, SHA256SUMS; two builds of a commit are identical
+	@scripts/packages
+
+test-packages: deps-test    ## builds them twice, and installs, upgrades, removes and purges them in scratch roots
+	$(GO) -C tools/packages test -count=1 -timeout 60m .
 
 clean:
 	rm -rf bin out

@@ -48,17 +48,26 @@ func (a *app) auditCommand() *cobra.Command {
 			if err := a.writeSheet(output, view); err != nil {
 				return err
 			}
+			code := outcome.CodeOK
+			if fails != nil && len(r.AtLeast(*fails)) > 0 {
+				code = outcome.CodeDrifted
+			}
+			warnings := ops.Caveats(h.Facts, g)
+			if a.exitCodes != "" {
+				warnings = nil
+			}
 			err = a.out.Answer(report.Answer{
-				Verb: "audit", Host: h.Facts.Name, Result: r, Warnings: ops.Caveats(h.Facts, g),
-				Text: func(t *report.Text) { report.Audit(t, r, a.verbose) },
+				Verb: "audit", Host: h.Facts.Name, Result: r, Warnings: warnings,
+				Text: a.plugin(code, r.Verdict, func(t *report.Text) { report.Audit(t, r, a.verbose) }),
 			})
-			return cmp.Or(err, exitIf(fails != nil && len(r.AtLeast(*fails)) > 0, outcome.CodeDrifted))
+			return cmp.Or(err, outcome.Exit(code))
 		},
 	}
 	flags.add(cmd)
 	cmd.Flags().StringVar(&snapshot, "snapshot", "", "use this snapshot file instead of this host")
 	addSheet(cmd, &output)
 	failOn.add(cmd, "finding")
+	a.addExitCodes(cmd)
 	cmd.Flags().DurationVar(&interval, "interval", 0, "first watch counters for this long, such as 2s")
 	return cmd
 }

@@ -53,6 +53,8 @@ type app struct {
 
 	format string // text, json, or a name of export.Formats; empty if the command has no --format
 
+	exitCodes string // of another monitor: nagios or npd; empty: those of mpps
+
 	alone    bool           // the process runs this command and no other, such as a step of the acceptance protocol
 	approved bool           // what is asked for was approved as a whole: apply does not ask
 	restarts []plan.Restart // that the changes made wait for; read by the acceptance protocol
@@ -70,7 +72,7 @@ func (a *app) run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := untilSignal(ctx, &a.reads, func() error { return a.execute(ctx, args) }); err != nil {
-		return cli.Fail(a.out, a.path, err)
+		return a.exitCode(cli.Fail(a.out, a.path, err), outcome.Silent(err))
 	}
 	return outcome.CodeOK
 }
@@ -193,7 +195,7 @@ func (a *app) groups() []group {
 		{"SR-IOV and realtime", slices.Concat(
 			withManner(sequential, a.sriovCommand()), withManner("", a.realtimeCommand()))},
 		{moreGroup, slices.Concat(
-			withManner(onlyReads, a.snapshotCommand()),
+			withManner(onlyReads, a.snapshotCommand()), withManner("", a.fleetCommand()),
 			withManner(sequential, a.attestCommand(), a.exportCommand(), a.versionCommand()))},
 	}
 }

@@ -23,6 +23,7 @@ import (
 
 	"mpps/internal/advise/audit"
 	"mpps/internal/advise/bottleneck"
+	"mpps/internal/advise/fleet"
 	"mpps/internal/advise/knob"
 	"mpps/internal/advise/lookup"
 	"mpps/internal/advise/plan"
@@ -59,6 +60,7 @@ var answers = map[string]any{
 	"inspect":            facts.Host{},
 	"snapshot":           facts.Host{},
 	"snapshot-diff":      snapshotDiff{},
+	"fleet-audit":        fleet.Report{},
 	"audit":              audit.Report{},
 	"attest":             ops.Attested{},
 	"explain":            knob.Page{},

@@ -58,6 +58,7 @@ func TestScripts(t *testing.T) {
 			"jsonvalid":     validJSON,
 			"columns":       columns,
 			"complaint":     complaint,
+			"scramble":      scramble,
 			"sparse":        sparse,
 			"nested":        nested,
 			"unprivileged":  unprivileged,

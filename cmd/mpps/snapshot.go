@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/advise/fleet"
 	"mpps/internal/model/facts"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
@@ -57,6 +58,7 @@ func (a *app) snapshotCommand() *cobra.Command {
 // snapshotDiff is the answer of snapshot diff.
 type snapshotDiff struct {
 	Identical   bool               `json:"identical"`
+	Siblings    bool               `json:"siblings"` // of two hosts: names, addresses and guests were left out
 	Compared    int                `json:"settings_compared"`
 	Differences []facts.Difference `json:"differences"`
 }
@@ -75,15 +77,32 @@ func (a *app) snapshotDiffCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			differences := facts.Diff(before, after)
-			result := snapshotDiff{len(differences) == 0, len(before.Readings), differences}
+			result, err := diffOf(before, after)
+			if err != nil {
+				return outcome.Failed(fmt.Errorf("compare %s with %s: %w", files[0], files[1], err), "")
+			}
 			err = a.out.Answer(report.Answer{
 				Verb: "snapshot-diff", Host: after.Name, Result: result,
-				Text: func(t *report.Text) { report.SnapshotDiff(t, len(before.Readings), differences) },
+				Text: func(t *report.Text) {
+					report.SnapshotDiff(t, result.Compared, result.Differences, result.Siblings)
+				},
 			})
 			return cmp.Or(err, exitIf(!result.Identical, outcome.CodeDrifted))
 		},
 	}
+}
+
+// diffOf compares two snapshots of one host, or two hosts in terms that both share.
+func diffOf(before, after *facts.Host) (snapshotDiff, error) {
+	d := snapshotDiff{Siblings: before.Name != after.Name, Compared: len(before.Readings)}
+	var err error
+	if d.Siblings {
+		d.Differences, d.Compared, err = fleet.Differences(before, after)
+	} else {
+		d.Differences = facts.Diff(before, after)
+	}
+	d.Identical = len(d.Differences) == 0
+	return d, err
 }
 
 // writeEncoded writes what encode writes to a file.

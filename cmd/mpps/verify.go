@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -36,19 +37,26 @@ func (a *app) verifyCommand() *cobra.Command {
 				return err
 			}
 			s, err := change.ReadStatus(cmd.Context(), a.env(), false)
-			if err == nil {
-				err = a.out.Answer(report.Answer{
-					Verb: "verify", Host: s.Host, Result: s.Status, Warnings: s.Warnings,
-					Text: func(t *report.Text) { report.VerifyResult(t, s.Status, a.verbose) },
-				})
-			}
-			if err != nil || s.Waiting() && !detailed {
+			if err != nil {
 				return err
 			}
-			return outcome.Exit(s.Code())
+			code := s.Code()
+			if s.Waiting() && !detailed {
+				code = outcome.CodeOK
+			}
+			warnings, summary := s.Warnings, cmp.Or(s.Status.Why, string(s.Status.State))
+			if a.exitCodes != "" {
+				warnings = nil
+			}
+			err = a.out.Answer(report.Answer{
+				Verb: "verify", Host: s.Host, Result: s.Status, Warnings: warnings,
+				Text: a.plugin(code, summary, func(t *report.Text) { report.VerifyResult(t, s.Status, a.verbose) }),
+			})
+			return cmp.Or(err, outcome.Exit(code))
 		},
 	}
 	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit code 2 if values wait for a restart")
+	a.addExitCodes(cmd)
 	cmd.Flags().BoolVar(&watching, "watch", false, "keep running and report when problems begin and end")
 	cmd.Flags().DurationVar(&o.Every, "every", 30*time.Second, "with --watch: check interval, 1s to 1h")
 	cmd.Flags().DurationVar(&o.For, "for", 0, "with --watch: how long to run; 0 until stopped")

@@ -35,6 +35,7 @@ var imports = map[string][]string{
 		"advise/placement", "model/domain"},
 	"advise/audit": {"model/datapath", "model/setting", "model/facts", "model/reach", "model/goal", "advise/knob",
 		"advise/placement"},
+	"advise/fleet":        {"model/setting", "model/facts", "model/goal", "advise/knob", "advise/audit"},
 	"advise/tuned/export": {"model/setting", "model/facts", "advise/tuned", "model/goal", "advise/audit"},
 	"advise/lookup":       {"docs/advice", "advise/knob"},
 	"advise/site":         {"model/setting", "advise/knob", "advise/lookup", "owner"},
@@ -117,6 +118,7 @@ var imports = map[string][]string{
 	"report/sheet": {"advise/audit", "advise/bottleneck", "advise/knob", "advise/plan", "model/facts", "model/goal", "outcome",
 		"report", "report/page", "report/words"},
 	"report/seats": {"model/facts", "advise/placement", "report", "report/page", "report/words", "model/setting"},
+	"report/fleet": {"advise/fleet", "advise/knob", "report", "report/page", "report/words"},
 	"report/top":   {"advise/bottleneck", "model/facts", "report", "report/words"},
 	"report/tuning": {"advise/bottleneck", "model/goal", "report", "report/page", "report/svg", "report/words",
 		"advise/tune"},
@@ -136,10 +138,11 @@ var imports = map[string][]string{
 		"machine", "ops", "ops/change"},
 	"ops/definition": {"outcome", "model/datapath", "model/setting", "model/domain", "model/facts", "model/goal",
 		"advise/knob", "advise/audit", "advise/plan", "change/apply", "machine", "ops", "ops/change"},
-	"ops/monitor": {"outcome", "model/setting", "model/facts", "model/goal", "advise/realtime", "change/journal",
-		"change/watch", "machine", "ops", "ops/change"},
+	"ops/monitor": {"outcome", "model/setting", "model/facts", "model/goal", "advise/bottleneck", "advise/realtime",
+		"change/journal", "change/watch", "machine", "machine/load", "ops", "ops/change"},
 	"ops/profile": {"outcome", "model/setting", "model/facts", "model/goal", "advise/knob", "advise/audit",
 		"advise/tuned/export", "ops"},
+	"ops/fleet":   {"outcome", "model/facts", "model/goal", "advise/knob", "advise/audit", "advise/fleet", "ops"},
 	"ops/placing": {"outcome", "model/setting", "model/facts", "model/goal", "advise/placement", "ops"},
 	"ops/bench": {"outcome", "model/setting", "model/facts", "model/goal", "advise/plan", "change/journal",
 		"change/apply", "measure/traffic", "measure/traffic/agent", "measure/search", "measure/adapter", "measure",
@@ -166,6 +169,7 @@ var imports = map[string][]string{
 	"cmd/mpps-lab":      {"lab/command"},
 	"cmd/mpps-guest":    {"outcome", "version", "measure/traffic/agent", "lab/guestinit"},
 	"tools/fieldbench":  {"measure", "measure/rig", "owned", "measure/traffic", "thread"},
+	"tools/packages":    {},
 	"tools/searchbench": {"measure/search", "measure/search/simulated"},
 }
 
@@ -177,11 +181,12 @@ var work = []string{"machine", "change/journal", "change/apply"}
 // init of a guest starts the guest's agent.
 var programs = []string{"owned", "machine/place", "machine/tree", "machine/tree/treetest", "machine/libvirt",
 	"machine/systemd", "measure/traffic/engine", "measure/adapter", "lab", "lab/guestinit", "lab/labtest",
-	"tools/fieldbench"}
+	"tools/fieldbench", "tools/packages"}
 
 // printers are the packages that may write to the standard streams, besides the main.go of commands, which hand them
 // on. The init of a guest has nobody to return to, nor has the end of a test process.
-var printers = []string{"report", "lab/guestinit", "lab/labtest", "tools/fieldbench", "tools/searchbench"}
+var printers = []string{"report", "lab/guestinit", "lab/labtest", "tools/fieldbench", "tools/packages",
+	"tools/searchbench"}
 
 // ofGuests are the packages that read names of processes inside a guest: they are the guest's own affair.
 var ofGuests = []string{"machine/inside"}

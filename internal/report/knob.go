@@ -88,9 +88,14 @@ func Advice(t *Text, e lookup.Entry) {
 	}
 }
 
-// SnapshotDiff draws what differs in the configuration of two snapshots.
-func SnapshotDiff(t *Text, compared int, differences []facts.Difference) {
-	if len(differences) == 0 {
+// SnapshotDiff draws what differs in the configuration of two snapshots. siblings says that they are of two hosts.
+func SnapshotDiff(t *Text, compared int, differences []facts.Difference, siblings bool) {
+	t.WrapIf(siblings, "", "two hosts: compared by role and slot, without guests, names and addresses")
+	switch {
+	case siblings && len(differences) == 0:
+		t.Line("alike: %d values", compared)
+		return
+	case len(differences) == 0:
 		t.Line("identical: %d settings and the whole inventory", compared)
 		return
 	}

@@ -40,6 +40,18 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestPackaged: the file that packages install says nothing.
+func TestPackaged(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../deploy/packages/site.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f, err := Parse(text); err != nil || len(f.Entries) > 0 {
+		t.Errorf("%+v %v", f, err)
+	}
+}
+
 func TestRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"- {id: nic.rnig.rx, want: 1, reason: x}":                                                      "nic.ring.rx",

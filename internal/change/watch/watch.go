@@ -94,6 +94,8 @@ type Look struct {
 	State    State             // to compare with the next look
 	Values   int               // applied values
 	Drifted  int               // of these, not as applied
+	States   map[string]int    // of these, by state
+	Path     *Path             // of packets; nil: not looked at
 	Isolated setting.CPUSet    // CPUs that are isolated now
 	From     string            // what isolates them: "isolcpus, nohz_full"
 	Pause    time.Duration     // until the next look
@@ -140,7 +142,7 @@ func (w *Watcher) Observe(l Look) []Event {
 	}
 	events := w.checkIsolation(&l)
 	if !l.Saw[Values] { // keep those of the last look that saw them
-		l.Values, l.Drifted = w.last.Values, w.last.Drifted
+		l.Values, l.Drifted, l.States = w.last.Values, w.last.Drifted, w.last.States
 	}
 	present := map[string]bool{}
 	for source, why := range l.Unseen {

@@ -16,6 +16,9 @@ import (
 // about 10 MiB.
 const MaxSnapshot = 256 << 20
 
+// MaxFleetSnapshot is the size limit of a snapshot that is read with many others, in bytes.
+const MaxFleetSnapshot = 16 << 20
+
 // snapshot is the file format: the envelope of every JSON answer.
 type snapshot struct {
 	Schema   string    `json:"schema"` // Schema
@@ -69,12 +72,20 @@ const remake = "make a new one with 'mpps snapshot -o FILE'"
 // ReadSnapshot reads what Write wrote. It trusts nothing in the file: size, nesting, number of elements and the CPUs in
 // its lists are bounded before anything is built, and names that would escape their directory or file name are refused.
 // Unknown fields are ignored. An error in the content is a *SnapshotError.
-func ReadSnapshot(r io.Reader) (*Host, error) {
-	text, err := readBounded(r, MaxSnapshot)
+func ReadSnapshot(r io.Reader) (*Host, error) { return readSnapshot(r, MaxSnapshot, maxObjects) }
+
+// ReadFleetSnapshot reads one of many snapshots: at most MaxFleetSnapshot bytes, and so few objects that what is built
+// of them takes less than 100 MiB.
+func ReadFleetSnapshot(r io.Reader) (*Host, error) {
+	return readSnapshot(r, MaxFleetSnapshot, maxObjects/5)
+}
+
+func readSnapshot(r io.Reader, most int64, objects int) (*Host, error) {
+	text, err := readBounded(r, most)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkBounds(text); err != nil {
+	if err := checkBounds(text, objects); err != nil {
 		return nil, err
 	}
 	var s snapshot

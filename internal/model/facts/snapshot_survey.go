@@ -16,8 +16,8 @@ const (
 )
 
 // checkBounds checks the schema and the bounds in one pass over the text. It only looks at structure and leaves syntax
-// errors to the decoder.
-func checkBounds(text []byte) error {
+// errors to the decoder. objectsAllowed is the most objects that the text may have.
+func checkBounds(text []byte, objectsAllowed int) error {
 	var depth, objects, elements, listed int
 	schema, key, named := "", "", false
 	for i := 0; i < len(text); i++ {
@@ -48,7 +48,7 @@ func checkBounds(text []byte) error {
 			listed += listedCPUs(content)
 			i = end
 		}
-		if depth > maxDepth || objects > maxObjects || elements > maxElements || listed > maxListed {
+		if depth > maxDepth || objects > objectsAllowed || elements > maxElements || listed > maxListed {
 			return invalid(remake,
 				"it holds more than a host can have (nesting, elements or CPU lists beyond all bounds)")
 		}

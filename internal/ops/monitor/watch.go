@@ -5,13 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
+	"mpps/internal/advise/bottleneck"
 	"mpps/internal/advise/realtime"
 	"mpps/internal/change/journal"
 	"mpps/internal/change/watch"
 	"mpps/internal/machine"
+	"mpps/internal/machine/load"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 	"mpps/internal/ops"
@@ -201,6 +204,7 @@ func (w *watcher) look(ctx context.Context, n int, seen *facts.Observation) (tim
 	l := watch.Look{Host: w.name(), Saw: map[watch.Source]bool{}, Unseen: map[watch.Source]string{}}
 	w.values(ctx, &l)
 	w.realtime(ctx, &l, seen)
+	w.path(ctx, &l)
 	if ctx.Err() != nil {
 		return 0, nil
 	}
@@ -225,6 +229,32 @@ func (w *watcher) look(ctx context.Context, n int, seen *facts.Observation) (tim
 		}
 	}
 	return l.Pause, w.show.publish(w.watch.Metrics(w.env.Version))
+}
+
+// pathInterval is how long a look watches the counters of the packet path.
+const pathInterval = time.Second
+
+// path looks at the packets of guests and at what holds them back, for metrics. Nothing is loaded into the kernel.
+func (w *watcher) path(ctx context.Context, l *watch.Look) {
+	if w.Metrics == "" || w.facts == nil {
+		return
+	}
+	p := watch.PathOf(w.facts)
+	l.Path = &p
+	if !w.machine.Live() || len(p.Guests) == 0 {
+		return
+	}
+	h := *w.facts
+	h.Readings = maps.Clone(h.Readings)
+	machine.Read(ctx, w.machine.Mechanisms(), &h, bottleneck.Addresses())
+	h.Load = load.Observe(ctx, w.machine.Tree, &h, load.Options{Interval: pathInterval, Counters: true})
+	if ctx.Err() != nil || h.Load.Seconds == 0 {
+		return
+	}
+	p.Judged = true
+	if b := bottleneck.Find(&h, h.Load).Bottleneck; b != nil {
+		p.Limit = &watch.Limit{Stage: b.Stage, Kind: string(b.Kind), Object: b.Object}
+	}
 }
 
 func scopeText(s realtime.Scope) string {
@@ -257,7 +287,7 @@ func (w *watcher) values(ctx context.Context, l *watch.Look) {
 	case s.Holder != nil:
 		return
 	}
-	l.Saw[watch.Values], l.Values = true, len(s.Rows)
+	l.Saw[watch.Values], l.Values, l.States = true, len(s.Rows), s.Counts
 	found, off := watch.AppliedFindings(s)
 	l.Findings, l.Drifted = append(l.Findings, found...), off
 	if n := s.Counts["unknown"]; n > 0 && n == len(s.Rows) {
