@@ -34,7 +34,8 @@ func readList(t *testing.T, name string) []listed {
 }
 
 // TestLists asks all lists. Of the first two the rule was developed on every other line; the lines between only measure
-// it, so that one figure says what was built and the other what a stranger finds. Of the last two it was developed on all.
+// it, so that one figure says what was built and the other what a stranger finds. Of the last two it was
+// developed on all.
 func TestLists(t *testing.T) {
 	for _, list := range []struct {
 		name                 string

@@ -7,7 +7,8 @@ import (
 )
 
 // PerQueue is the rate that one vhost thread is expected to carry, in packets per second: the guest of the bridge
-// guide had 1.8 Mpps through 9 queues. (The 140 kpps through one queue are of the multi-queue article, through a tunnel.)
+// guide had 1.8 Mpps through 9 queues. (The 140 kpps through one queue are of the multi-queue article,
+// through a tunnel.)
 const PerQueue = 200e3
 
 // Add places more guests next to those of an ask. Those stay where they are, or where the ask alone would place them,
