@@ -22,6 +22,7 @@ type goalFlags struct {
 	latency         time.Duration
 	cpus            string
 	guest, nic      string
+	dataNICs        []string
 	consent         []string
 	watch           bool // not part of the goal: also plan the watching service
 
@@ -39,6 +40,8 @@ func (f *goalFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.cpus, "cpus", "", "host CPUs for the guest, such as 20-23")
 	flags.StringVar(&f.guest, "guest", "", "guest to tune (default: all running guests)")
 	flags.StringVar(&f.nic, "nic", "", "NIC type of the guest: virtio or vf")
+	flags.StringSliceVar(&f.dataNICs, "data-nic", nil, "guests' NICs that carry the target, by MAC, tap, bridge or "+
+		"network (default: recognised)")
 	flags.StringSliceVar(&f.consent, "consent", nil, "risks to accept: security, data, connectivity")
 }
 
@@ -71,7 +74,7 @@ func (f *goalFlags) namedGoal(verb string) (goal.Goal, error) {
 // goal returns the target that the flags name, goal.Gentlest if they name none.
 func (f *goalFlags) goal() (goal.Goal, error) {
 	const hint = "see 'mpps plan --help' for the goal flags"
-	g := goal.Goal{Frame: f.frame, Latency: f.latency, Guest: f.guest, NIC: f.nic}
+	g := goal.Goal{Frame: f.frame, Latency: f.latency, Guest: f.guest, NIC: f.nic, DataNICs: f.dataNICs}
 	var err error
 	for name, rate := range map[string]*float64{"pps": &g.PPS, "bulk": &g.Bulk} {
 		if !f.set.Changed(name) {
@@ -123,7 +126,7 @@ func parseShare(text string) (float64, error) {
 }
 
 // goalNames are the goal flags, in the order in which commandLine prints them.
-var goalNames = []string{"pps", "bulk", "latency", "frame", "loss", "cpus", "guest", "nic", "consent"}
+var goalNames = []string{"pps", "bulk", "latency", "frame", "loss", "cpus", "guest", "nic", "data-nic", "consent"}
 
 // commandLine returns the goal flags as they were given, for use with another command.
 func (f *goalFlags) commandLine() string {

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -150,7 +151,26 @@ func CheckGoal(h *facts.Host, g goal.Goal) error {
 		return outcome.Failed(fmt.Errorf("no CPU %s on this host", g.CPUs.Minus(there)),
 			"CPUs of this host: "+there.String())
 	}
-	return CheckGuest(h, g.Guest)
+	return cmp.Or(CheckGuest(h, g.Guest), checkDataNICs(h, g))
+}
+
+// checkDataNICs refuses a name of data NICs that no guest of the goal has.
+func checkDataNICs(h *facts.Host, g goal.Goal) error {
+	var there []string
+	for guest := range facts.Each(h.Guests) {
+		if g.ForGuest(guest.Name) {
+			for _, i := range guest.NICs() {
+				there = append(there, i.Names()...)
+			}
+		}
+	}
+	for _, name := range g.DataNICs {
+		if !slices.ContainsFunc(there, func(n string) bool { return strings.EqualFold(n, name) }) {
+			return outcome.Failed(fmt.Errorf("--data-nic %s: no guest of the goal has such a NIC", name),
+				"name one by its MAC address, tap, bridge or network, as 'mpps inspect' shows them")
+		}
+	}
+	return nil
 }
 
 // CheckGuest refuses a guest that a host does not have. An empty name is no guest and accepted.

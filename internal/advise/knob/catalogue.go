@@ -15,7 +15,7 @@ func Catalogue() []*Knob {
 		firmwareDeadLine, firmwareStaleAtoS, firmwareWrCRC, firmwarePatrol, firmwareDemand, firmwareRAS,
 		firmwareCOD, firmwareNUMAOptimized, firmwareErrorThreshold, firmwareTXT, firmwareUSB3, firmwareLegacyUSB,
 		firmwarePorts, firmwareContainment, firmwareCTDP, firmwareDFStates, firmwareDFPstate, firmwareVTd,
-		firmwareSRIOV,
+		firmwareSRIOV, firmwareVTx, firmwareExecuteDisable, firmwareActiveCores, firmwareUSBController,
 		pciLink, pciRequests,
 		kernelVersion, kernelDefault, kernelRealtime, kernelClocksource,
 		bootMitigations, bootQuiet, bootIsolcpus, bootNohzFull, bootRCUNocbs, bootIRQAffinity, bootSkewTick,

@@ -121,6 +121,10 @@ var domainQueues = &Knob{
 			return Skips(reason)
 		}
 		least, most, write := placement.Queues(v.ask(), g.VCPUs)
+		ask := v.ask()
+		if why := ask.Aside(g.Name, i.MAC); why != "" && i.Queues <= 1 {
+			return Skips(why + ": one queue will do (--data-nic names those that carry the target)")
+		}
 		if !i.Virtio() { // it will be virtio before this matters
 			return exact(fmt.Sprint(write), fmt.Sprintf("as virtio it can have several queues: %s for %d vCPUs",
 				span(least, most), g.VCPUs)).At(High).byDefault("1").restart(g.Name)

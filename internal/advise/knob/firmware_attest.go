@@ -61,6 +61,14 @@ var (
 		Tiers: realtime()})
 	firmwareUSB3 = attestOnly(Knob{ID: "firmware.usb3", Title: "USB 3 controller", Limit: onX86,
 		Tiers: realtime()})
+	firmwareUSBController = attestOnly(Knob{ID: "firmware.usb_controller", Title: "USB controllers", Limit: onX86,
+		Tiers: realtime()})
+	firmwareExecuteDisable = attestOnly(Knob{ID: "firmware.execute_disable", Title: "Execute disable bit",
+		Limit: onX86})
+	firmwareActiveCores = attestOnly(Knob{ID: "firmware.active_cores", Title: "Active cores of each processor",
+		Limit: onX86})
+	firmwareVTx = virtualization(attestOnly(Knob{ID: "firmware.vt_x", Title: "Virtualization extensions (VT-x, AMD-V)",
+		Limit: onX86}))
 	firmwareLegacyUSB = attestOnly(Knob{ID: "firmware.legacy_usb", Title: "Legacy USB support", Limit: onX86,
 		Tiers: realtime()})
 	firmwarePorts = attestOnly(Knob{ID: "firmware.port_60_64", Title: "Port 60/64 emulation", Limit: onX86,
@@ -73,6 +81,18 @@ var (
 	firmwareDFPstate = attestOnly(Knob{ID: "firmware.df_p_state", Title: "Fixed data fabric P-state (AMD)",
 		Limit: onAMD, Tiers: tiers(goal.Passthrough, goal.Realtime)})
 )
+
+// virtualization needs no attestation where KVM uses the extensions: its module for the processor loads only then.
+func virtualization(k *Knob) *Knob {
+	attest := k.Want
+	k.Want = func(v *View, a setting.Address) Advice {
+		if !v.inGuest() && v.KVM.Loaded && v.KVM.Vendor != "" {
+			return fact(v.KVM.Vendor+" is loaded", Fine("KVM uses them"))
+		}
+		return attest(v, a)
+	}
+	return k
+}
 
 // clusterOnDie needs no attestation where the numbers of sockets and nodes are known.
 func clusterOnDie(k *Knob) *Knob {

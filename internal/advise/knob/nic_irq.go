@@ -2,7 +2,6 @@ package knob
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,15 +12,6 @@ import (
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
 )
-
-// neededQueues returns how many NIC queues a goal needs: one for each vhost thread's worth of packets, or for each
-// 8 Gbit/s of bulk, a little less than one core receives with GRO; at least 4, since flows hash unevenly.
-func neededQueues(g goal.Goal) int {
-	if g.PPS == 0 && g.Bulk == 0 {
-		return math.MaxInt
-	}
-	return max(4, int(math.Ceil(g.PPS/placement.PerQueue)), int(math.Ceil(g.Bulk/8e9)))
-}
 
 var nicChannels = &Knob{
 	ID: "nic.channels", Title: "Number of NIC queues", Stage: datapath.NIC, Risk: goal.Blip, Tiers: viaKernel(),
@@ -45,7 +35,7 @@ var nicChannels = &Knob{
 		why := fmt.Sprintf("%s may serve it (%s); the driver has at most %s", Count(len(serving.CPUs), "CPU"),
 			serving.Why, Count(most, "queue"))
 		want := min(len(serving.CPUs), most)
-		if needed := neededQueues(v.Goal); needed < want {
+		if needed := placement.NICQueues(v.Goal); needed < want {
 			want, why = needed, fmt.Sprintf("%s; the target needs %s", why, Count(needed, "queue"))
 		}
 		return onNIC(n, Wants(setting.Least(int64(want)), why))
@@ -113,10 +103,10 @@ var nicIRQAffinity = &Knob{
 			return Skips("not a queue's interrupt")
 		}
 		if cpus, known := v.cpusAt(a); known && len(cpus) == 1 && cpus[0] == home {
-			return Fine(fmt.Sprintf("CPU %d has it to itself as far as there are enough: %s", home, serving.Why))
+			return Fine(fmt.Sprintf("CPU %d serves %s: %s", home, v.sharingHome(n, home), serving.Why))
 		}
-		advice = onNIC(n, exact(strconv.Itoa(home),
-			fmt.Sprintf("queue %d belongs on a CPU of its own: %s", queueAt(a), serving.Why)))
+		advice = onNIC(n, exact(strconv.Itoa(home), fmt.Sprintf("queue %d belongs on CPU %d, which then serves %s: %s",
+			queueAt(a), home, v.sharingHome(n, home), serving.Why)))
 		advice.Risk = goal.None // packets go on meanwhile, on the old CPU
 		return advice
 	},
@@ -167,6 +157,20 @@ func (v *View) irqHomes(n *facts.NIC, serving []int) map[setting.Address]int {
 	}
 	v.homes[n.Name] = homes
 	return homes
+}
+
+// sharingHome says how many queues of a NIC a CPU serves once each interrupt has its CPU.
+func (v *View) sharingHome(n *facts.NIC, cpu int) string {
+	queues := map[int]bool{}
+	for a, home := range v.homes[n.Name] {
+		if home == cpu {
+			queues[queueAt(a)] = true
+		}
+	}
+	if len(queues) == 1 {
+		return "no other queue of " + n.Name
+	}
+	return fmt.Sprintf("%d queues of %s", len(queues), n.Name)
 }
 
 // queueAt returns the queue number of an interrupt's address.

@@ -106,7 +106,7 @@ func (v *View) coreOf(cpu int) (int, bool) {
 	return 0, false
 }
 
-// What the host needs of every node, after the founding measurements: 1–2 CPUs and 2–4 GiB, more on node 0.
+// What the host needs of every node, as the bridge guide recommends: 1–2 CPUs and 2–4 GiB, more on node 0.
 const (
 	reservedCPUs        = 1
 	reservedMemory      = 2 << 30

@@ -185,7 +185,7 @@ func either[T rune | int | float64](is bool, yes, no T) T {
 
 // emptyWords tell nothing by themselves.
 var emptyWords = stems(`
-	a an and are at best better by can cat dev do does echo enable for from good guide have help high host how i
+	a an and are at best better by can cat dev do does echo enable for from good grep guide have help high host how i
 	id if improve in increase into is it kvm linux many me my name no not of off on optimization optimize
 	options or performance please proxmox qemu set setting should slow sudo sysctl sysctlconf tee than that the
 	this to too tuning type use using versus virsh vs want what when which why will with yes you`)

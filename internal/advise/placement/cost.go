@@ -8,18 +8,20 @@ package placement
 // where these would be crowded; one on the sibling of a vCPU costs 60, because it takes half of that vCPU's core. All
 // are multiplied by the guest's rate relative to the lowest of all guests, at most 10.
 type Cost struct {
-	Refused  int   `json:"refused"`           // guests without a place
-	Sharing  int   `json:"sharing"`           // vCPUs on a core that has another vCPU
-	Spread   int   `json:"spread"`            // nodes beyond the first, summed over all guests
-	Exposed  int   `json:"exposed,omitempty"` // vCPUs off the isolated cores, if the host has any
-	Away     int   `json:"away,omitempty"`    // vCPUs off the nodes that their guest's memory is bound to
-	Reserve  int   `json:"reserve"`           // cores that the host should keep but does not
-	Pages    int   `json:"pages"`             // guests that should have huge pages but get ordinary ones
-	Distance int64 `json:"distance"`          // points
-	Crowding int64 `json:"crowding"`          // points, of vhost threads
-	Balance  int64 `json:"balance"`           // 0: nothing is used; 1000: everything is; even use costs less
-	Used     int   `json:"used_cores"`        // cores that have a vCPU or a vhost thread
-	Spare    int   `json:"spare_cores"`       // cores that have neither, for a guest of no special wishes
+	Refused int `json:"refused"`           // guests without a place
+	Sharing int `json:"sharing"`           // vCPUs on a core that has another vCPU
+	Spread  int `json:"spread"`            // nodes beyond the first, summed over all guests
+	Exposed int `json:"exposed,omitempty"` // vCPUs off the isolated cores, if the host has any
+	Away    int `json:"away,omitempty"`    // vCPUs off the nodes that their guest's memory is bound to
+	Reserve int `json:"reserve"`           // cores that the host should keep but does not
+	// cores that interrupts of busy NICs should have on their node but do not
+	Interrupts int   `json:"interrupts,omitempty"`
+	Pages      int   `json:"pages"`       // guests that should have huge pages but get ordinary ones
+	Distance   int64 `json:"distance"`    // points
+	Crowding   int64 `json:"crowding"`    // points, of vhost threads
+	Balance    int64 `json:"balance"`     // 0: nothing is used; 1000: everything is; even use costs less
+	Used       int   `json:"used_cores"`  // cores that have a vCPU or a vhost thread
+	Spare      int   `json:"spare_cores"` // cores that have neither, for a guest of no special wishes
 	// the most spare cores on one node: the vCPUs of the largest guest that would still fit
 	Largest int   `json:"largest_free"`
 	Total   int64 `json:"total"`
@@ -36,6 +38,7 @@ const (
 	costReserve   = 1e8  // a core
 	costPages     = 1e8  // a guest
 	costLeft      = 9e7  // a guest that shares CPUs and is left as it is
+	costServing   = 1e7  // a core for interrupts
 	costPoint     = 2000
 	costBalance   = 1000 // everything used
 	costUsed      = 1    // a core

@@ -43,7 +43,8 @@ func From(h *facts.Host, g goal.Goal) Ask {
 	paths := reach.Of(h)
 	for _, n := range h.NICs {
 		ask.NICs = append(ask.NICs, NIC{Name: n.Name, Node: n.Node, Left: !n.Up || n.PhysFn != "" ||
-			paths.Carries(n.Name) != facts.Yes || paths.Declined(n.Name) != nil})
+			paths.Carries(n.Name) != facts.Yes || paths.Declined(n.Name) != nil,
+			Queues: busyQueues(&n, g)})
 	}
 	slices.SortFunc(ask.NICs, func(a, b NIC) int { return cmp.Compare(a.Name, b.Name) })
 
@@ -55,8 +56,25 @@ func From(h *facts.Host, g goal.Goal) Ask {
 			ask.Guests = append(ask.Guests, describeGuest(h, guest, paths, g))
 		}
 	}
+	ask.quietNICs()
 	ask.chooseQueues()
 	return ask
+}
+
+// quietNICs takes those NICs for quiet that only guests' NICs without a part of the target leave by.
+func (ask *Ask) quietNICs() {
+	data, aside := map[string]bool{}, map[string]bool{}
+	for _, g := range ask.Guests {
+		for _, n := range g.NICs {
+			data[n.NIC] = data[n.NIC] || n.Aside == ""
+			aside[n.NIC] = aside[n.NIC] || n.Aside != ""
+		}
+	}
+	for n := range facts.Each(ask.NICs) {
+		if aside[n.Name] && !data[n.Name] {
+			n.Queues = 0
+		}
+	}
 }
 
 // chooseQueues sets the number of queues of NICs that have none: as many as the host has CPUs for vhost threads.
@@ -64,7 +82,7 @@ func (ask *Ask) chooseQueues() {
 	share := queueBudget(*ask)
 	for _, g := range ask.Guests {
 		for n := range facts.Each(g.NICs) {
-			if n.Queues == 0 && !n.VF && !g.queuesSet {
+			if n.Queues == 0 && !n.VF && !g.queuesSet && n.Aside == "" {
 				n.Queues = max(1, min(g.VCPUs, share))
 			}
 		}
@@ -81,6 +99,7 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 	if g.ForGuest(guest.Name) {
 		d.Allowed, d.Rate = g.CPUs, g.PPS
 	}
+	aside := asideNICs(h, guest, paths, g)
 	for _, i := range guest.NICs() {
 		if !Tapped(i) {
 			continue
@@ -93,6 +112,7 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 		if nics := paths.Behind(i); len(nics) > 0 {
 			n.NIC = nics[0]
 		}
+		n.Aside = aside[i.MAC]
 		d.NICs = append(d.NICs, n)
 	}
 	for _, pci := range guest.Hostdevs {
@@ -180,16 +200,19 @@ func Tapped(i facts.Interface) bool {
 	return slices.Contains([]string{"bridge", "network", "ethernet", "direct"}, i.Type)
 }
 
-// queueBudget returns how many queues one guest NIC may have so that all vhost threads together need at most half of
-// the host's CPUs, at least 1 (the founding measurement gave half of the CPUs to vhost).
+// queueBudget returns how many queues one data NIC of a guest may have so that vhost threads need at most half of the
+// host's CPUs, at least 1. Of a guest's data NICs two share a CPU, queue by queue, as packets that arrive by one leave
+// by the other: the guest of the bridge guide had two NICs of nine queues, and nine CPUs for their 18 threads.
 func queueBudget(ask Ask) int {
-	nics := 0
+	nics := 0 // pairs
 	for _, g := range ask.Guests {
+		data := 0
 		for _, n := range g.NICs {
-			if !n.VF {
-				nics++
+			if !n.VF && n.Aside == "" {
+				data++
 			}
 		}
+		nics += (data + 1) / 2
 	}
 	cpus, aside, realtime := len(ask.CPUs), 0, 0
 	for _, c := range ask.CPUs {

@@ -4,79 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
-
-// enoughCPUs is the number of CPUs for a NIC's interrupts from which on worse ones are not added: one core forwards
-// about 2 Mpps in the kernel, and a guest's own kernel handles hardly more.
-const enoughCPUs = 4
-
-// placeInterrupts assigns every NIC the CPUs that serve it: of its node, first idle ones, then those kept for the host,
-// then vhost's, then sibling threads of vCPUs; of other nodes only if its own has none. CPUs that are isolated, or will
-// be, serve only their guest.
-func (t *table) placeInterrupts(r *Result) {
-	busy := map[int]bool{} // cores with a vCPU
-	for cpu := range t.vcpuOn {
-		busy[t.cpus[cpu].Core] = true
-	}
-	class := func(c CPU) int {
-		switch {
-		case t.vcpuOn[c.ID] != "" || t.ask.setAside(c) || t.ask.Taken.Has(c.ID):
-			return -1
-		case busy[c.Core]: // kept for the host or not
-			return 3
-		case r.Housekeeping.Has(c.ID):
-			return 1
-		case t.vhostOn[c.ID] > 0:
-			return 2
-		case t.cores[c.Core][0] != c.ID:
-			return 4 // second thread of a core that has something on its first
-		}
-		return 0
-	}
-	names := [...]string{"CPUs that do nothing else", "CPUs kept for the host", "vhost's CPUs",
-		"sibling threads of vCPUs", "second threads of other cores"}
-	choose := func(n NIC, local bool) (chosen []int, from []string) {
-		for want, name := range names {
-			before := len(chosen)
-			for _, c := range t.ask.CPUs {
-				if class(c) == want && (n.Node < 0 || (c.Node == n.Node) == local) {
-					chosen = append(chosen, c.ID)
-				}
-			}
-			if len(chosen) > before {
-				from = append(from, name)
-			}
-			if len(chosen) >= enoughCPUs {
-				break
-			}
-		}
-		return chosen, from
-	}
-	for _, n := range t.ask.NICs {
-		if n.Left {
-			continue
-		}
-		where := fmt.Sprintf("of the NIC's node %d", n.Node)
-		chosen, from := choose(n, true)
-		if n.Node < 0 {
-			where = "of any node, because the NIC does not tell its own"
-		} else if len(chosen) == 0 {
-			where = fmt.Sprintf("of other nodes, because guests have all of the NIC's node %d", n.Node)
-			if chosen, from = choose(n, false); len(chosen) > 0 {
-				r.relax("interrupts of %s go to another node, because guests have all CPUs of its node %d", n.Name,
-					n.Node)
-			}
-		}
-		if len(chosen) > 0 {
-			r.NICs = append(r.NICs, Serving{Name: n.Name, CPUs: chosen,
-				Why: strings.Join(from, ", then ") + ", " + where})
-		}
-	}
-}
 
 func (r *Result) relax(format string, a ...any) {
 	r.Relaxed = append(r.Relaxed, fmt.Sprintf(format, a...))

@@ -46,6 +46,7 @@ type cell struct {
 	free     []core // unassigned cores, by first CPU
 	mustKeep int    // free cores that the host must keep
 	wantKept int    // free cores that the host should keep, including mustKeep
+	serving  int    // free cores that interrupts of busy NICs and daemons need, if more than wantKept; else 0
 }
 
 // core is a core of a cell.
@@ -173,13 +174,14 @@ func (t *table) nodeIndex(id int) int {
 }
 
 // reserve sets how many cores of each cell the host keeps: on each node one core, two on a node of eight or more cores
-// without SMT, or what the user wants, and the daemons' cores on top. The user's and the daemons' cores are never given
-// away, nor is the host's last core.
+// without SMT, as many as the interrupts of its busy NICs need, or what the user wants, and the daemons' cores on top.
+// The user's and the daemons' cores are never given away, nor is the host's last core.
 func (t *table) reserve() {
 	for _, node := range t.nodesWithCPUs() {
 		want, must := t.hostCores(node)
 		if c := t.hostCell(node, want); c != nil {
 			c.wantKept, c.mustKeep = min(want, len(c.free)), min(must, len(c.free))
+			c.serving = min(t.servingCores(node), len(c.free))
 		}
 	}
 	var pinned setting.CPUSet
@@ -195,6 +197,9 @@ func (t *table) reserve() {
 			}
 		}
 		c.mustKeep, c.wantKept = max(c.mustKeep, busy), max(c.wantKept, busy)
+		if c.serving <= c.wantKept {
+			c.serving = 0
+		}
 	}
 	for _, node := range t.nodesWithCPUs() {
 		for _, c := range t.cells {

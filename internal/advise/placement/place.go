@@ -22,13 +22,51 @@ func Place(ask Ask) *Result {
 // short and refuses guests, it tries once more to place those next to the others.
 func placeAgain(ask Ask) *Result {
 	r := placeOnce(ask)
-	if r.Proved || len(r.Refused) == 0 || len(r.Guests) == 0 {
+	switch {
+	case r.Proved || len(r.Guests) == 0:
 		return r
+	case len(r.Refused) == 0:
+		return gather(ask, r)
 	}
 	again := placeOnce(withSeats(ask, r, nil))
 	if len(again.Refused) >= len(r.Refused) {
 		return r
 	}
+	return besideSeats(ask, r, again)
+}
+
+// gather places each guest again that a search which was cut short spread over nodes, next to the others' vCPUs, and
+// keeps what costs less. It gathers only a few: where most are spread, there is hardly a node for any.
+func gather(ask Ask, r *Result) *Result {
+	var spread []string
+	for _, p := range r.Guests {
+		if !p.Kept && len(p.Nodes) > 1 {
+			spread = append(spread, p.Name)
+		}
+	}
+	if len(spread) > maxGathered {
+		return r
+	}
+	for _, name := range spread {
+		seats := withSeats(ask, r, []string{name})
+		for other := range facts.Each(seats.Guests) {
+			if p := other.Seat; p != nil && !r.Guest(other.Name).Kept {
+				p.Vhost, p.VhostWhy, p.Emulator, p.Queues, p.Others = nil, "", nil, nil, nil
+			}
+		}
+		again := besideSeats(ask, r, placeOnce(seats))
+		if again.Cost.Total < r.Cost.Total {
+			r = again
+		}
+	}
+	return r
+}
+
+// maxGathered is the most guests that are gathered.
+const maxGathered = 3
+
+// besideSeats makes a placement, in which guests have seats from an earlier one, one of an ask.
+func besideSeats(ask Ask, r, again *Result) *Result {
 	for g := range facts.Each(again.Guests) {
 		if p := r.Guest(g.Name); p != nil {
 			g.Kept = p.Kept
@@ -167,6 +205,7 @@ func (t *table) resources(may freedom, stores []store) []resource {
 			used := min(load, limit)
 			r.cost[load] = costSharing*int64(c.sharing(load, limit)) +
 				costReserve*int64(max(0, used-(len(c.free)-c.wantKept))) +
+				costServing*int64(max(0, used-(len(c.free)-c.serving))) +
 				costUsed*int64(used) + balance(c.size-len(c.free)+used, c.size, all)
 		}
 		list = append(list, r)
@@ -180,7 +219,7 @@ func (t *table) resources(may freedom, stores []store) []resource {
 // limit returns how many cores of a cell guests may have.
 func (t *table) limit(c *cell) int {
 	if t.ask.Strict {
-		return len(c.free) - max(c.mustKeep, c.wantKept)
+		return len(c.free) - max(c.mustKeep, c.wantKept, c.serving)
 	}
 	return len(c.free) - c.mustKeep
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
 )
 
@@ -188,6 +190,53 @@ func TestQueues(t *testing.T) {
 		if least != c.least || most != c.most || write != c.write {
 			t.Errorf("%d vCPUs among %d guests: %d to %d, %d; expected %d to %d, %d", c.vcpus, len(c.ask.Guests), least,
 				most, write, c.least, c.most, c.write)
+		}
+	}
+}
+
+// TestDataNICs checks that a guest's management NIC takes no part of the queues: the guest of the bridge guide had nine
+// on each of two data NICs, and one for management.
+func TestDataNICs(t *testing.T) {
+	for _, c := range []struct {
+		threads int
+		edit    func(h *facts.Host, g *goal.Goal)
+		want    string
+	}{
+		{2, func(*facts.Host, *goal.Goal) {}, "1 9 9"},
+		{1, func(*facts.Host, *goal.Goal) {}, "1 9 9"},
+		{1, func(_ *facts.Host, g *goal.Goal) { g.DataNICs = []string{"BR1"} }, "1 9 1"},
+		{1, func(h *facts.Host, _ *goal.Goal) { h.NICs[0].Management = "" }, "5 5 5"},
+		{1, func(h *facts.Host, _ *goal.Goal) {
+			h.Interval = &facts.Interval{Seconds: 1, Devices: map[string]map[string]uint64{
+				"tap0": {"rx_packets": 3}, "tap1": {"rx_packets": 50e3}, "tap2": {"tx_packets": 50e3}}}
+			h.NICs[0].Management = ""
+		}, "1 9 9"},
+	} {
+		h := &facts.Host{}
+		for cpu := range 20 * c.threads {
+			h.Topology.CPUs = append(h.Topology.CPUs,
+				facts.CPU{ID: cpu, Core: cpu % 20, Node: cpu % 20 / 10, Online: true})
+		}
+		guest := facts.Guest{Name: "router", State: "running", VCPUs: 9, Memory: 16 << 30}
+		for i := range 3 {
+			eth, br, tap := fmt.Sprintf("eth%d", i), fmt.Sprintf("br%d", i), fmt.Sprintf("tap%d", i)
+			h.NICs = append(h.NICs, facts.NIC{Name: eth, Up: true, Master: br})
+			h.Bridges = append(h.Bridges, facts.Bridge{Name: br, Up: true, Ports: []string{eth, tap}})
+			h.Taps = append(h.Taps, facts.Tap{Name: tap, Master: br})
+			guest.Interfaces = append(guest.Interfaces, facts.Interface{MAC: fmt.Sprintf("52:54:00:00:00:0%d", i),
+				Type: "bridge", Source: br, Tap: tap, Model: "virtio", Queues: 1})
+		}
+		h.NICs[0].Management = "default route"
+		h.Guests = []facts.Guest{guest}
+		g := goal.Unlimited()
+		c.edit(h, &g)
+		var found []string
+		r := Place(From(h, g))
+		for _, q := range r.Guest("router").Queues {
+			found = append(found, fmt.Sprint(q.Queues))
+		}
+		if got := strings.Join(found, " "); got != c.want {
+			t.Errorf("%d threads: queues %s, expected %s: %+v", c.threads, got, c.want, r.Guest("router").Queues)
 		}
 	}
 }

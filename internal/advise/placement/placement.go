@@ -12,8 +12,9 @@
 //  3. all vCPUs and memory of a guest on one NUMA node;
 //  4. vCPUs on isolated CPUs, if the host has any, and on the nodes that the guest's memory is bound to;
 //  5. a core or two of every node kept for the host; huge pages for guests that ask for them;
-//  6. the shortest path: guest on the node of its NIC, vhost threads on its node, on cores of their own;
-//  7. nodes equally full; whole cores left over.
+//  6. CPUs for the interrupts of busy NICs on their own node, one for each four queues (see serving);
+//  7. the shortest path: guest on the node of its NIC, vhost threads on its node, on cores of their own;
+//  8. nodes equally full; whole cores left over.
 //
 // A guest's vhost threads stay together: on cores of their own on one node, on CPUs kept for the host, or, where those
 // are crowded, on the idle siblings of its vCPUs. They never go to isolated CPUs while the host has others.
@@ -85,6 +86,8 @@ type NIC struct {
 	Name string
 	Node int  // −1: not known
 	Left bool // its interrupts stay where they are: no guest's packets pass it, or the way that they take is not judged
+	// queues whose interrupts the goal keeps busy; 0: so few packets that one CPU serves them all
+	Queues int
 }
 
 // Guest is one guest.
@@ -135,6 +138,9 @@ type Interface struct {
 	Queues int    // vhost threads; 0 counts as one
 	VF     bool   // a VF passed through: no vhost threads
 	Node   int    // of a VF, −1: not known
+
+	// why it carries none of the target, and so needs but one queue; empty: it is a data NIC
+	Aside string
 
 	fromRate bool // the number of queues follows from the rate
 }
@@ -229,6 +235,9 @@ type Serving struct {
 	Name string `json:"name"`
 	CPUs []int  `json:"cpus"`
 	Why  string `json:"why"`
+	// the most queues that one of the CPUs serves, of all NICs, 0 if the goal keeps none of them busy
+	Most   int           `json:"queues_per_cpu,omitempty"`
+	Others []Alternative `json:"alternatives,omitempty"` // other CPUs for busy interrupts, and their cost
 }
 
 // Housed is a daemon's place.

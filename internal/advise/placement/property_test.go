@@ -14,6 +14,7 @@ import (
 func random(seed uint64) Ask {
 	rnd := rand.New(rand.NewPCG(seed, 7))
 	ask := sized(1+rnd.IntN(4), 1+rnd.IntN(12), 1+rnd.IntN(2)).nic(rnd.IntN(5) - 1)
+	ask.NICs[0].Queues = int(seed%4) * 5
 	for i := range ask.Nodes {
 		ask.Nodes[i].Memory = uint64(rnd.IntN(5)) * (24 << 30)
 		if rnd.IntN(3) == 0 && ask.Nodes[i].Memory > 0 {

@@ -48,7 +48,8 @@ func Score(ask Ask, r *Result) Cost {
 	}
 	s.addCells(&c)
 	c.Total += costSharing*int64(c.Sharing) + costSpread*int64(c.Spread) + costReserve*int64(c.Reserve) +
-		costPages*int64(c.Pages) + costPoint*(c.Distance+c.Crowding) + c.Balance + costUsed*int64(c.Used)
+		costPages*int64(c.Pages) + costServing*int64(c.Interrupts) + costPoint*(c.Distance+c.Crowding) +
+		c.Balance + costUsed*int64(c.Used)
 	return c
 }
 
@@ -120,6 +121,7 @@ func (s *scorer) addPaths(p *Placed, c *Cost) {
 func (s *scorer) addCells(c *Cost) {
 	t := s.t
 	used, kept, all := make([]int, len(t.cells)), make([]int, len(t.cells)), 0
+	idle := make([]int, len(t.cells)) // cores with neither vCPU nor vhost thread, kept for the host or not
 	spare := map[int]int{}
 	for id, cpus := range t.cores {
 		i, known := t.cellOf[id]
@@ -130,6 +132,7 @@ func (s *scorer) addCells(c *Cost) {
 		switch {
 		case s.onCore[id] > 0, slices.ContainsFunc(cpus, func(cpu int) bool { return s.vhost[cpu] > 0 }):
 			used[i]++
+			continue
 		case s.r.Housekeeping.Has(cpus[0]):
 			kept[i]++
 		case t.cells[i].allowed != "" || t.cells[i].claimed:
@@ -138,10 +141,12 @@ func (s *scorer) addCells(c *Cost) {
 			spare[t.cells[i].node]++
 			c.Largest = max(c.Largest, spare[t.cells[i].node])
 		}
+		idle[i]++
 	}
 	for i, cell := range t.cells {
 		c.Used += used[i]
 		c.Reserve += max(0, cell.wantKept-kept[i])
+		c.Interrupts += max(0, cell.serving-idle[i])
 		c.Balance += balance(used[i], cell.size, all)
 	}
 }

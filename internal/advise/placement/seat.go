@@ -24,7 +24,7 @@ func (t *table) seat(r *Result, items []item, choice []int) {
 	}
 	for i, c := range t.cells {
 		used := min(crowds[i].vcpus+crowds[i].vhost, t.limit(c))
-		kept := min(c.wantKept, max(c.mustKeep, len(c.free)-used))
+		kept := min(max(c.wantKept, c.serving), max(c.mustKeep, len(c.free)-used))
 		for _, core := range c.free[:kept] {
 			r.Housekeeping = r.Housekeeping.Or(t.cores[core.id])
 		}
@@ -194,6 +194,12 @@ func (t *table) explainSeat(p *Placed) {
 		p.Why = fmt.Sprintf("node %s is where its NIC is", p.Nodes)
 	case len(wanted.And(p.Nodes)) > 0:
 		p.Why = fmt.Sprintf("node %s is where one of its NICs is (they are on nodes %s)", p.Nodes, wanted)
+	case len(wanted) == 1 && t.crowdsServing(p, wanted[0]):
+		queues, names := t.busyOn(wanted[0])
+		p.Why = fmt.Sprintf("node %s: on node %s it would leave too few CPUs for the interrupts of %s there (%s, "+
+			"which need %s); its packets' longer way costs %d points", p.Nodes, wanted, strings.Join(names, ", "),
+			count(queues, "busy queue"), count(t.servingCPUs(wanted[0]), "CPU"),
+			t.nicPoints(g, t.weightOf(g), t.shares(p, t.nodesWithCPUs())))
 	default:
 		p.Why = fmt.Sprintf("node %s: on the NIC's node %s it would cost others more, or there are too few free "+
 			"cores or too little memory for it", p.Nodes, wanted)
@@ -254,4 +260,12 @@ func pageSize(bytes uint64) string {
 		return fmt.Sprintf("%d GiB", bytes>>30)
 	}
 	return fmt.Sprintf("%d MiB", bytes>>20)
+}
+
+// crowdsServing reports whether a guest on a node, beside those that stay there, would take cores that the interrupts
+// of the node's busy NICs need.
+func (t *table) crowdsServing(p *Placed, node int) bool {
+	need := t.servingCores(node)
+	cores, _ := t.coresOf(node)
+	return need > 0 && need <= cores && len(p.VCPUs) <= cores && len(p.VCPUs) > cores-t.frozenCores(node)-need
 }

@@ -260,11 +260,13 @@ func (t *table) explainQueues(p *Placed, g *Guest) {
 		if n.VF {
 			continue
 		}
-		why := fmt.Sprintf("%s for each of its NICs is what the host's CPUs allow, and no more than its %s can serve",
-			count(max(1, n.Queues), "vhost thread"), count(g.VCPUs, "vCPU"))
+		why := fmt.Sprintf("%s for each of its data NICs is what the host's CPUs allow, and no more than its %s can "+
+			"serve", count(max(1, n.Queues), "vhost thread"), count(g.VCPUs, "vCPU"))
 		switch {
 		case g.queuesSet:
 			why = "as its definition says"
+		case n.Aside != "":
+			why = n.Aside + ": one queue will do (--data-nic names those that carry the target)"
 		case g.Rate > 0 && n.Queues < g.VCPUs && n.fromRate:
 			why = fmt.Sprintf("one for each %.0f kpps that it is to carry", PerQueue/1e3)
 		}

@@ -111,6 +111,11 @@ type Interface struct {
 	Alias    string `json:"alias,omitempty"`   // user alias, ua-…
 }
 
+// Names returns what the interface is known by on the host: its MAC address, tap, bridge or network.
+func (i *Interface) Names() []string {
+	return slices.DeleteFunc([]string{i.MAC, i.Tap, i.Source}, func(name string) bool { return name == "" })
+}
+
 // Key returns the interface's key in definition paths: its MAC address, with @persistent or @transient in a failover
 // pair.
 func (i *Interface) Key() string {

@@ -34,6 +34,9 @@ func (g Goal) Flags() string {
 	if g.NIC != "" {
 		add("nic", g.NIC)
 	}
+	if len(g.DataNICs) > 0 {
+		add("data-nic", strings.Join(g.DataNICs, ","))
+	}
 	if len(g.Consent) > 0 {
 		add("consent", strings.Trim(strings.ReplaceAll(fmt.Sprint(g.Consent), " ", ","), "[]"))
 	}

@@ -62,8 +62,10 @@ type Goal struct {
 	CPUs    setting.CPUSet `json:"cpus,omitempty"`        // CPUs that the user gives to the guest
 	Guest   string         `json:"guest,omitempty"`       // the guest that the goal is for; empty means every guest
 	NIC     string         `json:"nic,omitempty"`         // how the guest is attached: "", virtio or vf
-	Consent []Risk         `json:"consent,omitempty"`     // risks the user accepted by name
-	Unnamed bool           `json:"unnamed,omitempty"`     // the user named no target: it is that of Gentlest
+	// the guests' NICs that carry the target, each by MAC address, tap, bridge or network; empty: as recognised
+	DataNICs []string `json:"data_nics,omitempty"`
+	Consent  []Risk   `json:"consent,omitempty"` // risks the user accepted by name
+	Unnamed  bool     `json:"unnamed,omitempty"` // the user named no target: it is that of Gentlest
 }
 
 // Consents reports whether the goal allows a change of the given risk.
@@ -71,7 +73,7 @@ func (g Goal) Consents(r Risk) bool { return !r.NeedsConsent() || slices.Contain
 
 // Inside returns the goal inside a guest, where CPUs are vCPUs and no guest has that name.
 func (g Goal) Inside() Goal {
-	g.Guest, g.CPUs = "", nil
+	g.Guest, g.CPUs, g.DataNICs = "", nil, nil
 	return g
 }
 

@@ -66,6 +66,25 @@ func (p *Placing) houseRows() [][2]string {
 	return rows
 }
 
+// drawServing says what each choice of CPUs for busy interrupts costs, once for the NICs of a node.
+func (p *Placing) drawServing(t *report.Text) {
+	seen := map[string]bool{}
+	for _, n := range p.Result.NICs {
+		drawn := fmt.Sprint(n.Others)
+		if !seen[drawn] {
+			drawOthers(t, n.Others)
+		}
+		seen[drawn] = true
+	}
+}
+
+// drawOthers draws the choices for some threads or interrupts, with their points.
+func drawOthers(t *report.Text, others []placement.Alternative) {
+	for _, o := range others {
+		t.Wrap(fmt.Sprintf("    %-7s %4d  ", words.Either(o.Chosen, "chosen", "instead"), o.Cost), o.What+": "+o.Why)
+	}
+}
+
 func memoryText(g *placement.Placed) string {
 	return strings.Join(words.Each(g.Memory, func(m placement.MemoryOn) string {
 		return fmt.Sprintf("%s on node %d", words.Bytes(m.Bytes), m.Node)
@@ -90,6 +109,7 @@ func costText(c placement.Cost) string {
 		number(c.Spread, "node more than guests should need",
 			"nodes more than guests should need"), number(c.Reserve, "core missing for the host",
 			"cores missing for the host"),
+		number(c.Interrupts, "core missing for busy interrupts", "cores missing for busy interrupts"),
 		number(c.Exposed, "vCPU off the isolated CPUs", "vCPUs off the isolated CPUs"),
 		number(c.Away, "vCPU away from its memory", "vCPUs away from their memory"),
 		number(c.Pages, "guest without the huge pages it asks for", "guests without the huge pages they ask for"),
@@ -252,6 +272,7 @@ func Text(t *report.Text, p *Placing) {
 	for _, row := range p.houseRows() {
 		t.Wrap("  "+row[0]+"  ", row[1])
 	}
+	p.drawServing(t)
 	t.Each(t.In(report.Yellow, "relaxed: "), r.Relaxed)
 	t.Each(t.In(report.Yellow, "gives way: "), words.Each(r.GivesWay, placement.GivesWay.Words))
 	t.Wrap("cost        ", costText(r.Cost))
@@ -300,12 +321,8 @@ func drawGuest(t *report.Text, seats *seating, p *Placing, g *placement.Placed) 
 	if len(g.Vhost) > 0 {
 		t.Wrap("  vhost     ", fmt.Sprintf("%s on %s: %s",
 			words.Count(len(g.Vhost), "thread"), vhostCPUs(g).Words(), g.VhostWhy))
-		for _, o := range g.Others {
-			if len(p.Result.Guests) > 6 && !slices.Contains(p.Added, g.Name) {
-				break
-			}
-			t.Wrap(fmt.Sprintf("    %-7s %4d  ", words.Either(o.Chosen, "chosen", "instead"), o.Cost), o.What+": "+
-				o.Why)
+		if len(p.Result.Guests) <= 6 || slices.Contains(p.Added, g.Name) {
+			drawOthers(t, g.Others)
 		}
 	}
 	for _, q := range g.Queues {

@@ -1,0 +1,104 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/reach"
+)
+
+// asideNICs returns, by MAC, why NICs of a guest carry none of the target: others are named as data NICs, carried a
+// hundred times the packets while watching, or leave by a NIC that is not the operator's way in. A guest has at least
+// one data NIC; without any evidence all are.
+func asideNICs(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.Goal) map[string]string {
+	aside := map[string]string{}
+	var nics []facts.Interface
+	for _, i := range guest.NICs() {
+		if Tapped(i) {
+			nics = append(nics, i)
+		}
+	}
+	if len(nics) < 2 {
+		return aside
+	}
+	for _, why := range []func(facts.Interface) string{
+		func(i facts.Interface) string { return notNamed(nics, i, g) },
+		func(i facts.Interface) string { return hardlyUsed(h, nics, i) },
+		func(i facts.Interface) string { return byManagement(h, paths, i) },
+	} {
+		for _, i := range nics {
+			if text := why(i); text != "" {
+				aside[i.MAC] = text
+			}
+		}
+		if len(aside) == len(nics) {
+			clear(aside)
+		}
+		if len(aside) > 0 {
+			break
+		}
+	}
+	return aside
+}
+
+// notNamed says that other NICs of a guest are named as data NICs; "" if this one is, or none.
+func notNamed(nics []facts.Interface, i facts.Interface, g goal.Goal) string {
+	named := func(i facts.Interface) bool {
+		return slices.ContainsFunc(i.Names(), func(name string) bool {
+			return slices.ContainsFunc(g.DataNICs, func(n string) bool { return strings.EqualFold(n, name) })
+		})
+	}
+	if named(i) || !slices.ContainsFunc(nics, named) {
+		return ""
+	}
+	return "--data-nic names others"
+}
+
+// hardlyUsed says that a NIC carried less than a hundredth of the packets of a guest's busiest one while watching; ""
+// if it did not, or if that one carried fewer than 1000 packets per second.
+func hardlyUsed(h *facts.Host, nics []facts.Interface, i facts.Interface) string {
+	if h.Interval == nil || h.Interval.Seconds <= 0 {
+		return ""
+	}
+	packets := func(i facts.Interface) float64 {
+		rx, _ := h.Interval.Counter(i.Tap, "rx_packets")
+		tx, _ := h.Interval.Counter(i.Tap, "tx_packets")
+		return float64(rx+tx) / h.Interval.Seconds
+	}
+	most := 0.0
+	for _, other := range nics {
+		most = max(most, packets(other))
+	}
+	if own := packets(i); i.Tap != "" && most >= 1000 && own < most/100 {
+		return fmt.Sprintf("it carried %.0f packets per second while watching, the busiest %.0f", own, most)
+	}
+	return ""
+}
+
+// byManagement says that a NIC's packets leave by the operator's way in; "" if they do not, or if that is not known.
+func byManagement(h *facts.Host, paths *reach.Map, i facts.Interface) string {
+	behind := paths.Behind(i)
+	for _, name := range behind {
+		n := facts.Find(h.NICs, func(n *facts.NIC) bool { return n.Name == name })
+		if n == nil || n.Management == "" {
+			return ""
+		}
+	}
+	if len(behind) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("its packets leave by %s, the operator's way in", strings.Join(behind, ", "))
+}
+
+// Aside says why a guest's NIC carries none of the target; "" if it may.
+func (a *Ask) Aside(guest, mac string) string {
+	for _, n := range a.guestNamed(guest).NICs {
+		if n.MAC == mac {
+			return n.Aside
+		}
+	}
+	return ""
+}
