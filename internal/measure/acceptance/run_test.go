@@ -53,9 +53,9 @@ func TestWays(t *testing.T) {
 		"the host waits": {throughput, map[string][]setting.Needs{"apply1": {boot, guest}},
 			"machine before plan1 apply1 boot resume plan2 apply2 after rollback verify"},
 		"one queue, then many": {queues, map[string][]setting.Needs{"queues1": {guest}, "queuesN": {guest}},
-			"machine queues1 restart1 one queuesN restartN many met steer kept apart rollback verify"},
+			"machine queues1 restart1 one queuesN restartN met many steer kept apart rollback verify"},
 		"it had many": {queues, map[string][]setting.Needs{"queues1": {guest}}, "machine queues1 restart1 " +
-			"one queuesN many met steer kept apart rollback verify"},
+			"one queuesN met many steer kept apart rollback verify"},
 		"a function":           {sriov, nil, "machine check tap-rx tap-tx assign address vf-rx vf-tx rollback verify"},
 		"modes change nothing": {modes, nil, "machine modes"},
 		"realtime at once":     {realtime, nil, "machine before plan1 apply1 stands after rollback verify"},
