@@ -22,7 +22,7 @@ var queues = &Experiment{
 		"moments in which the guest may be shut down and started, by you: for one queue, for many, and after the " +
 			"rollback",
 	},
-	Needs: []Need{NeedRoot, NeedGuest, NeedVCPUs, NeedWay, NeedAgents, NeedTunnel},
+	Needs: []Need{NeedRoot, NeedGuest, NeedVCPUs, NeedWay, NeedAgents, NeedNIC, NeedTunnel},
 	NoLab: "the tunnel's two ends would share the emulated host's CPUs: test/queuepath shows there that the queues " +
 		"are kept",
 	Steps: func(in Inputs) []Step {
