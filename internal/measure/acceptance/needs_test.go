@@ -53,7 +53,7 @@ func TestNeeds(t *testing.T) {
 		"one that nobody can gauge": {throughput, func(in *Inputs) { in.Trial = "trex.py" }, nil, "way"},
 		"an agent that is silent": {throughput, func(in *Inputs) { in.Out = "" },
 			func(s *Seen) { s.Agents[Agent{At: "192.0.2.2:7878"}] = errors.New("refused") }, "agent-silent"},
-		"queues": {queues, func(in *Inputs) { in.Out = "" }, nil, ""},
+		"queues":      {queues, func(in *Inputs) { in.Out = "" }, nil, ""},
 		"no such NIC": {queues, func(in *Inputs) { in.Out, in.NIC = "", "ens9" }, nil, "nic"},
 		"too few vCPUs": {queues, func(in *Inputs) { in.Out = "" },
 			func(s *Seen) { s.Host.Guests[0].VCPUs = 4 }, "vcpus"},
