@@ -84,7 +84,7 @@ func TestAcceptanceCommands(t *testing.T) {
 // TestAcceptanceHints: what people are told to do about what is missing are commands that there are.
 func TestAcceptanceHints(t *testing.T) {
 	empty := acceptance.Seen{Host: &facts.Host{NICs: []facts.NIC{{Name: "ens1f0", SRIOV: &facts.SRIOV{Total: 8}}}}}
-	busy := acceptance.Seen{Agents: map[string]error{"192.0.2.2:7878": errors.New("refused")}, Host: &facts.Host{
+	busy := acceptance.Seen{Agents: map[acceptance.Agent]error{{At: "192.0.2.2:7878"}: errors.New("refused")}, Host: &facts.Host{
 		Guests: []facts.Guest{{Name: "vm1", State: "shut off"}}, VFs: []facts.VF{{PF: "ens1f0", Guest: "vm1"}},
 		NICs: empty.Host.NICs}}
 	n := 0

@@ -88,7 +88,8 @@ func (f *trafficFlags) add(flags *pflag.FlagSet, cpus string) {
 		"receiver: auto, xdp, xdp-skb or af_packet; set one to compare results",
 		"auto", string(traffic.XDP), string(traffic.XDPSkb), string(traffic.AFPacket))
 	cli.ValueVar(flags, &f.cpus, cpus, "",
-		"CPUs for the generator, one worker per CPU (default: one of the first allowed)", parseCPUs)
+		"CPUs for the generator, one worker per CPU (default: the first allowed one; of an agent that sends, one for "+
+			"each transmit queue)", parseCPUs)
 	f.burst = 1
 }
 

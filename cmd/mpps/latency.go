@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,6 +28,7 @@ import (
 type latencyFlags struct {
 	latency.Options
 	output, before string
+	imported       []string // outputs of other measurements; empty: measure
 }
 
 func (a *app) latencyCommand() *cobra.Command {
@@ -36,12 +36,18 @@ func (a *app) latencyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "latency",
 		Short: "measure how late threads wake up, and why the worst did",
-		Args:  args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args:  func(_ *cobra.Command, more []string) error { return f.checkFiles(more) },
+		RunE: func(cmd *cobra.Command, more []string) error {
+			if len(f.imported) > 0 {
+				f.imported = append(f.imported, more...)
+				return a.answerWakeups(&f, func() (*wakeup.File, error) { return f.read() })
+			}
 			if err := f.check(); err != nil {
 				return err
 			}
-			return a.runLatency(cmd.Context(), &f)
+			return a.answerWakeups(&f, func() (*wakeup.File, error) {
+				return latency.Run(cmd.Context(), a.env(), f.Options)
+			})
 		},
 	}
 	flags := cmd.Flags()
@@ -61,6 +67,8 @@ func (a *app) latencyCommand() *cobra.Command {
 	flags.StringVar(&f.Name, "name", "", "label of the result")
 	flags.StringVarP(&f.output, "output", "o", "", "write the result to this file")
 	flags.StringVar(&f.before, "against", "", "earlier result to compare with")
+	flags.StringArrayVar(&f.imported, "import", nil, "read outputs of cyclictest, oslat or rtla timerlat instead of "+
+		"measuring, one run each: --import `FILE` FILE…")
 	cmd.AddCommand(a.latencyLoop(), a.latencyLoad())
 	return cmd
 }
@@ -70,6 +78,26 @@ const (
 	maxRuns   = 1000
 	maxLength = 7 * 24 * time.Hour
 )
+
+// checkFiles refuses files without --import, and too many.
+func (f *latencyFlags) checkFiles(more []string) error {
+	switch {
+	case len(more) > 0 && len(f.imported) == 0:
+		return usage(fmt.Errorf("found %q, expected no argument", more[0]), "--import reads files")
+	case len(f.imported)+len(more) > maxRuns:
+		return usage(fmt.Errorf("%d files, expected at most %d", len(f.imported)+len(more), maxRuns), "")
+	}
+	return nil
+}
+
+// read reads the outputs named by --import.
+func (f *latencyFlags) read() (*wakeup.File, error) {
+	tool := f.Tool
+	if tool == "auto" {
+		tool = ""
+	}
+	return latency.Import(f.imported, tool, f.Name, version)
+}
 
 // check refuses what cannot be measured.
 func (f *latencyFlags) check() error {
@@ -106,8 +134,8 @@ type latencyAnswer struct {
 	Compared *wakeup.Comparison `json:"compared,omitempty"` // with --against
 }
 
-// runLatency measures, saves and answers.
-func (a *app) runLatency(ctx context.Context, f *latencyFlags) error {
+// answerWakeups measures or reads wake-ups, saves and answers.
+func (a *app) answerWakeups(f *latencyFlags, measure func() (*wakeup.File, error)) error {
 	var before *wakeup.File
 	if f.before != "" {
 		var err error
@@ -115,7 +143,7 @@ func (a *app) runLatency(ctx context.Context, f *latencyFlags) error {
 			return err
 		}
 	}
-	file, failure := latency.Run(ctx, a.env(), f.Options)
+	file, failure := measure()
 	if file == nil {
 		return failure
 	}

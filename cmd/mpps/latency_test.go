@@ -1,12 +1,18 @@
 package main
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"regexp"
+	"strings"
+	"syscall"
 	"testing"
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/measure/wakeup"
 	"mpps/internal/model/facts"
+	"mpps/internal/outcome"
 )
 
 // TestAdviceNamesKnobs: each kind of cause has words and advice, and every knob that the advice names is one.
@@ -26,5 +32,47 @@ func TestAdviceNamesKnobs(t *testing.T) {
 				t.Errorf("%s: there is no knob %s", kind, m[1])
 			}
 		}
+	}
+}
+
+// TestLatencyImport: outputs of tools are read as runs, compared and saved; what is no file, no output or no import is
+// refused.
+func TestLatencyImport(t *testing.T) {
+	dir := t.TempDir()
+	summary, fifo, saved := filepath.Join(dir, "then.txt"), filepath.Join(dir, "pipe"), filepath.Join(dir, "then.json")
+	line := "T: 0 ( 1234) P:95 I:200 C:3000000 Min:      5 Act:    7 Avg:    7 Max:      12\n"
+	if err := os.WriteFile(summary, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := "../../internal/measure/wakeup/testdata/oslat-2.40.txt"
+	for _, c := range []struct {
+		argv []string
+		code int
+		says string
+	}{
+		{[]string{"--import", summary, summary, "-o", saved}, outcome.CodeOK, "2 outputs read"},
+		{[]string{"--import", other, "--against", saved}, outcome.CodeOK, "13636"},
+		{[]string{"--import", summary, other}, outcome.CodeUsage, "it is of oslat"},
+		{[]string{"--import", summary, "--tool", "oslat"}, outcome.CodeFailed, "expected JSON"},
+		{[]string{"--import", fifo}, outcome.CodeFailed, "is a pipe"},
+		{[]string{"--import", filepath.Join(dir, "none")}, outcome.CodeFailed, "no such file"},
+		{[]string{summary}, outcome.CodeUsage, "--import reads files"},
+	} {
+		var out, said bytes.Buffer
+		code := run(append([]string{"latency"}, c.argv...), strings.NewReader(""), &out, &said)
+		if code != c.code || !strings.Contains(out.String()+said.String(), c.says) {
+			t.Errorf("%v: exit %d, %s%s", c.argv, code, out.String(), said.String())
+		}
+	}
+	var out, said bytes.Buffer
+	if code := run([]string{"latency", "--json", "--import", summary}, strings.NewReader(""), &out,
+		&said); code != outcome.CodeOK {
+		t.Fatalf("exit %d: %s", code, said.String())
+	}
+	if err := validate("mpps.latency.1", out.String()); err != nil {
+		t.Error(err)
 	}
 }

@@ -67,6 +67,7 @@ const (
 	Planned  Gives = "plan"     // plan.Plan
 	Applied  Gives = "tx"       // a transaction, to be rolled back in the end
 	Wakeups  Gives = "wake-ups" // answer of mpps latency
+	Watched  Gives = "path"     // queuepath.Path
 )
 
 // For is what a step waits for.
@@ -107,6 +108,8 @@ type Step struct {
 	At     string   `json:"at,omitempty"` // HOST:PORT that must answer
 	When   When     `json:"when,omitempty"`
 	Codes  []int    `json:"codes,omitempty"` // exit codes other than 0 that still give an answer
+	// Queues is how many queues of the guest's tap must carry packets while the step watches them; 0: any number.
+	Queues int `json:"min_tap_queues,omitempty"`
 }
 
 // Changes reports whether the step changes the machine.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -60,6 +61,79 @@ func (in Inputs) Defaults() Inputs {
 
 // Forwards reports whether the guest forwards packets, as in the founding experiment.
 func (in Inputs) Forwards() bool { return in.To != "" || in.Out != "" }
+
+// Link is an interface of this host that the inputs name.
+type Link struct {
+	Flag, Name string // Name is IFACE or netns:NAME/IFACE
+	Bridge     bool   // a temporary port of it sends or counts
+}
+
+// links returns the interfaces that packets leave from or arrive at between the ends.
+func (in Inputs) links() []Link {
+	if in.Trial != "" {
+		return nil
+	}
+	return named([]Link{{"--from", in.From, false}, {"--to", in.To, false}, {"--via", in.Via, true},
+		{"--out", in.Out, true}})
+}
+
+// modeLinks returns the interfaces that the modes name.
+func (in Inputs) modeLinks() []Link {
+	var all []Link
+	for _, mode := range in.Modes {
+		for _, word := range strings.Split(mode, ",")[1:] {
+			key, value, _ := strings.Cut(word, "=")
+			if key == "from" || key == "via" {
+				all = append(all, Link{"--mode " + mode, value, key == "via"})
+			}
+		}
+	}
+	return named(all)
+}
+
+// Links returns all interfaces that the inputs name.
+func (in Inputs) Links() []Link {
+	return slices.Concat(in.links(), named([]Link{{"--tunnel-from", in.TunnelFrom, false}}), in.modeLinks())
+}
+
+func named(all []Link) []Link {
+	return slices.DeleteFunc(all, func(l Link) bool { return l.Name == "" })
+}
+
+// Agent is an agent that the inputs name.
+type Agent struct {
+	At  string // HOST:PORT
+	NIC string // its interface; empty: the one with the address
+}
+
+// Agents returns the agents that must answer when a run begins.
+func (in Inputs) Agents() []Agent {
+	var all []Agent
+	for _, at := range []string{in.Agent, in.TunnelAgent} {
+		if at != "" {
+			all = append(all, Agent{At: at})
+		}
+	}
+	for _, mode := range in.Modes {
+		if a := modeAgent(mode); a.At != "" {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// modeAgent returns the agent of NAME=HOST:PORT,….
+func modeAgent(mode string) Agent {
+	_, rest, _ := strings.Cut(mode, "=")
+	words := strings.Split(rest, ",")
+	a := Agent{At: words[0]}
+	for _, word := range words[1:] {
+		if nic, ok := strings.CutPrefix(word, "guest-nic="); ok {
+			a.NIC = nic
+		}
+	}
+	return a
+}
 
 // repeat returns how often a trial of bench is repeated: with twelve trials, one stray trial does not widen the 95 %
 // interval.

@@ -1,19 +1,25 @@
 package acceptance
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	functions "mpps/internal/advise/sriov"
 	"mpps/internal/model/facts"
+	"mpps/internal/outcome"
 )
 
 // Seen is what prerequisites are judged by.
 type Seen struct {
-	Host   *facts.Host
-	Root   bool
-	Agents map[string]error // by HOST:PORT: why it does not answer; nil if it does
+	Host *facts.Host
+	Root bool
+	// Agents tells why an agent does not answer with this version and the secret; nil if it does, absent if not asked.
+	Agents map[Agent]error
+	// Links tells why an interface cannot be used, by its name; nil if it can, absent if not looked at.
+	Links map[string]error
 }
 
 // Check is the result of checking a prerequisite.
@@ -117,10 +123,38 @@ func NeedVCPUs(in Inputs, s Seen) []Check {
 		in.Queues), "--queues "+strconv.Itoa(g.VCPUs)+", or give it more vCPUs")}
 }
 
+// lackingLinks returns a check for each interface that cannot be used.
+func lackingLinks(all []Link, s Seen) []Check {
+	var checks []Check
+	for _, l := range all {
+		if err := s.Links[l.Name]; err != nil {
+			checks = append(checks, lacks("link", "interface "+l.Name, l.Flag+": "+err.Error(),
+				hintOf(err, "'ip -br link' lists the interfaces, 'ip netns' the namespaces, 'mpps inspect' the "+
+					"bridges")))
+		}
+	}
+	return checks
+}
+
+// hintOf returns an error's own hint, or another if it has none.
+func hintOf(err error, other string) string {
+	_, hint := outcome.Of(err)
+	return cmp.Or(hint, other)
+}
+
 // NeedWay checks for a path into the guest and a counter at its end.
-func NeedWay(in Inputs, _ Seen) []Check {
+func NeedWay(in Inputs, s Seen) []Check {
 	const what = "a generator and a receiver"
+	if lacking := lackingLinks(in.links(), s); len(lacking) > 0 {
+		return lacking
+	}
 	switch {
+	case in.Trial == "" && in.Via != "" && in.Via == in.Out:
+		return []Check{lacks("way", what, "--via and --out are both "+in.Via+": packets would not pass the guest",
+			"--out takes the bridge on the other side of a guest that routes")}
+	case in.Trial == "" && in.From != "" && in.From == in.To:
+		return []Check{lacks("way", what, "--from and --to are both "+in.From+": packets would not pass the guest",
+			"--to takes the interface on the other side of a guest that routes")}
 	case in.Trial != "" && in.MaxPPS == "":
 		return []Check{lacks("way", what, "--trial-command needs --max-pps: nothing else says how much it can send",
 			"64-byte frames fill 10 Gbit/s at 14.88M")}
@@ -141,9 +175,15 @@ func NeedWay(in Inputs, _ Seen) []Check {
 }
 
 // NeedFrom checks for the port that sends and counts.
-func NeedFrom(in Inputs, _ Seen) []Check {
+func NeedFrom(in Inputs, s Seen) []Check {
 	const what = "a second port"
+	lacking := lackingLinks(named([]Link{{"--from", in.From, false}, {"--tunnel-from", in.TunnelFrom, false}}), s)
 	switch {
+	case len(lacking) > 0:
+		return lacking
+	case in.From != "" && in.From == in.PF:
+		return []Check{lacks("from", what, "--from and --pf are both "+in.PF+": a port does not count what it sends "+
+			"itself", "--from takes the port that is cabled to the one under test")}
 	case in.From == "":
 		return []Check{lacks("from", what, "nothing says which port sends and counts", "--from IFACE, cabled to the "+
 			"port under test; or --from netns:NAME/IFACE")}
@@ -156,19 +196,31 @@ func NeedFrom(in Inputs, _ Seen) []Check {
 
 // NeedAgents checks the named agents, except the one that answers only once the guest has its function.
 func NeedAgents(in Inputs, s Seen) []Check {
-	var all []Check
-	for _, at := range []string{in.Agent, in.TunnelAgent} {
-		if at == "" {
+	in.Modes = nil
+	return checkAgents(in.Agents(), s)
+}
+
+// checkAgents checks that agents answer as those of this version with the secret do.
+func checkAgents(all []Agent, s Seen) []Check {
+	var checks []Check
+	for _, a := range all {
+		if err := s.Agents[a]; err != nil {
+			checks = append(checks, lacks("agent-silent", "the guest's agent", err.Error(), hintOf(err,
+				"in the guest: 'mpps agent --listen "+a.At+" --secret-file FILE', and the same file here")))
 			continue
 		}
-		if err := s.Agents[at]; err != nil {
-			all = append(all, lacks("agent-silent", "the guest's agent", at+": "+err.Error(),
-				"in the guest: 'mpps agent --listen "+at+" --secret-file FILE', and the same file here"))
-			continue
-		}
-		all = append(all, ok("agent", "the guest's agent", at+" answers"))
+		checks = append(checks, ok("agent", "the guest's agent", a.At+" answers"))
 	}
-	return all
+	return checks
+}
+
+// NeedNIC checks that the NIC to steer is one of this host's.
+func NeedNIC(in Inputs, s Seen) []Check {
+	if in.NIC == "" || slices.ContainsFunc(s.Host.NICs, func(n facts.NIC) bool { return n.Name == in.NIC }) {
+		return nil
+	}
+	return []Check{lacks("nic", "the NIC under the tunnel", "--nic: this host has no NIC "+in.NIC,
+		"'mpps inspect' shows the NICs; without --nic all are steered")}
 }
 
 // NeedTunnel looks for a tunnel like that of the founding experiment.
@@ -194,10 +246,17 @@ func NeedFunctions(in Inputs, s Seen) []Check {
 			able = append(able, n.Name)
 		}
 	}
-	for _, v := range s.Host.VFs {
+	var holders []string
+	for i := range s.Host.VFs {
+		v := &s.Host.VFs[i]
 		if in.PF == "" || in.PF == v.PF {
 			total++
-			if v.Guest == "" {
+			switch who := functions.Holder(s.Host, v); {
+			case who != "":
+				holders = append(holders, who)
+			case v.Guest != "": // it is on no PCI bus
+				holders = append(holders, "guest "+v.Guest)
+			default:
 				free++
 			}
 		}
@@ -214,10 +273,15 @@ func NeedFunctions(in Inputs, s Seen) []Check {
 		all = append(all, lacks("functions", what, able[0]+" could have some and has none", "'mpps sriov create "+
 			able[0]+" -n 4'"))
 	case free == 0:
-		all = append(all, lacks("functions", what, fmt.Sprintf("all %d belong to guests", total),
+		all = append(all, lacks("functions", what, fmt.Sprintf("all %d have an owner: %s", total,
+			strings.Join(holders[:min(len(holders), 8)], "; ")),
 			"'mpps sriov list' shows whose they are"))
 	default:
 		all = append(all, ok("functions", what, fmt.Sprintf("%d, %d of them free", total, free)))
+	}
+	if in.VFAgent != "" && in.VFAgent == in.Agent {
+		all = append(all, lacks("vf-agent", "an address on the function", "--vf-agent and --agent are both "+in.Agent+
+			": the same path would be measured twice", "give the function an address of its own in the guest"))
 	}
 	if in.VFAgent == "" {
 		all = append(all, lacks("vf-agent", "an address on the function", "nothing says where the guest's agent will "+
@@ -227,8 +291,9 @@ func NeedFunctions(in Inputs, s Seen) []Check {
 }
 
 // NeedModes checks the modes to compare.
-func NeedModes(in Inputs, _ Seen) []Check {
+func NeedModes(in Inputs, s Seen) []Check {
 	const what = "modes"
+	lacking := lackingLinks(in.modeLinks(), s)
 	switch {
 	case len(in.Modes) == 0:
 		return []Check{lacks("modes", what, "nothing says which modes there are", "--mode native=HOST:PORT,from=eth1 "+
@@ -237,7 +302,9 @@ func NeedModes(in Inputs, _ Seen) []Check {
 		return []Check{lacks("native", what, "none is called native, which is 100 %",
 			"--mode native=HOST:PORT,from=eth1: an agent on this host, without virtualization")}
 	}
-	return []Check{ok("modes", what, fmt.Sprintf("%d named", len(in.Modes)))}
+	in.Agent, in.TunnelAgent = "", ""
+	return slices.Concat([]Check{ok("modes", what, fmt.Sprintf("%d named", len(in.Modes)))}, lacking,
+		checkAgents(in.Agents(), s))
 }
 
 // NeedIsolable checks for the CPUs that are reserved for the guest.

@@ -10,7 +10,7 @@ import (
 
 // set is a host on which every experiment can run.
 func set() Seen {
-	return Seen{Root: true, Agents: map[string]error{}, Host: &facts.Host{
+	return Seen{Root: true, Agents: map[Agent]error{}, Links: map[string]error{}, Host: &facts.Host{
 		Kernel:  facts.Kernel{Release: "6.12-rt", Realtime: true},
 		Guests:  []facts.Guest{{Name: "vm1", State: "running", VCPUs: 9, Agent: true}},
 		Tunnels: []facts.Tunnel{{Name: "vxlan0", Type: "vxlan", TxQueues: 1}},
@@ -52,8 +52,9 @@ func TestNeeds(t *testing.T) {
 			""},
 		"one that nobody can gauge": {throughput, func(in *Inputs) { in.Trial = "trex.py" }, nil, "way"},
 		"an agent that is silent": {throughput, func(in *Inputs) { in.Out = "" },
-			func(s *Seen) { s.Agents["192.0.2.2:7878"] = errors.New("refused") }, "agent-silent"},
-		"queues": {queues, func(in *Inputs) { in.Out = "" }, nil, ""},
+			func(s *Seen) { s.Agents[Agent{At: "192.0.2.2:7878"}] = errors.New("refused") }, "agent-silent"},
+		"queues":      {queues, func(in *Inputs) { in.Out = "" }, nil, ""},
+		"no such NIC": {queues, func(in *Inputs) { in.Out, in.NIC = "", "ens9" }, nil, "nic"},
 		"too few vCPUs": {queues, func(in *Inputs) { in.Out = "" },
 			func(s *Seen) { s.Host.Guests[0].VCPUs = 4 }, "vcpus"},
 		"sriov":                      {sriov, nil, nil, ""},
@@ -68,6 +69,31 @@ func TestNeeds(t *testing.T) {
 		"no modes":                   {modes, func(in *Inputs) { in.Modes = nil }, nil, "modes"},
 		"nothing to compare with": {modes, func(in *Inputs) { in.Modes = []string{"vf=192.0.2.1:1"} }, nil,
 			"native"},
+		"a sender that is not there": {queues, func(in *Inputs) { in.Out = "" },
+			func(s *Seen) { s.Links["eth1"] = errors.New("no such interface") }, "link"},
+		"a bridge that is not there": {throughput, func(in *Inputs) { in.Agent = "" },
+			func(s *Seen) { s.Links["br1"] = errors.New("no such bridge") }, "link"},
+		"a generator elsewhere needs no bridge": {throughput, func(in *Inputs) { in.Trial, in.MaxPPS = "trex.py", "14.88M" },
+			func(s *Seen) { s.Links["br1"] = errors.New("no such bridge") }, ""},
+		"in and out by one bridge": {throughput, func(in *Inputs) { in.Agent, in.Out = "", "br0" }, nil, "way"},
+		"in and out by one port": {throughput, func(in *Inputs) { in.Agent, in.Via, in.Out, in.To = "", "", "", "eth1" },
+			nil, "way"},
+		"the second port is the first": {sriov, func(in *Inputs) { in.PF, in.From = "ens1f0", "ens1f0" }, nil, "from"},
+		"the second port is not there": {sriov, nil,
+			func(s *Seen) { s.Links["eth1"] = errors.New("no such interface") }, "link"},
+		"the host uses the function":    {sriov, nil, func(s *Seen) { s.Host.VFs[0].HostUse = "port of br0" }, "functions"},
+		"a program has the function":    {sriov, nil, func(s *Seen) { s.Host.VFs[0].Holder = "dpdk-testpmd" }, "functions"},
+		"the function is bound to vfio": {sriov, nil, func(s *Seen) { s.Host.VFs[0].Driver = "vfio-pci" }, "functions"},
+		"a guest that is off has it": {sriov, nil, func(s *Seen) {
+			s.Host.VFs[0].PCI = "0000:01:10.0"
+			s.Host.Guests = append(s.Host.Guests, facts.Guest{Name: "vm7", State: "shut off",
+				Hostdevs: []string{"0000:01:10.0"}})
+		}, "functions"},
+		"one address for both paths": {sriov, func(in *Inputs) { in.VFAgent = in.Agent }, nil, "vf-agent"},
+		"a mode's agent is silent": {modes, nil,
+			func(s *Seen) { s.Agents[Agent{At: "192.0.2.1:7878"}] = errors.New("refused") }, "agent-silent"},
+		"a mode's port is not there": {modes, nil,
+			func(s *Seen) { s.Links["eth1"] = errors.New("no such interface") }, "link"},
 		"realtime":         {realtime, nil, nil, ""},
 		"no CPUs":          {realtime, func(in *Inputs) { in.CPUs = "" }, nil, "cpus"},
 		"no agent of QEMU": {realtime, nil, func(s *Seen) { s.Host.Guests[0].Agent = false }, "guest-agent"},

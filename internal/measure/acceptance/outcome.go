@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 
+	"mpps/internal/advise/queuepath"
 	"mpps/internal/measure"
 	"mpps/internal/measure/search"
 	"mpps/internal/measure/wakeup"
@@ -17,6 +18,7 @@ type Outcomes struct {
 	Searches map[string]*measure.Search
 	Modes    map[string]*measure.Modes
 	Wakeups  map[string]*wakeup.File
+	Paths    map[string]*queuepath.Path
 	Emulated bool // one of them was measured under emulation
 	Short    bool // in the short form
 }
@@ -53,6 +55,10 @@ func (o *Outcomes) Add(step string, gives Gives, answer []byte) error {
 			return err
 		}
 		emulated = w.Environment.Emulated
+	case Watched:
+		if _, err := put(&o.Paths, step, answer, decodePath); err != nil {
+			return err
+		}
 	}
 	o.Emulated = o.Emulated || emulated
 	return nil

@@ -53,20 +53,20 @@ func TestWays(t *testing.T) {
 		"the host waits": {throughput, map[string][]setting.Needs{"apply1": {boot, guest}},
 			"machine before plan1 apply1 boot resume plan2 apply2 after rollback verify"},
 		"one queue, then many": {queues, map[string][]setting.Needs{"queues1": {guest}, "queuesN": {guest}},
-			"machine queues1 restart1 one queuesN restartN many met steer kept apart rollback verify"},
+			"machine queues1 restart1 one queuesN restartN met many steer kept apart rollback verify"},
 		"it had many": {queues, map[string][]setting.Needs{"queues1": {guest}}, "machine queues1 restart1 " +
-			"one queuesN many met steer kept apart rollback verify"},
+			"one queuesN met many steer kept apart rollback verify"},
 		"a function":           {sriov, nil, "machine check tap-rx tap-tx assign address vf-rx vf-tx rollback verify"},
 		"modes change nothing": {modes, nil, "machine modes"},
-		"realtime at once":     {realtime, nil, "machine before plan1 apply1 stands after rollback verify"},
+		"realtime at once":     {realtime, nil, "machine before-idle before plan1 apply1 stands after-idle after rollback verify"},
 		"realtime over a boot": {realtime, map[string][]setting.Needs{"apply1": {boot, guest}},
-			"machine before plan1 apply1 boot resume plan2 apply2 stands after rollback verify"},
+			"machine before-idle before plan1 apply1 boot resume plan2 apply2 stands after-idle after rollback verify"},
 		"and the guest again": {realtime, map[string][]setting.Needs{"apply1": {boot}, "resume": {guest}},
-			"machine before plan1 apply1 boot resume restart plan2 apply2 stands after rollback verify"},
+			"machine before-idle before plan1 apply1 boot resume restart plan2 apply2 stands after-idle after rollback verify"},
 		"and what comes of it": {realtime, map[string][]setting.Needs{"apply1": {boot}, "apply2": {guest}},
-			"machine before plan1 apply1 boot resume plan2 apply2 again stands after rollback verify"},
+			"machine before-idle before plan1 apply1 boot resume plan2 apply2 again stands after-idle after rollback verify"},
 		"realtime, guest alone": {realtime, map[string][]setting.Needs{"apply1": {guest}},
-			"machine before plan1 apply1 restart plan2 apply2 stands after rollback verify"},
+			"machine before-idle before plan1 apply1 restart plan2 apply2 stands after-idle after rollback verify"},
 	} {
 		r := c.of.Begin(whole(), time.Unix(0, 0))
 		got := strings.Join(walk(r, func(id string) []setting.Needs { return c.owes[id] }), " ")

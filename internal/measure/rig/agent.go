@@ -130,6 +130,9 @@ func findNIC(info agent.Info, o AgentOptions) (agent.Link, error) {
 		o.Address, host)
 }
 
+// workerCPUs returns the agent's CPUs for sending with one worker for each transmit queue of its interface.
+func (f *far) workerCPUs() []int { return traffic.WorkerCPUs(f.info.Allowed, f.nic.TxQueues) }
+
 func (f *far) where() string { return "agent " + f.addr }
 
 func (f *far) cpuTimes(ctx context.Context) (measure.CPUTimes, error) {
@@ -215,8 +218,11 @@ func WithAgent(ctx context.Context, m *Machine, w With, load measure.Load, o Opt
 		return nil, err
 	}
 	// Only the direction that leaves from this machine uses its CPUs.
-	there, back := lane{cpus: o.CPUs}, lane{back: true, stream: backStream}
+	there, back := lane{cpus: o.CPUs}, lane{back: true, stream: backStream, cpus: f.workerCPUs()}
 	if w.Reverse {
+		if len(there.cpus) == 0 {
+			there.cpus = f.workerCPUs()
+		}
 		p.From, p.To = f.endpoint(), at
 		if err := p.countHere(near, load, o, there); err != nil {
 			return nil, err

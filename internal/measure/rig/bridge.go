@@ -36,12 +36,9 @@ const forwardingDelay = 65 * time.Second
 // namespace, with which the kernel removes both ends: when remove is called, which may be repeated, or however this
 // process ends.
 func (m *Machine) intoBridge(ctx context.Context, bridge string) (p port, remove func() error, err error) {
-	master, err := netlink.LinkByName(bridge)
+	master, err := findBridge(bridge)
 	if err != nil {
-		return p, nil, usage("'mpps inspect' shows the bridges", "bridge %s: %w", bridge, err)
-	}
-	if master.Type() != "bridge" {
-		return p, nil, usage("'mpps inspect' shows the bridges", "%s is a %s, not a bridge", bridge, master.Type())
+		return p, nil, err
 	}
 	outer, inner, ends, err := portNames(bridge)
 	if err != nil {

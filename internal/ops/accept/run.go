@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -198,7 +197,7 @@ func (x *Runner) waits(ctx context.Context, r *acceptance.Run, s *acceptance.Ste
 	}
 	var answers error
 	if s.For == acceptance.Answer {
-		answers = dialAgent(ctx, s.At)
+		answers = x.reach(ctx, acceptance.Agent{At: s.At}, r.Inputs.SecretFile)
 	}
 	over, todo := s.Over(now, answers)
 	if over && (s.For == acceptance.Answer || !first) {
@@ -210,19 +209,10 @@ func (x *Runner) waits(ctx context.Context, r *acceptance.Run, s *acceptance.Ste
 	return true, nil
 }
 
-// dialAgent returns an error if nothing accepts connections at an agent's address.
-func dialAgent(ctx context.Context, at string) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", at)
-	if err != nil {
-		var where *net.OpError
-		if errors.As(err, &where) {
-			err = where.Err
-		}
-		return err
-	}
-	return c.Close()
+// reach returns an error unless an agent answers with this version and the run's secret.
+func (x *Runner) reach(ctx context.Context, a acceptance.Agent, secretFile string) error {
+	e := bench.Ends{Agent: a.At, NIC: a.NIC, SecretFile: secretFile}
+	return e.Reach(ctx, x.Env.Version)
 }
 
 // finalNotes returns what to know about the host once a run is done.
@@ -251,11 +241,17 @@ func (x *Runner) LookAround(ctx context.Context, in acceptance.Inputs) (acceptan
 	if err != nil {
 		return acceptance.Seen{}, err
 	}
-	s := acceptance.Seen{Host: h, Root: h.AsRoot, Agents: map[string]error{}}
-	for _, at := range []string{in.Agent, in.TunnelAgent} {
-		if at != "" && x.Env.Live() {
-			s.Agents[at] = dialAgent(ctx, at)
+	s := acceptance.Seen{Host: h, Root: h.AsRoot, Agents: map[acceptance.Agent]error{}, Links: map[string]error{}}
+	if !x.Env.Live() {
+		return s, nil
+	}
+	for _, l := range in.Links() {
+		if s.Links[l.Name] == nil {
+			s.Links[l.Name] = bench.CheckLink(l.Name, l.Bridge)
 		}
+	}
+	for _, a := range in.Agents() {
+		s.Agents[a] = x.reach(ctx, a, in.SecretFile)
 	}
 	return s, nil
 }

@@ -62,6 +62,11 @@ func (x *Runner) step(ctx context.Context, r *acceptance.Run, s *acceptance.Step
 	if err := o.Add(s.ID, s.Gives, answer.JSON); err != nil {
 		return err
 	}
+	if err := o.CheckQueues(&s.Step); err != nil {
+		return outcome.Failed(err, "the agent sends with one worker for each queue, each on a CPU of its own: the "+
+			"guest needs two vCPUs or more that the agent may use; 'ethtool -l' in the guest shows its queues, and "+
+			"'mpps path --guest "+r.Inputs.Guest+"' which of them carry packets")
+	}
 	s.Answer = append(s.Answer, founding.StepAnswer(o, s)...)
 	return nil
 }

@@ -19,15 +19,19 @@ var wakeupPercentiles = []float64{50, 90, 99, 99.9, 99.99, 99.999}
 // WakeupsText draws a measurement of wake-ups. compared is nil if there is nothing to compare it with.
 func WakeupsText(t *report.Text, f *wakeup.File, compared *wakeup.Comparison, saved string) {
 	t.Heading(words.Join(": ", "latency", f.Name))
-	t.Wrap("  ", f.Where()+vcpusText(f))
+	t.WrapIf(!f.Imported(), "  ", "%s", f.Where()+vcpusText(f))
 	tool := words.Join(" ", f.Tool.Name, f.Tool.Version)
 	every := fmt.Sprintf("every %v ", f.Asked.Interval)
 	measured := "wake-ups"
 	if f.Total.Latency.What == wakeup.Interruption {
 		every, measured = "", "turns"
 	}
-	t.Wrap("  ", fmt.Sprintf("%s: %s; %sat SCHED_FIFO %d, %d × %v in slices of %v", tool, f.Tool.What, every,
-		f.Asked.Priority, len(f.Runs), f.Asked.For, f.Asked.Slice))
+	how := fmt.Sprintf("%sat SCHED_FIFO %d, %d × %v in slices of %v", every, f.Asked.Priority, len(f.Runs),
+		f.Asked.For, f.Asked.Slice)
+	if f.Imported() {
+		how = words.Count(len(f.Runs), "output") + " read"
+	}
+	t.Wrap("  ", fmt.Sprintf("%s: %s; %s", tool, f.Tool.What, how))
 	for _, l := range f.Loads {
 		t.Wrap("  load: ", l.What+" on "+l.Where+words.If(len(l.CPUs) > 0, ", %s", l.CPUs.Words())+
 			words.If(l.Error != "", ": %s", l.Error))
@@ -38,9 +42,11 @@ func WakeupsText(t *report.Text, f *wakeup.File, compared *wakeup.Comparison, sa
 		rows = append(rows, wakeupRow(fmt.Sprintf("  run %d", i+1), r.Latency))
 	}
 	t.Table(append(rows, wakeupRow("  all", f.Total.Latency)))
-	t.Blank()
-	drawWorst(t, f)
-	drawCauses(t, f)
+	if !f.Imported() {
+		t.Blank()
+		drawWorst(t, f)
+		drawCauses(t, f)
+	}
 	if compared != nil {
 		drawWakeupComparison(t, compared)
 	}

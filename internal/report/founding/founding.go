@@ -133,6 +133,7 @@ func StepAnswer(o *acceptance.Outcomes, s *acceptance.StepDone) []string {
 			words.If(upper != nil, " to %spps", words.SI(*cmp.Or(upper, lower), 4))
 	}
 	run, found, modes, wakeups := o.Runs[s.ID], o.Searches[s.ID], o.Modes[s.ID], o.Wakeups[s.ID]
+	path := o.Paths[s.ID]
 	switch {
 	case run != nil && s.Gives == acceptance.GivesRun:
 		m := run.Median
@@ -164,6 +165,10 @@ func StepAnswer(o *acceptance.Outcomes, s *acceptance.StepDone) []string {
 			lines = append(lines, wakeups.Causes.Verdict)
 		}
 		return lines
+	case path != nil && s.Gives == acceptance.Watched:
+		carried, have := acceptance.TapQueues(path)
+		return []string{fmt.Sprintf("%d of the %s of the guest's tap carried its packets", carried,
+			words.Count(have, "queue"))}
 	}
 	return nil
 }

@@ -87,10 +87,10 @@ func TestFakeAgent(t *testing.T) {
 		done  string
 		want  error
 	}{
-		"without the secret": {`{"mpps":"1","protocol":4,"challenge":"00","secret":true}`,
+		"without the secret": {`{"mpps":"1","protocol":5,"challenge":"00","secret":true}`,
 			`{"proof":"00","silence_ms":1000}`, ErrSecret},
 		"older version": {`{"mpps":"9","protocol":1,"challenge":"00"}`, ``, ErrVersion},
-		"a silence that overflows": {`{"mpps":"1","protocol":4,"challenge":"00"}`, `{"silence_ms":9223372036854775807}`,
+		"a silence that overflows": {`{"mpps":"1","protocol":5,"challenge":"00"}`, `{"silence_ms":9223372036854775807}`,
 			ErrHello},
 		"a web server": {`HTTP/1.1 400 Bad Request`, ``, ErrHello},
 		"other JSON":   {`{}`, ``, ErrHello},

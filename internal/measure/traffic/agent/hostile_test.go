@@ -142,7 +142,7 @@ func TestHugeAnswer(t *testing.T) {
 			return
 		}
 		defer c.Close()
-		_, _ = io.WriteString(c, `{"mpps":"1","protocol":4,"challenge":"00"}`+"\n")
+		_, _ = io.WriteString(c, `{"mpps":"1","protocol":5,"challenge":"00"}`+"\n")
 		if _, err := bufio.NewReader(c).ReadString('\n'); err != nil {
 			return
 		}

@@ -19,8 +19,9 @@ type Info struct {
 	Host     string   `json:"host"`
 	Kernel   string   `json:"kernel"`
 	CPUs     int      `json:"cpus"`
-	First    bool     `json:"first"` // the agent is PID 1
-	Live     string   `json:"live"`  // XDP live frames: yes, no, unknown
+	Allowed  []int    `json:"allowed_cpus"` // that the agent may run on, ascending
+	First    bool     `json:"first"`        // the agent is PID 1
+	Live     string   `json:"live"`         // XDP live frames: yes, no, unknown
 	LiveWhy  string   `json:"live_why,omitempty"`
 	Links    []Link   `json:"links"` // of the agent's own network namespace
 	Warnings []string `json:"warnings,omitempty"`
@@ -28,12 +29,14 @@ type Info struct {
 
 // Link is one network interface.
 type Link struct {
-	Name  string   `json:"name"`
-	Kind  string   `json:"kind"`
-	MAC   string   `json:"mac"`
-	MTU   int      `json:"mtu"`
-	Up    bool     `json:"up"`
-	Addrs []string `json:"addrs,omitempty"` // with prefix length
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+	MAC  string `json:"mac"`
+	MTU  int    `json:"mtu"`
+	Up   bool   `json:"up"`
+	// TxQueues is the number of transmit queues in use; 0: not known.
+	TxQueues int      `json:"tx_queues"`
+	Addrs    []string `json:"addrs,omitempty"` // with prefix length
 }
 
 func info(version string) (Info, error) {
@@ -48,6 +51,10 @@ func info(version string) (Info, error) {
 	if s.Err != nil {
 		i.LiveWhy = s.Err.Error()
 	}
+	var err error
+	if i.Allowed, err = traffic.AllowedCPUs(); err != nil {
+		return i, err
+	}
 	links, err := netlink.LinkList()
 	if err != nil {
 		return i, fmt.Errorf("list interfaces: %w", err)
@@ -55,7 +62,7 @@ func info(version string) (Info, error) {
 	for _, l := range links {
 		a := l.Attrs()
 		k := Link{Name: a.Name, Kind: l.Type(), MAC: a.HardwareAddr.String(), MTU: a.MTU,
-			Up: a.RawFlags&unix.IFF_UP != 0}
+			Up: a.RawFlags&unix.IFF_UP != 0, TxQueues: queues(a)}
 		addrs, err := netlink.AddrList(l, netlink.FAMILY_ALL)
 		if err != nil {
 			i.Warnings = append(i.Warnings, fmt.Sprintf("addresses of %s: %v", a.Name, err))
@@ -66,6 +73,10 @@ func info(version string) (Info, error) {
 		i.Links = append(i.Links, k)
 	}
 	return i, nil
+}
+
+func queues(a *netlink.LinkAttrs) int {
+	return traffic.Device{Endpoint: traffic.Endpoint{Iface: a.Name}, Index: a.Index}.TxQueues()
 }
 
 // stat returns /proc/stat without its long interrupt line, which is not needed here.

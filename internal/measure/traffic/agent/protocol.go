@@ -25,7 +25,8 @@ import (
 // 2: transactions over UDP, connections as transactions, ramp-up, mixed frame sizes; pings are answered.
 // 3: data connections prove that they belong to the session, and agents that they have the MAC address they name.
 // 4: so do the connections of crr and the datagrams of UDP tests.
-const Protocol = 4
+// 5: info has the CPUs that the agent may use and the TX queues of each interface: the client chooses the workers.
+const Protocol = 5
 
 const (
 	maxHello       = 4 << 10   // bytes of a line of the hello

@@ -1,0 +1,92 @@
+package wakeup
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestImport: what tools printed is recognised, with the figures that they give themselves.
+func TestImport(t *testing.T) {
+	read := func(file string) string {
+		text, err := os.ReadFile("testdata/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	for name, c := range map[string]struct {
+		text, tool string
+		threads    int
+		longest    uint64 // µs
+		summary    bool
+	}{
+		"JSON":    {read("cyclictest-2.40-json.txt"), "cyclictest", 2, 711, false},
+		"text":    {read("cyclictest-2.40-text.txt"), "cyclictest", 2, 2350, false},
+		"oslat":   {read("oslat-2.40.txt"), "oslat", 1, 13636, false},
+		"summary": {"T: 0 ( 1234) P:95 I:200 C:3000000 Min:      5 Act:    7 Avg:    7 Max:      12\n", "cyclictest", 1, 12, true},
+		"summary of two, printed over and over": {"T: 0 (  9) P:95 I:200 C: 10 Min: 5 Act: 7 Avg: 7 Max: 9\n" +
+			"T: 1 ( 10) P:95 I:700 C: 10 Min: 5 Act: 7 Avg: 7 Max: 8\n" +
+			"\x1b[2AT: 0 (  9) P:95 I:200 C: 20 Min: 5 Act: 7 Avg: 7 Max: 30\n", "cyclictest", 2, 30, true},
+		"rtla": {"# RTLA timerlat histogram\n# Time unit is microseconds (us)\nIndex   IRQ-000   Thr-000\n" +
+			"0           8         0\n3           2         9\n14          0         1\nover:       0         0\n" +
+			"count:     10        10\nmin:        0         3\navg:        1         4\nmax:        3        14\n",
+			"timerlat", 1, 14, false},
+	} {
+		got, err := Import("", c.text)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var longest uint64
+		for _, thread := range got.Threads {
+			longest = max(longest, thread.Latency.MaxNs/1000)
+		}
+		if got.Tool != c.tool || len(got.Threads) != c.threads || longest != c.longest || got.Summary != c.summary {
+			t.Errorf("%s: %s, %d threads, longest %d µs, summary %v", name, got.Tool, len(got.Threads), longest,
+				got.Summary)
+		}
+	}
+}
+
+// hostile are texts that no tool printed.
+var hostile = map[string]string{
+	"nothing":         "",
+	"other text":      "hello\n",
+	"huge count":      "T: 0 ( 1) P:95 I:200 C:9007199254740991 Min: 5 Act: 7 Avg: 7 Max: 9\n",
+	"max below min":   "T: 0 ( 1) P:95 I:200 C:10 Min: 50 Act: 7 Avg: 7 Max: 9\n",
+	"no wake-up":      "T: 0 ( 1) P:95 I:200 C:0 Min: 5 Act: 7 Avg: 7 Max: 9\n",
+	"JSON without":    `{"cmdline": "oslat", "thread": {}}`,
+	"JSON of one row": `{"thread": {"0": {"histogram": {"1": 18446744073709551615}, "cycles": 1, "min": 1, "max": 1}}}`,
+	"negative mean":   `{"thread": {"0": {"histogram": {"1": 2}, "cycles": 2, "min": 1, "max": 1, "avg": 1e300}}}`,
+	"many columns":    "0 " + strings.Repeat("1 ", 5000) + "\n# Max Latencies: " + strings.Repeat("1 ", 5000),
+}
+
+// TestImportRefuses: such texts are refused, whichever tool they are said to be of.
+func TestImportRefuses(t *testing.T) {
+	for name, text := range hostile {
+		for _, tool := range []string{"", "cyclictest", "oslat", "timerlat", "own", "nope"} {
+			if got, err := Import(tool, text); err == nil {
+				t.Errorf("%s as %q: %+v", name, tool, got.Threads)
+			}
+		}
+	}
+	if _, err := Import("", strings.Repeat("0", maxText+1)); err == nil {
+		t.Error("a text beyond the bound was read")
+	}
+}
+
+// FuzzImport: whatever a file holds, what is read of it can be added up.
+func FuzzImport(f *testing.F) {
+	for _, text := range hostile {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, tool := range []string{"", "oslat", "timerlat"} {
+			if got, err := Import(tool, text); err == nil {
+				var r Run
+				r.Add(1, &got.Output, r.Started, r.Started, 0, Clock{})
+			}
+		}
+	})
+}

@@ -1,0 +1,82 @@
+package latency
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"mpps/internal/measure"
+	"mpps/internal/measure/wakeup"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
+)
+
+// Import reads outputs of measuring tools that exist already, each as a run. tool is one of wakeup.Programs; empty: it
+// is recognised, the same for all files.
+func Import(files []string, tool, name, version string) (*wakeup.File, error) {
+	f := &wakeup.File{Schema: wakeup.Schema, Name: name, Environment: measure.Environment{MPPS: version},
+		Asked: wakeup.Asked{Runs: len(files)}, Runs: []wakeup.Run{}, Worst: []wakeup.Wakeup{}, Loads: []wakeup.Load{},
+		Warnings: []measure.Warning{{Code: "imported", Text: "read from outputs that mpps did not take: machine, " +
+			"load, priority and interval are those of whoever took them, and no causes were counted"}}}
+	for n, file := range files {
+		text, written, err := readOutput(file)
+		if err != nil {
+			return nil, outcome.Failed(fmt.Errorf("import: %w", err), "")
+		}
+		out, err := wakeup.Import(tool, text)
+		if err != nil {
+			return nil, outcome.Failed(fmt.Errorf("import %s: %w", file, err),
+				"cyclictest (--json, -q -h, or its summary), oslat --json and rtla timerlat hist are read; --tool "+
+					"names one")
+		}
+		if n > 0 && out.Tool != f.Tool.Name {
+			return nil, outcome.Usage(fmt.Errorf("import %s: it is of %s, %s of %s", file, out.Tool, files[0],
+				f.Tool.Name), "runs of one tool belong together")
+		}
+		if n == 0 {
+			f.Tool = describe(out)
+		}
+		if out.Summary {
+			f.Warn(measure.Warning{Code: "no-histogram", Text: "cyclictest's summary has no histogram: longest, mean " +
+				"and count are its own, and percentiles are no more than the longest",
+				Hint: "cyclictest -q -h 1000 --json=FILE"})
+		}
+		r := wakeup.Run{Started: written, Threads: []wakeup.Thread{}, Slices: []wakeup.Slice{}}
+		r.Add(n+1, &out.Output, written, written, 0, wakeup.Clock{})
+		f.Runs = append(f.Runs, r)
+	}
+	f.Started = f.Runs[0].Started
+	f.Finish()
+	return f, nil
+}
+
+// describe returns the tool of an imported output.
+func describe(i *wakeup.Imported) wakeup.Tool {
+	t := wakeup.Tool{Name: i.Tool, Version: i.Version}
+	for _, p := range wakeup.Programs("mpps") {
+		if p.Name == i.Tool {
+			t.What = p.What
+		}
+	}
+	return t
+}
+
+// readOutput reads a regular file of at most wakeup.MaxText bytes, and when it was written.
+func readOutput(name string) (text string, written time.Time, err error) {
+	f, err := ops.OpenFile(name)
+	if err != nil {
+		return "", written, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	var info os.FileInfo
+	if info, err = f.Stat(); err != nil {
+		return "", written, err
+	}
+	all, err := io.ReadAll(io.LimitReader(f, wakeup.MaxText+1))
+	if err == nil && len(all) > wakeup.MaxText {
+		err = fmt.Errorf("%s: larger than %d MiB", name, wakeup.MaxText>>20)
+	}
+	return string(all), info.ModTime().UTC(), err
+}
