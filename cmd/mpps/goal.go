@@ -39,7 +39,7 @@ func (f *goalFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.cpus, "cpus", "", "host CPUs for the guest, such as 20-23")
 	flags.StringVar(&f.guest, "guest", "", "guest to tune (default: all running guests)")
 	flags.StringVar(&f.nic, "nic", "", "NIC type of the guest: virtio or vf")
-	flags.StringSliceVar(&f.consent, "consent", nil, "risks to accept: security, data, connectivity")
+	flags.StringSliceVar(&f.consent, "consent", nil, "risks to accept: security, data, connectivity, platform")
 }
 
 // addWatch adds the flag of commands that plan what makes values last.
@@ -92,8 +92,8 @@ func (f *goalFlags) goal() (goal.Goal, error) {
 	}
 	for _, name := range f.consent {
 		if !slices.Contains(goal.Risks(), goal.Risk(name)) {
-			return g, usage(fmt.Errorf("--consent: unknown risk %q", name), "risks to consent to are security, data "+
-				"and connectivity")
+			return g, usage(fmt.Errorf("--consent: unknown risk %q", name), "risks to consent to are security, data, "+
+				"connectivity and platform")
 		}
 		g.Consent = append(g.Consent, goal.Risk(name))
 	}

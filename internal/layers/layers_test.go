@@ -37,7 +37,7 @@ var imports = map[string][]string{
 		"advise/placement"},
 	"advise/tuned/export": {"model/setting", "model/facts", "advise/tuned", "model/goal", "advise/audit"},
 	"advise/lookup":       {"docs/advice", "advise/knob"},
-	"advise/site":         {"model/setting", "advise/knob", "advise/lookup", "owner"},
+	"advise/site":         {"model/setting", "model/facts", "advise/knob", "advise/lookup", "owner"},
 	"advise/plan": {"model/datapath", "model/setting", "model/facts", "model/goal", "advise/knob",
 		"advise/audit", "advise/placement"},
 	"advise/lasting": {"model/datapath", "model/setting", "model/facts", "advise/tuned", "model/goal",
