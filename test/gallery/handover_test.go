@@ -2,12 +2,15 @@ package gallery
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
+	"mpps/internal/advise/handover"
 	"mpps/internal/advise/plan"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/ops/handing"
 )
 
 // platformHosts are those with guests of platforms that make definitions anew, by the platform.
@@ -53,6 +56,7 @@ func TestHandover(t *testing.T) {
 					t.Errorf("%q: handed over although it is the operator's: %+v", flags, own.Handover[0])
 				}
 				checkLive(t, all[at], flags, theirs, own)
+				checkWords(t, all[at], flags, theirs)
 			}
 		})
 	}
@@ -95,4 +99,65 @@ func planOf(t *testing.T, s *Spec, flags string, own bool) *plan.Plan {
 		t.Fatal(err)
 	}
 	return v.plan
+}
+
+// checkWords: each value that is handed over has words, stands among what cannot be said, or is given plainly.
+func checkWords(t *testing.T, s *Spec, flags string, p *plan.Plan) {
+	t.Helper()
+	m, err := s.Machine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := parseGoal(flags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sheets, err := handing.Sheets(m.Host, g, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]bool{}
+	for _, sheet := range sheets {
+		for _, w := range sheet.Words {
+			if w.Text == "" || w.Source == "" {
+				t.Errorf("%q: %+v", flags, w)
+			}
+			for _, setting := range w.Settings {
+				told[sheet.Guest+" "+setting] = true
+			}
+		}
+		for _, u := range sheet.Unsaid {
+			told[sheet.Guest+" "+u.Setting] = true
+		}
+		for _, v := range sheet.Plain {
+			told[sheet.Guest+" "+v.Setting] = true
+		}
+	}
+	for _, h := range p.Handover {
+		if !told[h.Guest+" "+h.Setting] {
+			t.Errorf("%q: nothing is said of %s", flags, h.Address)
+		}
+	}
+	if s.Name == "proxmox-8" && flags == "--pps 1.8M" {
+		checkProxmox(t, sheets)
+	}
+}
+
+// checkProxmox: a guest that libvirt does not know is judged by its command line, and qm's lines are right.
+func checkProxmox(t *testing.T, sheets []handover.Sheet) {
+	t.Helper()
+	if len(sheets) == 0 {
+		t.Fatal("nothing is said of Proxmox's guests")
+	}
+	texts := map[string]string{}
+	for _, w := range sheets[0].Words {
+		texts[w.Where] = w.Text
+	}
+	const queues = `qm set 100 --net0 "$(qm config 100 | sed -n 's/^net0: //;T;s/,queues=[^,]*//;p'),queues=4"`
+	if texts["net0"] != queues {
+		t.Errorf("net0: %s, expected %s", texts["net0"], queues)
+	}
+	if !strings.HasPrefix(texts["affinity"], "qm set 100 --affinity ") {
+		t.Errorf("affinity: %q", texts["affinity"])
+	}
 }
