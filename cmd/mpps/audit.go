@@ -21,6 +21,7 @@ func (a *app) auditCommand() *cobra.Command {
 	var flags goalFlags
 	var snapshot, output string
 	var failOn failOn
+	var allowUnseen bool
 	var interval time.Duration
 	cmd := &cobra.Command{
 		Use:   "audit",
@@ -52,13 +53,15 @@ func (a *app) auditCommand() *cobra.Command {
 				Verb: "audit", Host: h.Facts.Name, Result: r, Warnings: ops.Caveats(h.Facts, g),
 				Text: func(t *report.Text) { report.Audit(t, r, a.verbose) },
 			})
-			return cmp.Or(err, exitIf(fails != nil && len(r.AtLeast(*fails)) > 0, outcome.CodeDrifted))
+			failed := fails != nil && (len(r.AtLeast(*fails)) > 0 || r.Coverage.Blind() && !allowUnseen)
+			return cmp.Or(err, exitIf(failed, outcome.CodeDrifted))
 		},
 	}
 	flags.add(cmd)
 	cmd.Flags().StringVar(&snapshot, "snapshot", "", "use this snapshot file instead of this host")
 	addSheet(cmd, &output)
 	failOn.add(cmd, "finding")
+	cmd.Flags().BoolVar(&allowUnseen, "allow-unseen", false, "with --fail-on: pass although guests could not be seen")
 	cmd.Flags().DurationVar(&interval, "interval", 0, "first watch counters for this long, such as 2s")
 	return cmd
 }
