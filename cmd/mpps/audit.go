@@ -21,6 +21,7 @@ func (a *app) auditCommand() *cobra.Command {
 	var flags goalFlags
 	var snapshot, output string
 	var failOn failOn
+	var allowUnseen bool
 	var interval time.Duration
 	cmd := &cobra.Command{
 		Use:   "audit",
@@ -49,7 +50,7 @@ func (a *app) auditCommand() *cobra.Command {
 				return err
 			}
 			code := outcome.CodeOK
-			if fails != nil && len(r.AtLeast(*fails)) > 0 {
+			if fails != nil && (len(r.AtLeast(*fails)) > 0 || r.Coverage.Blind() && !allowUnseen) {
 				code = outcome.CodeDrifted
 			}
 			warnings := ops.Caveats(h.Facts, g)
@@ -68,6 +69,7 @@ func (a *app) auditCommand() *cobra.Command {
 	addSheet(cmd, &output)
 	failOn.add(cmd, "finding")
 	a.addExitCodes(cmd)
+	cmd.Flags().BoolVar(&allowUnseen, "allow-unseen", false, "with --fail-on: pass although guests could not be seen")
 	cmd.Flags().DurationVar(&interval, "interval", 0, "first watch counters for this long, such as 2s")
 	return cmd
 }

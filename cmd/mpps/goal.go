@@ -42,7 +42,7 @@ func (f *goalFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.nic, "nic", "", "NIC type of the guest: virtio or vf")
 	flags.StringSliceVar(&f.dataNICs, "data-nic", nil, "guests' NICs that carry the target, by MAC, tap, bridge or "+
 		"network (default: recognised)")
-	flags.StringSliceVar(&f.consent, "consent", nil, "risks to accept: security, data, connectivity")
+	flags.StringSliceVar(&f.consent, "consent", nil, "risks to accept: security, data, connectivity, platform")
 }
 
 // addWatch adds the flag of commands that plan what makes values last.
@@ -95,8 +95,8 @@ func (f *goalFlags) goal() (goal.Goal, error) {
 	}
 	for _, name := range f.consent {
 		if !slices.Contains(goal.Risks(), goal.Risk(name)) {
-			return g, usage(fmt.Errorf("--consent: unknown risk %q", name), "risks to consent to are security, data "+
-				"and connectivity")
+			return g, usage(fmt.Errorf("--consent: unknown risk %q", name), "risks to consent to are security, data, "+
+				"connectivity and platform")
 		}
 		g.Consent = append(g.Consent, goal.Risk(name))
 	}

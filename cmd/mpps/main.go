@@ -185,7 +185,7 @@ func (a *app) groups() []group {
 			withManner("", a.diagnoseCommand(), a.topCommand(), a.pathCommand()),
 			withManner(onlyReads, a.placeCommand()))},
 		{"Change", slices.Concat(
-			withManner(onlyReads, a.planCommand()),
+			withManner(onlyReads, a.planCommand(), a.handoverCommand()),
 			withManner(sequential, a.applyCommand(), a.confirmCommand(), a.verifyCommand(), a.statusCommand(),
 				a.rollbackCommand(), a.historyCommand(), a.restoreCommand(), a.domainCommand()))},
 		{"Measure", slices.Concat(

@@ -45,6 +45,7 @@ import (
 	"mpps/internal/ops"
 	"mpps/internal/ops/change"
 	"mpps/internal/ops/definition"
+	"mpps/internal/ops/handing"
 	"mpps/internal/ops/placing"
 	"mpps/internal/ops/vf"
 	"mpps/internal/report"
@@ -69,6 +70,7 @@ var answers = map[string]any{
 	"explain-advice":     lookup.Entry{},
 	"plan":               plan.Plan{},
 	"place":              placing.Answer{},
+	"handover":           handing.Answer{},
 	"apply":              apply.Result{},
 	"confirm":            confirmed{},
 	"rollback":           change.RolledBack{},

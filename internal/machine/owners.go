@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"mpps/internal/advise/tuned"
+	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/systemd"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
@@ -34,6 +35,13 @@ func (m *Machine) Owners(ctx context.Context) *facts.Host {
 	systemd.Inventory(ctx, m.Tree, h)
 	m.readLasting(ctx, h)
 	return h
+}
+
+// GuestOwners returns the guests without their threads: who makes their definitions.
+func (m *Machine) GuestOwners(ctx context.Context) []facts.Guest {
+	h := &facts.Host{}
+	libvirt.WithoutThreads(ctx, m.Tree, h, &m.definitions)
+	return h.Guests
 }
 
 // sysctlFolders are read by systemd-sysctl and sysctl(8) --system; of files of the same name the first one counts

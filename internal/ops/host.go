@@ -103,6 +103,7 @@ func (e *Env) gather(ctx context.Context, h *Host, l Look) error {
 		h.Facts.Interval, h.Facts.Observed = facts.Between(before, h.Facts), observed
 		facts.ConfirmByTraffic(before, h.Facts)
 	}
+	h.Site.Claim(h.Facts)
 	if l.Read != nil {
 		h.Read(ctx, l.Read(h.Facts)...)
 	}

@@ -71,7 +71,7 @@ func drawOthers(t *Text, h *facts.Host, on map[string]bool, verbose bool) {
 		add(on[n.Name], n.Type, n.Name, tunnelText(n))
 	}
 	for _, g := range h.Guests {
-		add(on["guest "+g.Name], "guest", g.Name, g.State+", "+nicsText(g))
+		add(on["guest "+g.Name], "guest", g.Name, g.State+ofOwner(g)+", "+nicsText(g))
 	}
 	for _, u := range h.Unverified {
 		add(false, "process", fmt.Sprint(u.PID), "unverified: calls itself guest "+u.Guest+", but "+u.Why)

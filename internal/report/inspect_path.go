@@ -100,7 +100,7 @@ func functionStations(h *facts.Host, g *facts.Guest, p reach.Path) []Station {
 		what = Station{Kind: "VF", Name: fmt.Sprintf("%s vf %d", v.PF, v.Index),
 			Text: fmt.Sprintf("%s, IOMMU group %d, driver %s", v.PCI, v.Group, v.Driver)}
 	}
-	return []Station{what, {Kind: "guest", Name: g.Name, Text: g.State +
+	return []Station{what, {Kind: "guest", Name: g.Name, Text: g.State + ofOwner(*g) +
 		": the function is passed through, no copy on the host"}}
 }
 
@@ -116,6 +116,19 @@ func GuestPath(h *facts.Host, guest string) []Station {
 		stations = append([]Station{bridgeStation(h, h.Bridges[b])}, stations...)
 	}
 	return stations
+}
+
+// ofOwner names the platform that makes a guest's definition; empty if that is the operator, with libvirt.
+func ofOwner(g facts.Guest) string {
+	return words.If(g.Platform().Rewrites(), ", %s", ownerText(g))
+}
+
+// ownerText names the platform of a guest, with its own name of the guest if that is another.
+func ownerText(g facts.Guest) string {
+	if g.Owner == nil || g.Owner.ID == "" || g.Owner.ID == g.Name {
+		return "of " + g.Platform().Title()
+	}
+	return "of " + g.Owner.String()
 }
 
 // guestStations returns tap, back end and guest of one of a guest's NICs.
@@ -134,7 +147,7 @@ func guestStations(h *facts.Host, g facts.Guest, i facts.Interface) []Station {
 		pinned = pinned.Or(p)
 	}
 	pins := words.Either(len(pinned) > 0, " on CPUs "+pinned.String(), " not pinned")
-	text := fmt.Sprintf("%s: %s NIC %s, %s, %s%s", g.State+words.If(g.Job != "", " (%s)", g.Job),
+	text := fmt.Sprintf("%s: %s NIC %s, %s, %s%s", g.State+words.If(g.Job != "", " (%s)", g.Job)+ofOwner(g),
 		cmp.Or(i.Model, i.Type), i.MAC, words.Count(max(i.Queues, 1), "queue"), words.Count(g.VCPUs, "vCPU"), pins) +
 		words.If(len(g.Pending) > 0, "; %s for a restart", words.Count(len(g.Pending), "change waits", "changes wait"))
 	return append(list, backEnd(h, g, i), Station{Kind: "guest", Name: g.Name, Text: text})

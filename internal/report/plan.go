@@ -36,6 +36,7 @@ func Plan(t *Text, p *plan.Plan) {
 			t.Line("   %s", t.In(Yellow, "add --consent "+string(group[0].Risk)))
 		}
 	}
+	drawHandover(t, p.Handover)
 	if len(p.Skipped) > 0 {
 		t.Section("left alone")
 		for _, s := range p.Skipped {
@@ -44,6 +45,28 @@ func Plan(t *Text, p *plan.Plan) {
 		}
 	}
 	drawFooting(t, p)
+}
+
+// drawHandover draws what only the platforms of guests can change, once where it is alike for several guests.
+func drawHandover(t *Text, all []plan.Handed) {
+	if len(all) == 0 {
+		return
+	}
+	t.Section("for the guests' platform to set ('mpps handover' has its words)")
+	alike := func(h plan.Handed) plan.Handed {
+		return plan.Handed{ID: h.ID, Platform: h.Platform, Title: h.Title, Effect: h.Effect}
+	}
+	for _, group := range Group(all, alike) {
+		h := group[0]
+		t.Wrap("   "+t.In(Bold, h.ID)+"  ", h.Title)
+		for _, h := range group[:min(len(group), mostFolded)] {
+			t.Wrap("   ", t.In(Faint, h.Address.String()))
+			drawValues(t, "   ", h.Address, h.From.String(), h.Value.String())
+		}
+		t.LineIf(len(group) > mostFolded, "   + %d more (--json lists all)", len(group)-mostFolded)
+		t.Field("   why: ", h.Why)
+		t.Field("   takes effect ", h.Effect)
+	}
 }
 
 // SameTerms reports whether two changes differ only in address and values, as those of a NIC's queues do.

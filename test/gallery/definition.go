@@ -21,6 +21,10 @@ func (g *guest) definition(h *facts.Host) (string, error) {
 	if metadata != "" {
 		line("  <metadata>%s</metadata>", metadata)
 	}
+	if g.By == "cloudstack" { // it writes no metadata (LibvirtVMDef.java, GuestDef)
+		line("  <sysinfo type='smbios'><system><entry name='manufacturer'>Apache Software Foundation</entry>" +
+			"<entry name='product'>CloudStack KVM Hypervisor</entry></system></sysinfo>")
+	}
 	line("  <memory unit='GiB'>%d</memory>", g.gib())
 	if g.Pages || g.Locked {
 		line("  <memoryBacking>")

@@ -20,7 +20,6 @@ var owners = map[string]string{
 		`</nova:instance>`,
 	"ovirt":      `<ovirt-vm:vm xmlns:ovirt-vm="http://ovirt.org/vm/1.0"/>`,
 	"zstack":     `<zs:zstack xmlns:zs="http://zstack.org"><internalId>7</internalId></zs:zstack>`,
-	"cloudstack": `<cs:cloudstack xmlns:cs="http://cloudstack.apache.org"/>`,
 	"kubevirt":   `<kubevirt xmlns="http://kubevirt.io"><uid>7</uid></kubevirt>`,
 	"opennebula": `<one:vm xmlns:one="http://opennebula.org/xmlns/libvirt/1.0"/>`,
 }
@@ -76,8 +75,9 @@ func (g *guest) gib() int { return cmp.Or(g.GiB, 2*g.VCPUs) }
 
 func (g *guest) add(h *facts.Host) error {
 	var f facts.Guest
-	if g.By == "qemu" {
+	if owner, process := g.processOwner(); process {
 		f = g.process()
+		f.Owner = owner
 	} else {
 		text, err := g.text(h)
 		if err != nil {
@@ -106,6 +106,20 @@ func (g *guest) add(h *facts.Host) error {
 	}
 	h.Guests = append(h.Guests, f)
 	return nil
+}
+
+// processOwner returns the owner of a guest that libvirt does not know on the host; false if libvirt knows it.
+func (g *guest) processOwner() (*facts.Owner, bool) {
+	switch g.By {
+	case "qemu":
+		return &facts.Owner{Platform: facts.QEMU}, true
+	case "proxmox":
+		return facts.ProxmoxOwner(strconv.Itoa(100 + g.number)), true
+	case "pod", "harvester":
+		platform := map[string]facts.Platform{"pod": facts.KubeVirt, "harvester": facts.Harvester}[g.By]
+		return &facts.Owner{Platform: platform, ID: "default/" + g.name, Evidence: "its parent is virt-launcher"}, true
+	}
+	return nil, false
 }
 
 // text returns the guest's definition, recorded or made.

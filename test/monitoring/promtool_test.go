@@ -25,7 +25,7 @@ func metrics() string {
 	w := watch.New()
 	w.Observe(watch.Look{Path: &p, Saw: map[watch.Source]bool{watch.Values: true, watch.Isolated: true},
 		Unseen: map[watch.Source]string{watch.Boots: "no boot loader"}, Values: 3, Drifted: 1,
-		States: map[string]int{"waiting": 1, "drifted": 1, "compliant": 1},
+		States:   map[string]int{"waiting": 1, "drifted": 1, "compliant": 1},
 		Findings: []watch.Finding{{Source: watch.Isolated, Code: "irq.aimed", Object: "irq 4", Severity: knob.High}}})
 	return w.Metrics("1.0")
 }

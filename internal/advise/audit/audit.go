@@ -65,6 +65,7 @@ type Report struct {
 	Goal      goal.Goal         `json:"goal"`
 	Role      facts.Role        `json:"role,omitempty"` // what the machine is
 	Counts    map[State]int     `json:"counts"`
+	Coverage  Coverage          `json:"coverage"`
 	LeftOut   []string          `json:"left_out"` // guests that do not run and that the goal does not name
 	Findings  []Finding         `json:"findings"`
 	Place     *placement.Result `json:"placement,omitempty"`
@@ -116,6 +117,7 @@ func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) 
 		r.Tuned = h.Lasting.Tuned
 	}
 	r.LeftOut, r.NotJudged = leftOut(h, g), view.Reach().NotJudged()
+	r.Coverage = coverage(h, r)
 	r.Verdict = verdict(r, catalogue)
 	return r
 }

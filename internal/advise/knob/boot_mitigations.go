@@ -68,17 +68,11 @@ func isEL7(release string) bool {
 	return strings.HasPrefix(release, "3.10.") && strings.Contains(release, ".el7")
 }
 
-// cloudGuest names a guest that seems to belong to a cloud's user, "" if there is none: clouds write projects and users
-// into definitions.
+// cloudGuest names a guest that seems to belong to a cloud's user, "" if there is none: a platform made it.
 func cloudGuest(h *facts.Host) string {
-	for _, g := range h.Guests {
-		for _, cloud := range []struct{ mark, name string }{
-			{"xmlns/libvirt/nova", "OpenStack"}, {"zstack", "ZStack"}, {"ovirt.org/vm", "oVirt"},
-			{"kubevirt.io", "KubeVirt"}, {"cloudstack", "CloudStack"}, {"opennebula", "OpenNebula"},
-		} {
-			if strings.Contains(strings.ToLower(g.Definition), cloud.mark) {
-				return g.Name + " is a guest of " + cloud.name
-			}
+	for i := range h.Guests {
+		if p := h.Guests[i].Platform(); p.Rewrites() && p != facts.Proxmox {
+			return h.Guests[i].Name + " is a guest of " + p.Title()
 		}
 	}
 	return ""

@@ -174,12 +174,13 @@ func (b *builder) changes(by way) []*plan.Change {
 	var all []*plan.Change
 	for i := range b.plan.Changes {
 		c := &b.plan.Changes[i]
-		if ways[c.Address.Kind] == by && !MakesLast(c.ID) && !(b.kept[c.Address] && by != byRestore) {
+		if ways[c.Address.Kind] == by && !MakesLast(c.ID) && !(b.kept[c.Address] && by != byRestore) &&
+			!plan.IsPlatforms(b.host, c.Address) {
 			all = append(all, c)
 		}
 	}
 	for i := range b.standing {
-		if c := &b.standing[i]; ways[c.Address.Kind] == by {
+		if c := &b.standing[i]; ways[c.Address.Kind] == by && !plan.IsPlatforms(b.host, c.Address) {
 			all = append(all, c)
 		}
 	}

@@ -45,8 +45,12 @@ func Owners(h *facts.Host, a setting.Address) []Owner {
 	return slices.Concat(daemonOwners(h, a), managerOwners(h.Lasting, a), tunedOwners(h.Lasting, a))
 }
 
-// daemonOwners returns running daemons whose only job is to set such values.
+// daemonOwners returns running daemons whose only job is to set such values, and platforms of guests.
 func daemonOwners(h *facts.Host, a setting.Address) []Owner {
+	if plan.IsPlatforms(h, a) {
+		at := slices.IndexFunc(h.Guests, func(g facts.Guest) bool { return g.Name == a.Object() })
+		return []Owner{{Who: h.Guests[at].Platform().Title(), When: "when it starts the guest anew", Wins: true}}
+	}
 	switch {
 	case (a.Kind == setting.IRQAffinity || a.Kind == setting.IRQCPUs) && runs(h, "irqbalance"):
 		return []Owner{{Who: "irqbalance", When: "every few seconds", Wins: true}}

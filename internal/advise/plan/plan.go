@@ -25,23 +25,25 @@ const Schema = "mpps.plan/1"
 
 // Plan is what is to be changed.
 type Plan struct {
-	Schema     string       `json:"schema"`
-	Digest     string       `json:"digest"` // see digest.go
-	Host       string       `json:"host"`
-	Made       time.Time    `json:"made"` // when the facts were taken
-	Goal       goal.Goal    `json:"goal"`
-	Tier       goal.Tier    `json:"tier"`
-	Why        string       `json:"tier_why"`
-	Role       facts.Role   `json:"role,omitempty"` // what the machine is
-	Changes    []Change     `json:"changes"`        // in the order in which they are made
-	Consent    []Change     `json:"consent_needed"` // wanted, but the goal does not allow their risk
-	Skipped    []Skipped    `json:"skipped"`        // off, but mpps cannot change it now
-	Restarts   []Restart    `json:"restarts"`       // what must happen before some changes take effect
-	Phases     []Phase      `json:"phases"`         // when changes take effect, in the order of the work
-	Notes      []string     `json:"notes"`          // what the plan cannot achieve, in sentences
-	Later      []Later      `json:"later"`          // what can be planned only after these changes
-	Management []Management `json:"management"`     // NICs that are the operator's way in
-	Identity   []Part       `json:"identity"`       // what the host was when the plan was made
+	Schema  string     `json:"schema"`
+	Digest  string     `json:"digest"` // see digest.go
+	Host    string     `json:"host"`
+	Made    time.Time  `json:"made"` // when the facts were taken
+	Goal    goal.Goal  `json:"goal"`
+	Tier    goal.Tier  `json:"tier"`
+	Why     string     `json:"tier_why"`
+	Role    facts.Role `json:"role,omitempty"` // what the machine is
+	Changes []Change   `json:"changes"`        // in the order in which they are made
+	Consent []Change   `json:"consent_needed"` // wanted, but the goal does not allow their risk
+	Skipped []Skipped  `json:"skipped"`        // off, but mpps cannot change it now
+	// what only the platforms of guests can change
+	Handover   []Handed     `json:"handover,omitempty"`
+	Restarts   []Restart    `json:"restarts"`   // what must happen before some changes take effect
+	Phases     []Phase      `json:"phases"`     // when changes take effect, in the order of the work
+	Notes      []string     `json:"notes"`      // what the plan cannot achieve, in sentences
+	Later      []Later      `json:"later"`      // what can be planned only after these changes
+	Management []Management `json:"management"` // NICs that are the operator's way in
+	Identity   []Part       `json:"identity"`   // what the host was when the plan was made
 
 	Asked bool `json:"-"` // made of named changes: not judged, and not reviewed
 }
@@ -137,14 +139,15 @@ func From(h *facts.Host, g goal.Goal, report audit.Report, catalogue []*knob.Kno
 	p.Tier, p.Why, p.Role, p.Notes = report.Tier, report.Why, report.Role, limitNotes(report)
 	positions := addressPositions(h, catalogue)
 	for _, f := range report.InState(audit.Off) {
+		c := asPlatforms(h, newChange(f))
 		switch {
 		case f.Blocked != "":
 			p.Skipped = append(p.Skipped, Skipped{ID: f.ID, Address: f.Address, Found: f.Found, Wanted: f.Wanted,
 				Why: f.Blocked})
-		case !g.Consents(f.Risk):
-			p.Consent = append(p.Consent, newChange(f))
+		case !g.Consents(c.Risk):
+			p.Consent = append(p.Consent, c)
 		default:
-			p.Changes = append(p.Changes, newChange(f))
+			p.Changes = append(p.Changes, c)
 		}
 	}
 	place := func(c Change) int { return order[c.ID]<<32 | positions[spot{c.ID, c.Address}] }
@@ -157,6 +160,7 @@ func From(h *facts.Host, g goal.Goal, report audit.Report, catalogue []*knob.Kno
 	p.dropOutsideEmulator(h)
 	p.dropUnpooled(h, report)
 	p.dropRefusedRT(h, report)
+	p.handOver(h)
 	p.addAfterBoot(h, catalogue)
 	p.finish(h)
 	p.addByHand(report)

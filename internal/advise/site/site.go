@@ -11,6 +11,8 @@
 //   - id: memory.thp
 //     leave: true
 //     reason: the database on this host asks for always
+//   - guests: own
+//     reason: this nova never starts them anew
 package site
 
 import (
@@ -33,6 +35,7 @@ import (
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/advise/lookup"
+	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 	"mpps/internal/owner"
 )
@@ -56,7 +59,11 @@ type Entry struct {
 }
 
 // File is the site file. A nil File has no entries.
-type File struct{ Entries []Entry }
+type File struct {
+	Entries []Entry
+	// the definitions of libvirt's guests are the operator's, whatever platform made them
+	OwnGuests bool
+}
 
 // Error is what is wrong with the file, and where.
 type Error struct {
@@ -129,6 +136,7 @@ type entry struct {
 	Address string    `yaml:"address"`
 	Want    yaml.Node `yaml:"want"`
 	Leave   bool      `yaml:"leave"`
+	Guests  string    `yaml:"guests"`
 	Reason  string    `yaml:"reason"`
 }
 
@@ -162,6 +170,14 @@ func Parse(text []byte) (*File, error) {
 	}
 	f := &File{}
 	for i, written := range list {
+		if written.Guests != "" {
+			if wrong := written.checkGuests(); wrong != nil {
+				return nil, &Error{Entry: i + 1, Line: lineOf(&document, i, wrong.field), Problem: wrong.problem,
+					Advice: wrong.advice}
+			}
+			f.OwnGuests = true
+			continue
+		}
 		e, wrong := written.check()
 		first := slices.IndexFunc(f.Entries, func(other Entry) bool {
 			return other.ID == e.ID && other.Address == e.Address
@@ -222,6 +238,32 @@ func (w entry) name() string {
 		return w.ID + " at " + w.Address
 	}
 	return w.ID
+}
+
+// checkGuests returns what is wrong with an entry about the guests; nil if nothing is.
+func (w entry) checkGuests() *mistake {
+	switch {
+	case w.Guests != "own":
+		return &mistake{"guests", fmt.Sprintf("guests: expected own, found %q", w.Guests), "own: their " +
+			"definitions are yours to change, whatever platform made them"}
+	case w.ID != "" || w.Address != "" || w.Leave || !w.Want.IsZero():
+		return &mistake{"guests", "an entry about guests is about nothing else",
+			"{guests: own}, with a reason if you like"}
+	}
+	return nil
+}
+
+// Claim marks the definitions of libvirt's guests as the operator's if the file says so. Guests that libvirt does not
+// know on the host have no definition there.
+func (f *File) Claim(h *facts.Host) {
+	if f == nil || !f.OwnGuests {
+		return
+	}
+	for g := range facts.Each(h.Guests) {
+		if g.Managed && g.Owner != nil {
+			g.Owner.Own = true
+		}
+	}
 }
 
 // check returns the entry, or what is wrong with it.

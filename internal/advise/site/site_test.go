@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"mpps/internal/advise/knob"
+	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
 )
@@ -191,4 +192,26 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q: %v, %v", text, file, err)
 		}
 	})
+}
+
+// TestOwnGuests: {guests: own} gives libvirt's guests to the operator, and is about nothing else.
+func TestOwnGuests(t *testing.T) {
+	f, err := Parse([]byte("- guests: own\n- {id: nic.ring.rx, want: 512, reason: measured}\n"))
+	if err != nil || !f.OwnGuests || len(f.Entries) != 1 {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	h := &facts.Host{Guests: []facts.Guest{{Name: "a", Managed: true, Owner: &facts.Owner{Platform: facts.Nova}},
+		{Name: "b", Owner: facts.ProxmoxOwner("100")}, {Name: "c", Managed: true}}}
+	f.Claim(h)
+	if h.Guests[0].Rewrites() || !h.Guests[1].Rewrites() || h.Guests[2].Owner != nil {
+		t.Errorf("%+v", h.Guests)
+	}
+	(*File)(nil).Claim(h)
+	for _, text := range []string{"- guests: theirs\n", "- {guests: own, leave: true}\n",
+		"- {guests: own, id: nic.ring.rx}\n"} {
+		var wrong *Error
+		if _, err := Parse([]byte(text)); !errors.As(err, &wrong) || wrong.Line != 1 || wrong.Advice == "" {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
 }

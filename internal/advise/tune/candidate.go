@@ -74,8 +74,8 @@ func Join(a, b Candidate) Candidate {
 
 // riskCost divides the score of a candidate: the gain must be worth the risk of trying.
 var riskCost = map[goal.Risk]float64{
-	goal.None: 1, goal.Blip: 1.3, goal.GuestRestart: 3, goal.Reboot: 4, goal.Connectivity: 3, goal.Security: 2,
-	goal.Data: 3,
+	goal.None: 1, goal.Blip: 1.3, goal.Platform: 1.3, goal.GuestRestart: 3, goal.Reboot: 4, goal.Connectivity: 3,
+	goal.Security: 2, goal.Data: 3,
 }
 
 // expectation is the expected gain of a candidate, and why.

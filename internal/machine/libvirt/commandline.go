@@ -53,6 +53,10 @@ func (c *commandLine) machine(option, value string) bool {
 		c.name = parseOptions(value, "guest")["guest"]
 	case "-uuid":
 		c.uuid = strings.ToLower(value)
+	case "-id": // of Proxmox VE's QEMU alone
+		c.number = value
+	case "-smbios": // Proxmox VE has the UUID only there
+		c.uuid = cmp.Or(c.uuid, strings.ToLower(parseOptions(value, "type")["uuid"]))
 	case "-machine", "-M":
 		o := parseOptions(value, "type")
 		c.mach = o["type"]

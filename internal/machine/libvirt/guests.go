@@ -57,6 +57,7 @@ func guestsWith(
 		h.Guests = append(h.Guests, fact)
 	}
 	slices.SortStableFunc(h.Guests, func(a, b facts.Guest) int { return strings.Compare(a.Name, b.Name) })
+	nameHarvester(m, h)
 	assignOwners(h)
 }
 
@@ -218,6 +219,8 @@ func managedGuests(ctx context.Context, m *tree.Tree, h *facts.Host, cache *Defi
 // describeGuest sets a guest's facts from a definition.
 func describeGuest(fact *facts.Guest, g domain.Guest) {
 	fact.UUID, fact.Machine, fact.CPUMode, fact.Agent = g.UUID, g.Machine, g.CPU.Mode, g.Agent
+	owner := facts.OwnerOf(g)
+	fact.Owner = &owner
 	fact.VCPUs, fact.MaxVCPUs = clamp(g.VCPUs.Current, maxVCPUs), clamp(g.VCPUs.Max, maxVCPUs)
 	fact.Memory, fact.Hugepages = g.MemoryKiB<<10, g.Backing.HugePages
 	fact.EmulatorPin, fact.MemoryNodes = parseCPUs(g.EmulatorPin), parseCPUs(g.NUMA.Nodes)

@@ -247,6 +247,7 @@ func TestGuestsOfARecordedHost(t *testing.T) {
 	}
 	wanted := facts.Guest{
 		Name: "vm 1", UUID: "604803a9-c81f-45a7-839a-a6ab341a1fa9", Managed: true, State: "running", PID: 300, VCPUs: 1,
+		Owner:    &facts.Owner{Platform: facts.Libvirt},
 		MaxVCPUs: 2,
 		Memory:   256 << 20, Hugepages: true, CPUMode: "host-passthrough", Machine: "pc-q35-10.0",
 		Interfaces: []facts.Interface{

@@ -17,11 +17,14 @@ type qemu struct {
 	pid  int
 	name string
 	uuid string
-	nics []qemuNIC // in the order of creation
-	cpus int
-	mem  uint64 // bytes
-	mach string
-	kvm  bool
+	// of Proxmox VE's virtual machine; empty: it has none
+	number string
+	owner  *facts.Owner
+	nics   []qemuNIC // in the order of creation
+	cpus   int
+	mem    uint64 // bytes
+	mach   string
+	kvm    bool
 
 	libvirt bool   // libvirt started it for the guest of this name
 	doubt   string // why it is not known to be a guest's; empty: it is
@@ -73,6 +76,7 @@ func readQEMU(m *tree.Tree, p trust.QEMU) (qemu, bool) {
 		return q, true
 	}
 	q.elsewhere = trust.Elsewhere(m, p.PID, "net")
+	q.owner = q.findOwner(m, p)
 	for i := range q.nics {
 		if nic := &q.nics[i]; strings.HasPrefix(nic.tap, "fd:") {
 			nic.tap = tapOf(m, p.PID, strings.TrimPrefix(nic.tap, "fd:"))
@@ -148,7 +152,7 @@ func (q *qemu) hasTap(tap string) bool {
 // guest returns the facts of a QEMU process that libvirt does not know.
 func (q *qemu) guest() facts.Guest {
 	fact := facts.Guest{
-		Name: q.Title(), UUID: q.uuid, State: "running", PID: q.pid, VCPUs: q.cpus, MaxVCPUs: q.cpus,
+		Name: q.Title(), UUID: q.uuid, Owner: q.owner, State: "running", PID: q.pid, VCPUs: q.cpus, MaxVCPUs: q.cpus,
 		Memory: q.mem, Machine: q.mach, Hostdevs: q.functions, Functions: q.functions, Elsewhere: q.elsewhere,
 	}
 	for _, nic := range q.nics {

@@ -69,6 +69,35 @@ func (q QEMU) Same(m *tree.Tree) bool {
 // Libvirt reports whether libvirt started the process for a guest.
 func (q QEMU) Libvirt(guest string) bool { return slices.Contains(q.guests, guest) }
 
+// proxmoxFolder has a file ID.pid of each running guest of Proxmox VE (qemu-server, PVE/QemuServer/Helpers.pm,
+// vm_pidfile_name; /var/run is a link to /run).
+const proxmoxFolder = "run/qemu-server/"
+
+// Proxmox reports whether Proxmox VE started the process as its virtual machine of a number: root's PID file names it.
+func (q QEMU) Proxmox(m *tree.Tree, number string) bool {
+	id, err := strconv.ParseUint(number, 10, 31)
+	if err != nil || id == 0 || strconv.FormatUint(id, 10) != number {
+		return false
+	}
+	file := proxmoxFolder + number + ".pid"
+	if m.Live() && (!ofRoot(m, strings.TrimSuffix(proxmoxFolder, "/")) || !ofRoot(m, file)) {
+		return false
+	}
+	return m.Number(file, 0) == q.PID
+}
+
+// InLauncher reports whether the process runs in a pod of KubeVirt: it is in a control group of Kubernetes's pods
+// (kubelet, cm/pod_container_manager: kubepods), and its parent, the pod's first process, is virt-launcher-monitor.
+func (q QEMU) InLauncher(m *tree.Tree) bool {
+	process := "proc/" + strconv.Itoa(q.PID)
+	groups, err := m.Head(process+"/cgroup", 64<<10)
+	if err != nil || !strings.Contains(groups, "/kubepods") {
+		return false
+	}
+	t, err := ReadStat(m, q.PID)
+	return err == nil && t.Parent > 0 && strings.HasPrefix(Name(m, t.Parent, t.Parent), "virt-launcher")
+}
+
 // Arguments returns the command line of the process, at most the first 256 KiB: libvirt's are below 64 KiB. It is nil
 // if it cannot be read. The process chooses it.
 func (q QEMU) Arguments(m *tree.Tree) []string {

@@ -31,6 +31,8 @@ type Guest struct {
 	Timers        []Timer     `json:"timers,omitempty"`
 	// has qemu:commandline, whose arguments are not interpreted
 	QEMUArgs bool           `json:"qemu_args,omitempty"`
+	Marks    []Mark         `json:"-"` // of the programs that made it
+	System   SystemInfo     `json:"-"`
 	Unclear  []Misstatement `json:"unclear,omitempty"`
 }
 

@@ -40,6 +40,7 @@ func (d *Doc) Guest() Guest {
 	for _, e := range root.first("clock").all("timer") {
 		g.Timers = append(g.Timers, Timer{Name: e.get("name"), Present: e.get("present")})
 	}
+	g.Marks, g.System = r.marks(root), systemInfo(root)
 	g.Unclear = r.unclear
 	return g
 }

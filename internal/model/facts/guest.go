@@ -10,10 +10,12 @@ import (
 
 // Guest is a libvirt domain, or a QEMU process that libvirt does not know.
 type Guest struct {
-	Name     string `json:"name"`
-	UUID     string `json:"uuid,omitempty"`
-	Managed  bool   `json:"managed"` // libvirt knows it
-	State    string `json:"state"`   // running, shut off, paused, crashed, in shutdown …
+	Name    string `json:"name"`
+	UUID    string `json:"uuid,omitempty"`
+	Managed bool   `json:"managed"` // libvirt knows it
+	// who makes its definition; nil in snapshots from versions that did not look
+	Owner    *Owner `json:"owner,omitempty"`
+	State    string `json:"state"` // running, shut off, paused, crashed, in shutdown …
 	PID      int    `json:"pid,omitempty"`
 	VCPUs    int    `json:"vcpus"`
 	MaxVCPUs int    `json:"max_vcpus"`

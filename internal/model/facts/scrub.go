@@ -48,6 +48,9 @@ func (s *scrubber) host(h *Host, name string) *Host {
 			}
 		}
 		c.Guests[i].Definition = s.definition(*g)
+		if owner := c.Guests[i].Owner; owner != nil {
+			owner.ID = s.ownerID(*g.Owner)
+		}
 		if in := c.Guests[i].Inside; in != nil {
 			in.Release, in.Version, in.OS = g.Inside.Release, g.Inside.Version, g.Inside.OS
 			if g.Inside.Host != nil {
@@ -125,6 +128,17 @@ func newScrubber(h *Host) *scrubber {
 		s.names.of(g.Name)
 	}
 	return s
+}
+
+// ownerID replaces a platform's name of a guest. A number says nothing of whose guest it is.
+func (s *scrubber) ownerID(o Owner) string {
+	switch {
+	case isNumber(o.ID):
+		return o.ID
+	case strings.Contains(o.ID, "/"): // namespace and name
+		return "namespace/" + s.names.of(o.ID)
+	}
+	return s.text(o.ID)
 }
 
 // newMAC keeps libvirt's prefixes; other addresses become local unicast ones.

@@ -101,6 +101,7 @@ func readSnapshot(r io.Reader, most int64, objects int) (*Host, error) {
 	if s.Result.Readings == nil {
 		s.Result.Readings = Readings{}
 	}
+	s.Result.findOwners()
 	return s.Result, nil
 }
 
@@ -286,7 +287,8 @@ func (h *Host) checkNames() error {
 		errs = append(errs, names("service", s.Name))
 	}
 	for _, g := range h.Guests {
-		errs = append(errs, names("guest", g.Name, g.UUID), names("PCI address", g.Hostdevs...))
+		errs = append(errs, names("guest", g.Name, g.UUID), names("PCI address", g.Hostdevs...),
+			g.Owner.check(g.Name))
 		for _, nic := range g.Interfaces {
 			errs = append(errs, names("tap", nic.Tap), names("MAC address", nic.MAC))
 		}

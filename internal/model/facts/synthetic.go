@@ -132,6 +132,7 @@ func syntheticGuest(i int, size Size) Guest {
 	const vcpus = 4
 	g := Guest{
 		Name: fmt.Sprintf("vm%03d", i), UUID: fmt.Sprintf("00000000-0000-4000-8000-%012x", i), Managed: true,
+		Owner: &Owner{Platform: Libvirt},
 		State: "running",
 		PID:   10000 + 100*i, VCPUs: vcpus, MaxVCPUs: vcpus, Memory: 8 << 30, Hugepages: i%2 == 0,
 		CPUMode: "host-passthrough",

@@ -35,6 +35,7 @@ type Risk string
 const (
 	None         Risk = "none"
 	Blip         Risk = "blip"          // packets lost for a moment
+	Platform     Risk = "platform"      // changes a running guest behind the back of the platform that made it
 	GuestRestart Risk = "guest-restart" // takes effect when the guest restarts
 	Reboot       Risk = "reboot"        // takes effect after a reboot of the host
 	Connectivity Risk = "connectivity"  // can cut the operator's connection
@@ -44,12 +45,12 @@ const (
 
 // Risks lists the risks, mildest first.
 func Risks() []Risk {
-	return []Risk{None, Blip, GuestRestart, Reboot, Connectivity, Security, Data}
+	return []Risk{None, Blip, Platform, GuestRestart, Reboot, Connectivity, Security, Data}
 }
 
 // NeedsConsent reports whether a change of this risk is planned only if the user consented to it by name. Connectivity
 // is planned without consent; a confirm timer guards it.
-func (r Risk) NeedsConsent() bool { return r == Security || r == Data }
+func (r Risk) NeedsConsent() bool { return r == Security || r == Data || r == Platform }
 
 // Goal is the target.
 type Goal struct {
@@ -190,7 +191,8 @@ func (g Goal) Check() error {
 	}
 	for _, r := range g.Consent {
 		if !slices.Contains(Risks(), r) {
-			return contradiction("risks to consent to are security, data and connectivity", "unknown risk %q", r)
+			return contradiction("risks to consent to are security, data, connectivity and platform",
+				"unknown risk %q", r)
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"mpps/internal/advise/lasting"
+	"mpps/internal/advise/plan"
 	"mpps/internal/advise/sriov"
 	"mpps/internal/change/apply"
 	"mpps/internal/change/journal"
@@ -69,11 +70,20 @@ func (e *Engine) Explain(ctx context.Context) {
 }
 
 // watchOwners makes the engine report who else sets a value that has drifted. Files and daemons are read only if there
-// is such a value.
+// is such a value, and guests only if it is one of a guest.
 func (e *Engine) watchOwners(ctx context.Context) {
 	owners := sync.OnceValue(func() *facts.Host { return e.Machine.Owners(ctx) })
+	guests := sync.OnceValue(func() *facts.Host {
+		h := *owners()
+		h.Guests = e.Machine.GuestOwners(ctx)
+		return &h
+	})
 	e.Owner = func(c journal.Change, found setting.Reading) string {
-		for _, o := range lasting.Owners(owners(), c.Address) {
+		h := owners
+		if plan.IsGuests(c.Address) {
+			h = guests
+		}
+		for _, o := range lasting.Owners(h(), c.Address) {
 			if o.Value == "" || found.State == setting.Known && o.Value == found.Value {
 				return o.String()
 			}

@@ -31,7 +31,7 @@ func Of(ctx context.Context, env *ops.Env, word string, stdin io.Reader) (*Defin
 	if word == "-" || strings.Contains(word, "/") || strings.HasSuffix(word, ".xml") {
 		return file(word, stdin)
 	}
-	look, err := env.Host(ctx, ops.Look{})
+	look, err := env.Host(ctx, ops.Look{Site: true})
 	if err != nil {
 		return nil, err
 	}

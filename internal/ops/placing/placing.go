@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,7 +53,35 @@ func Place(ctx context.Context, env *ops.Env, a Request) (*Answer, error) {
 		return nil, err
 	}
 	return &Answer{Result: *result, Goal: a.Goal, Added: added, Host: h.Facts,
-		Warnings: ops.Caveats(h.Facts, a.Goal)}, nil
+		Warnings: append(ops.Caveats(h.Facts, a.Goal), platformWarnings(h.Facts)...)}, nil
+}
+
+// few lists the first of some names.
+func few(names []string) string {
+	if len(names) <= 6 {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:6], ", "), len(names)-6)
+}
+
+// platformWarnings says, by platform, which guests mpps cannot give their places.
+func platformWarnings(h *facts.Host) []outcome.Warning {
+	names := map[facts.Platform][]string{}
+	for i := range h.Guests {
+		if g := &h.Guests[i]; g.Active() && g.Rewrites() {
+			names[g.Platform()] = append(names[g.Platform()], g.Name)
+		}
+	}
+	var all []outcome.Warning
+	for _, p := range slices.Sorted(maps.Keys(names)) {
+		all = append(all, outcome.Warning{
+			Code: "platform",
+			Text: fmt.Sprintf("%s makes definitions anew when it starts guests, so that places last only if they are "+
+				"set there: %s", p.Title(), few(names[p])),
+			Hint: "'mpps handover' says what to set there",
+		})
+	}
+	return all
 }
 
 // place returns the placement and the sorted names of the hypothetical guests.

@@ -87,7 +87,7 @@ func unsettledTransactions(env *ops.Env) sriov.Journal {
 
 // Guest returns the VFs of a guest as seen from the host and from inside.
 func Guest(ctx context.Context, env *ops.Env, snapshot, guest string) (*facts.Host, *sriov.GuestSide, error) {
-	h, err := env.Host(ctx, ops.Look{Snapshot: snapshot, Guest: guest})
+	h, err := env.Host(ctx, ops.Look{Snapshot: snapshot, Guest: guest, Site: true})
 	if err != nil {
 		return nil, nil, err
 	}

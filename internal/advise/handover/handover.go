@@ -1,0 +1,131 @@
+// Package handover says in a platform's own words what is to be set there for a guest whose definition it makes anew:
+// data and pure code. What a platform has no word for is listed, and where no words are known the plain value stands.
+package handover
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"mpps/internal/advise/plan"
+	"mpps/internal/model/facts"
+)
+
+// Sheet is what to set for one guest.
+type Sheet struct {
+	Guest    string         `json:"guest"`
+	Platform facts.Platform `json:"platform"`
+	ID       string         `json:"platform_id,omitempty"` // what the platform calls the guest
+	Effect   string         `json:"takes_effect"`          // when it takes effect, for people
+	Words    []Word         `json:"words"`
+	Unsaid   []Unsaid       `json:"cannot_be_said"`
+	Plain    []Plain        `json:"plain"` // values whose words are not known here
+}
+
+// Word is something that is said to the platform.
+type Word struct {
+	Where    string   `json:"where"` // such as "flavor extra specs", "qm set"
+	Text     string   `json:"text"`  // as the platform takes it
+	Settings []string `json:"settings"`
+	Why      string   `json:"why"`    // of the first of the settings
+	Source   string   `json:"source"` // where the platform documents or reads it
+	Note     string   `json:"note,omitempty"`
+}
+
+// Unsaid is a value that a platform has no word for.
+type Unsaid struct {
+	Setting string `json:"setting"`
+	Value   string `json:"value"`
+	Why     string `json:"why"`
+}
+
+// Plain is a value without words.
+type Plain struct {
+	Setting string `json:"setting"`
+	Value   string `json:"value"`
+	Why     string `json:"why"`
+}
+
+// said is what a platform is told of one value; the zero value is nothing.
+type said struct {
+	where, text, source, note string
+	unsaid                    string // why there is no word
+}
+
+// speaker returns what a platform is told of a value.
+type speaker func(g *facts.Guest, h plan.Handed) said
+
+// platform is how one platform is spoken to.
+type platform struct {
+	say    speaker
+	join   func(g *facts.Guest, where string, texts []string) string // makes one word of several texts of one place
+	effect string
+	always []Unsaid // what it has no word for, whatever is wanted
+}
+
+var platforms = map[facts.Platform]platform{
+	facts.Nova:       nova,
+	facts.Proxmox:    proxmox,
+	facts.KubeVirt:   kubevirt,
+	facts.Harvester:  kubevirt,
+	facts.CloudStack: cloudStack,
+}
+
+// Of returns the sheets of a host's guests, sorted by name; of one guest unless its name is empty.
+func Of(h *facts.Host, handed []plan.Handed, guest string) []Sheet {
+	sheets := []Sheet{}
+	for i := range h.Guests {
+		g := &h.Guests[i]
+		if !g.Rewrites() || guest != "" && g.Name != guest {
+			continue
+		}
+		mine := facts.Where(handed, func(h plan.Handed) bool { return h.Guest == g.Name })
+		if len(mine) > 0 || guest != "" {
+			sheets = append(sheets, sheet(g, mine))
+		}
+	}
+	slices.SortFunc(sheets, func(a, b Sheet) int { return strings.Compare(a.Guest, b.Guest) })
+	return sheets
+}
+
+// sheet returns what to set for a guest.
+func sheet(g *facts.Guest, handed []plan.Handed) Sheet {
+	p, known := platforms[g.Platform()]
+	s := Sheet{Guest: g.Name, Platform: g.Platform(), ID: g.Owner.ID, Words: []Word{}, Unsaid: []Unsaid{},
+		Plain: []Plain{}, Effect: cmp.Or(p.effect, "when "+g.Platform().Title()+" starts the guest anew")}
+	texts := map[string][]string{}
+	for _, h := range handed {
+		if !known {
+			s.Plain = append(s.Plain, Plain{h.Setting, valueOf(h), h.Why})
+			continue
+		}
+		it := p.say(g, h)
+		if it.text == "" {
+			s.Unsaid = append(s.Unsaid, Unsaid{h.Setting, valueOf(h), cmp.Or(it.unsaid, "it has no word for it")})
+			continue
+		}
+		at := slices.IndexFunc(s.Words, func(w Word) bool { return w.Where == it.where })
+		if at < 0 {
+			at = len(s.Words)
+			s.Words = append(s.Words, Word{Where: it.where, Why: h.Why, Source: it.source})
+		}
+		w := &s.Words[at]
+		w.Settings = append(w.Settings, h.Setting)
+		if !slices.Contains(texts[it.where], it.text) {
+			texts[it.where] = append(texts[it.where], it.text)
+		}
+		if it.note != "" && !strings.Contains(w.Note, it.note) {
+			w.Note = strings.TrimPrefix(w.Note+"; "+it.note, "; ")
+		}
+	}
+	for i := range s.Words {
+		s.Words[i].Text = p.join(g, s.Words[i].Where, texts[s.Words[i].Where])
+	}
+	if len(handed) > 0 {
+		s.Unsaid = append(s.Unsaid, p.always...)
+	}
+	return s
+}
+
+// valueOf returns the value in words.
+func valueOf(h plan.Handed) string { return h.Value.String() }
