@@ -16,7 +16,7 @@ import (
 // name may still not be there.
 var anyText = strings.Fields(`against agent all-free arg as checkpoint daemon disk guest guest-nic host-trial-command learned listen load
 	mac machine metrics move name native netns nic note output pf plan plan-output report resume search secret-file snapshot
-	title to-snapshot unconfirmed trial-command tunnel-agent uuid vf vf-agent via network out uuid by to`)
+	title data-nic import to-snapshot unconfirmed trial-command tunnel-agent uuid vf vf-agent via network out uuid by to`)
 
 // elsewhere are the verbs that look at a guest or its definition before all of their flags.
 var elsewhere = []string{"mpps domain", "mpps sriov assign"}
@@ -27,7 +27,7 @@ var enough = map[string][]string{
 	"mpps bench crr": {"--from", "lo", "--to", "lo2"}, "mpps bench stream": {"--from", "lo", "--to", "lo2"},
 	"mpps bench compare": {"a.json", "b.json"}, "mpps report": {"a.json"}, "mpps acceptance": {"throughput"},
 	"mpps search": {"--from", "lo", "--to", "lo2"}, "mpps tune": {"--from", "lo", "--to", "lo2", "--pps", "1M"},
-	"mpps verify":   {"--watch"},
+	"mpps verify": {"--watch"}, "mpps fleet audit": {"."}, "mpps apply": {"--pps", "1M"},
 	"mpps rollback": {"TX"}, "mpps export tuned": {"--pps", "1M"}, "mpps latency load": {}, "mpps latency loop": {},
 	"mpps sriov release": {"GUEST"}, "mpps sriov migrate-plan": {"GUEST"}, "mpps sriov create": {"PF"},
 	"mpps sriov destroy": {"PF"}, "mpps sriov reset": {"PCI"}, "mpps explain": {"ID"}, "mpps path": {},

@@ -6,8 +6,8 @@ import "mpps/internal/model/facts"
 type Coverage struct {
 	Judged  int `json:"judged"`  // values
 	Unknown int `json:"unknown"` // values that could not be judged
-	// guests and their definitions that could not be seen, for people; not empty: the audit says nothing of them
-	Unseen []string `json:"unseen"`
+	// Unseen are the guests and definitions that could not be seen: the audit says nothing of them.
+	Unseen []facts.Unseen `json:"unseen"`
 }
 
 // Blind reports whether guests, or libvirt's list of them, could not be seen: without findings nothing is proven.
@@ -15,10 +15,10 @@ func (c Coverage) Blind() bool { return len(c.Unseen) > 0 }
 
 // coverage returns how much of a host a report is about.
 func coverage(h *facts.Host, r Report) Coverage {
-	c := Coverage{Judged: r.Counts[OK] + r.Counts[Off], Unknown: r.Counts[Unknown], Unseen: []string{}}
+	c := Coverage{Judged: r.Counts[OK] + r.Counts[Off], Unknown: r.Counts[Unknown], Unseen: []facts.Unseen{}}
 	for _, u := range h.Unseen {
 		if u.Part == facts.UnseenGuests || u.Part == facts.UnseenDefinition {
-			c.Unseen = append(c.Unseen, u.What+": "+u.Why)
+			c.Unseen = append(c.Unseen, u)
 		}
 	}
 	return c

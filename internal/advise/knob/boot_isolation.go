@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
 )
@@ -73,7 +74,21 @@ func (i isolation) advise(v *View, a setting.Address, because string) Advice {
 				fmt.Sprintf("all of the guests' CPUs %s are among them, and the three lists agree%s", set, note))
 		}
 	}
+	if g := v.floating(); g != nil {
+		return Skips(fmt.Sprintf("guest %s is not pinned, and its platform (%s) would have to: CPUs that are set "+
+			"aside would be taken from it", g.Name, g.Platform().Title()))
+	}
 	return v.atBoot(a, setting.Exact(i.value(set)), because+note).At(High)
+}
+
+// floating returns a guest with threads that nobody pins: its platform makes its definition anew at each start, and has
+// not pinned its vCPUs one by one; nil if there is none.
+func (v *View) floating() *facts.Guest {
+	return facts.Find(v.Host.Guests, func(g *facts.Guest) bool {
+		return g.Rewrites() && slices.ContainsFunc(g.Threads, func(t facts.Thread) bool {
+			return t.Role == "vcpu" && len(t.Affinity) != 1
+		})
+	})
 }
 
 // listsAgree reports whether isolcpus, nohz_full and rcu_nocbs all name exactly these CPUs at the next boot.
