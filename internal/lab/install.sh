@@ -3,13 +3,7 @@ set -e
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin
 printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
 chmod 755 /usr/sbin/policy-rc.d
-# QEMU from the release's backports where the mirror has them (see suite in recipe.go).
-sed 's/^deb \([^ ]*\) \([^ ]*\) .*/deb \1 \2-backports main/' /etc/apt/sources.list >/etc/apt/sources.list.d/backports.list
-printf 'Package: qemu-* seabios ipxe-qemu\nPin: release n=*-backports\nPin-Priority: 600\n' >/etc/apt/preferences.d/qemu
-apt-get -q update || {
-	rm /etc/apt/sources.list.d/backports.list
-	apt-get -q update
-}
+apt-get -q update
 apt-get -q -y install --no-install-recommends "$@"
 rm -f /usr/sbin/policy-rc.d
 

@@ -11,9 +11,8 @@ import (
 	"strings"
 )
 
-// suite is the Debian release of the lab: its kernel (6.12) has virtio_pci, virtiofs, FUSE and virtio_console built in,
-// so that it needs no initramfs. Its own QEMU (10.0) has igb, too, but its backports' is installed where the mirror has
-// them: an emulated CPU of 10.0 stands still now and then (docs/benchmarks.md).
+// suite is the Debian release of the lab: its QEMU (10.0) has igb; its kernel (6.12) has virtio_pci, virtiofs, FUSE and
+// virtio_console built in, so that it needs no initramfs.
 const suite = "trixie"
 
 // packages lists the packages of the tree. It is L1's root and, through its own loader, the QEMU that runs on L0. A
