@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -53,15 +52,10 @@ func (a *app) auditCommand() *cobra.Command {
 			if fails != nil && (len(r.AtLeast(*fails)) > 0 || r.Coverage.Blind() && !allowUnseen) {
 				code = outcome.CodeDrifted
 			}
-			warnings := ops.Caveats(h.Facts, g)
-			if a.exitCodes != "" {
-				warnings = nil
-			}
-			err = a.out.Answer(report.Answer{
-				Verb: "audit", Host: h.Facts.Name, Result: r, Warnings: warnings,
-				Text: a.plugin(code, r.Verdict, func(t *report.Text) { report.Audit(t, r, a.verbose) }),
-			})
-			return cmp.Or(err, outcome.Exit(code))
+			return a.answerAs(report.Answer{
+				Verb: "audit", Host: h.Facts.Name, Result: r, Warnings: ops.Caveats(h.Facts, g),
+				Text: func(t *report.Text) { report.Audit(t, r, a.verbose) },
+			}, code, r.Verdict)
 		},
 	}
 	flags.add(cmd)

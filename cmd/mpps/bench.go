@@ -20,15 +20,9 @@ import (
 )
 
 func (a *app) benchCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "bench",
-		Short: "measure packets, transactions and streams; compare runs",
-		Args:  args(cobra.NoArgs),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(a.benchPPS(), a.benchTalk(measure.RR), a.benchTalk(measure.CRR), a.benchTalk(measure.Stream),
+	return verbs("bench", "measure packets, transactions and streams; compare runs",
+		a.benchPPS(), a.benchTalk(measure.RR), a.benchTalk(measure.CRR), a.benchTalk(measure.Stream),
 		a.benchModes(), a.benchCompare())
-	return cmd
 }
 
 // runFlags are the flags that all measurements of bench share.

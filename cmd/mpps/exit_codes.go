@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+
 	"github.com/spf13/cobra"
 
 	"mpps/internal/cli"
@@ -61,11 +63,12 @@ func (a *app) exitCode(code int, answer bool) int {
 	return code
 }
 
-// plugin returns the view of an answer: as a line of a plugin where --exit-codes asks for it, else as it is.
-func (a *app) plugin(code int, summary string, view func(*report.Text)) func(*report.Text) {
-	if a.exitCodes == "" {
-		return view
+// answerAs prints an answer: as the one line of a plugin, without warnings, where --exit-codes asks for it, else as it
+// is. JSON is the same either way.
+func (a *app) answerAs(answer report.Answer, code int, summary string) error {
+	if a.exitCodes != "" && !a.json {
+		word := [...]string{"OK", "WARNING", "CRITICAL", "UNKNOWN"}[verdictOf(code, true)]
+		answer.Warnings, answer.Text = nil, func(t *report.Text) { t.Line("%s: %s", word, summary) }
 	}
-	word := [...]string{"OK", "WARNING", "CRITICAL", "UNKNOWN"}[verdictOf(code, true)]
-	return func(t *report.Text) { t.Line("%s: %s", word, summary) }
+	return cmp.Or(a.out.Answer(answer), outcome.Exit(code))
 }

@@ -16,19 +16,7 @@ import (
 )
 
 func (a *app) fleetCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "fleet",
-		Short: "compare many hosts, from their snapshots",
-		Args:  cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, given []string) error {
-			if len(given) == 0 {
-				return cmd.Help()
-			}
-			return usage(errors.New("unknown command "+quote("fleet "+given[0])), "see 'mpps fleet --help'")
-		},
-	}
-	cmd.AddCommand(a.fleetAuditCommand())
-	return cmd
+	return verbs("fleet", "compare many hosts, from their snapshots", a.fleetAuditCommand())
 }
 
 // fleetMemory is the memory limit of the garbage collector while many snapshots are read, in bytes.

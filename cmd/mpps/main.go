@@ -177,6 +177,18 @@ type group struct {
 
 const moreGroup = "More"
 
+// verbs returns a command that only holds others: alone it shows its help.
+func verbs(name, short string, others ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   name,
+		Short: short,
+		Args:  args(cobra.NoArgs),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(others...)
+	return cmd
+}
+
 // groups returns the commands as the help shows them, in the order in which a user needs them.
 func (a *app) groups() []group {
 	return []group{

@@ -1,18 +1,10 @@
 package main
 
-import (
-	"github.com/spf13/cobra"
-)
+import "github.com/spf13/cobra"
 
 func (a *app) sriovCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "sriov",
-		Short: "create, configure, assign and release virtual functions",
-		Args:  args(cobra.NoArgs),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand( // in the order of a function's life
-		a.sriovCheckCommand(), a.sriovListCommand(),
+	return verbs("sriov", "create, configure, assign and release virtual functions",
+		a.sriovCheckCommand(), a.sriovListCommand(), // in the order of a function's life
 		a.sriovCreateCommand(),
 		a.sriovDestroyCommand(),
 		a.sriovSetCommand(),
@@ -23,5 +15,4 @@ func (a *app) sriovCommand() *cobra.Command {
 		a.sriovGuestCommand(),
 		a.sriovMigratePlanCommand(),
 	)
-	return cmd
 }

@@ -44,15 +44,10 @@ func (a *app) verifyCommand() *cobra.Command {
 			if s.Waiting() && !detailed {
 				code = outcome.CodeOK
 			}
-			warnings, summary := s.Warnings, cmp.Or(s.Status.Why, string(s.Status.State))
-			if a.exitCodes != "" {
-				warnings = nil
-			}
-			err = a.out.Answer(report.Answer{
-				Verb: "verify", Host: s.Host, Result: s.Status, Warnings: warnings,
-				Text: a.plugin(code, summary, func(t *report.Text) { report.VerifyResult(t, s.Status, a.verbose) }),
-			})
-			return cmp.Or(err, outcome.Exit(code))
+			return a.answerAs(report.Answer{
+				Verb: "verify", Host: s.Host, Result: s.Status, Warnings: s.Warnings,
+				Text: func(t *report.Text) { report.VerifyResult(t, s.Status, a.verbose) },
+			}, code, cmp.Or(s.Status.Why, string(s.Status.State)))
 		},
 	}
 	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit code 2 if values wait for a restart")

@@ -13,7 +13,7 @@ import (
 	"mpps/internal/ops/handing"
 )
 
-// platformHosts are those with guests of platforms that make definitions anew, by the platform.
+// platformHosts are those with guests of platforms that regenerate definitions, by the platform.
 var platformHosts = map[string]facts.Platform{
 	"nova-linuxbridge": facts.Nova, "nova-realtime": facts.Nova, "ovirt": facts.OVirt, "cloudstack": facts.CloudStack,
 	"zstack": facts.ZStack, "kunpeng-zstack": facts.ZStack, "opennebula": facts.OpenNebula,
@@ -21,7 +21,7 @@ var platformHosts = map[string]facts.Platform{
 	"proxmox-8": facts.Proxmox, "proxmox-9": facts.Proxmox,
 }
 
-// TestHandover: of guests whose platform makes their definitions anew no definition is changed, and what would be
+// TestHandover: of guests whose platform regenerates their definitions no definition is changed, and what would be
 // changed if they were the operator's is handed over; running guests are left alone without consent.
 func TestHandover(t *testing.T) {
 	all := allHosts(t)
@@ -62,7 +62,7 @@ func TestHandover(t *testing.T) {
 	}
 }
 
-// checkLive: pins of running guests need consent, and last until the platform starts the guest anew.
+// checkLive: pins of running guests need consent, and last until the platform next starts the guest.
 func checkLive(t *testing.T, s *Spec, flags string, theirs, own *plan.Plan) {
 	t.Helper()
 	live := func(all []plan.Change) (list []setting.Address) {

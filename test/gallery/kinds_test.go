@@ -19,7 +19,7 @@ import (
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	b.WriteString("| path | what it is | | knobs of its own | bottlenecks of its own |\n|---|---|---|---|---|\n")
+	b.WriteString("| path | what it is | | its knobs | its bottlenecks |\n|---|---|---|---|---|\n")
 	fields := jsonFields(reflect.TypeFor[facts.Host]())
 	seen := map[string]reach.Kind{}
 	for _, k := range reach.All() {

@@ -1,4 +1,4 @@
-// Package handover says in a platform's own words what is to be set there for a guest whose definition it makes anew:
+// Package handover says in a platform's own words what is to be set there for a guest whose definition it regenerates:
 // data and pure code. What a platform has no word for is listed, and where no words are known the plain value stands.
 package handover
 
@@ -92,7 +92,7 @@ func Of(h *facts.Host, handed []plan.Handed, guest string) []Sheet {
 func sheet(g *facts.Guest, handed []plan.Handed) Sheet {
 	p, known := platforms[g.Platform()]
 	s := Sheet{Guest: g.Name, Platform: g.Platform(), ID: g.Owner.ID, Words: []Word{}, Unsaid: []Unsaid{},
-		Plain: []Plain{}, Effect: cmp.Or(p.effect, "when "+g.Platform().Title()+" starts the guest anew")}
+		Plain: []Plain{}, Effect: cmp.Or(p.effect, "when "+g.Platform().Title()+" next starts the guest")}
 	texts := map[string][]string{}
 	for _, h := range handed {
 		if !known {

@@ -23,13 +23,13 @@ const (
 	confDocs   = "nova, nova/conf/libvirt.py and nova/conf/compute.py"
 )
 
-// nova makes the domain anew at power-on and hard reboot (nova/virt/libvirt/driver.py, power_on, _hard_reboot). A
+// nova regenerates the domain at power-on and hard reboot (nova/virt/libvirt/driver.py, power_on, _hard_reboot). A
 // flavor is copied into a server: a resize takes a changed one, a new server has it.
 var nova = platform{
-	effect: "when the server is resized to the flavor, or made anew; nova.conf when nova-compute was restarted " +
+	effect: "when the server is resized to the flavor or rebuilt; nova.conf when nova-compute was restarted " +
 		"and the server is rebooted hard",
 	join: spaced,
-	always: []Unsaid{{Setting: "vhost threads", Value: "CPUs of their own", Why: "nova places them with the emulator"},
+	always: []Unsaid{{Setting: "vhost threads", Value: "dedicated CPUs", Why: "nova places them with the emulator"},
 		{Setting: "vcpupin", Value: "CPUs by number", Why: "nova chooses them from cpu_dedicated_set"}},
 	say: func(g *facts.Guest, h plan.Handed) said {
 		flavor := func(text string) said { return said{where: novaFlavor, text: text, source: novaDocs} }
@@ -50,8 +50,10 @@ var nova = platform{
 			return flavor("hw:mem_page_size=large")
 		case "domain.locked", "domain.vfio_memory":
 			return flavor("hw:locked_memory=true")
-		case "domain.vcpusched", "domain.nosharepages": // driver.py, _get_guest_memory_backing_config: realtime's
+		case "domain.vcpusched":
 			return flavor("hw:cpu_realtime=yes hw:cpu_realtime_mask=^0")
+		case "domain.nosharepages": // driver.py, _get_guest_memory_backing_config
+			return said{unsaid: "nova does it for realtime guests alone (hw:cpu_realtime)"}
 		case "domain.pmu":
 			return flavor("hw:pmu=false")
 		case "domain.nic_model":
@@ -106,7 +108,7 @@ var proxmox = platform{
 		}
 		return command + " " + strings.Join(texts, " ")
 	},
-	always: []Unsaid{{Setting: "vhost threads", Value: "CPUs of their own", Why: "a hook script has to pin them"}},
+	always: []Unsaid{{Setting: "vhost threads", Value: "dedicated CPUs", Why: "a hook script has to pin them"}},
 	say: func(g *facts.Guest, h plan.Handed) said {
 		word := func(where, text string) said {
 			return said{where: where, text: text, source: "qemu-server, PVE/QemuServer.pm; qm(1)"}
@@ -179,7 +181,7 @@ const kubevirtPatch = "kubectl patch"
 var kubevirt = platform{
 	effect: "when the virtual machine is restarted (virtctl restart)",
 	join:   patchOf,
-	always: []Unsaid{{Setting: "vhost threads", Value: "CPUs of their own", Why: "nobody pins them in the pod"},
+	always: []Unsaid{{Setting: "vhost threads", Value: "dedicated CPUs", Why: "nobody pins them in the pod"},
 		{Setting: "vcpupin", Value: "CPUs by number", Why: "the kubelet's CPU manager chooses them"}},
 	say: func(g *facts.Guest, h plan.Handed) said {
 		if id := g.Owner.ID; facts.KubeVirtID(strings.Replace(id, "/", "_", 1)) != id {
@@ -201,8 +203,10 @@ var kubevirt = platform{
 			return patch("cpu.numa.guestMappingPassthrough={}")
 		case "domain.hugepages":
 			return patch(`memory.hugepages.pageSize="1Gi"`)
-		case "domain.vcpusched", "domain.nosharepages", "domain.locked":
+		case "domain.vcpusched":
 			return patch("cpu.realtime={}") // converter.go: fifo:1, locked, nosharepages
+		case "domain.nosharepages", "domain.locked":
+			return said{unsaid: "it does it for realtime guests alone (cpu.realtime)"}
 		case "domain.cpu_model":
 			if strings.HasSuffix(h.Setting, "cpu/mode") {
 				return patch(`cpu.model="` + h.Value.Value + `"`)
@@ -244,7 +248,7 @@ var cloudStack = platform{
 	join: func(_ *facts.Guest, _ string, texts []string) string {
 		return strings.Join(slices.Compact(texts), ", ")
 	},
-	always: []Unsaid{{Setting: "vhost threads", Value: "CPUs of their own", Why: "it has no word for it"}},
+	always: []Unsaid{{Setting: "vhost threads", Value: "dedicated CPUs", Why: "it has no word for it"}},
 	say: func(_ *facts.Guest, h plan.Handed) said {
 		switch h.ID {
 		case "domain.queues":

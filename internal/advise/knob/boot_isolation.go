@@ -81,8 +81,8 @@ func (i isolation) advise(v *View, a setting.Address, because string) Advice {
 	return v.atBoot(a, setting.Exact(i.value(set)), because+note).At(High)
 }
 
-// floating returns a guest with threads that nobody pins: its platform makes its definition anew at each start, and has
-// not pinned its vCPUs one by one; nil if there is none.
+// floating returns a guest with vCPUs that nobody pins: its platform, which regenerates its definition at each start,
+// has not; nil if there is none.
 func (v *View) floating() *facts.Guest {
 	return facts.Find(v.Host.Guests, func(g *facts.Guest) bool {
 		return g.Rewrites() && slices.ContainsFunc(g.Threads, func(t facts.Thread) bool {

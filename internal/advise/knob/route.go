@@ -31,7 +31,7 @@ func routedDevices(h *facts.Host) []string {
 			continue
 		}
 		all = append(all, h.Routing.Uplinks...)
-		if at == 1 { // a tap with a route of its own
+		if at == 1 { // a tap with a host route
 			all = append(all, p.Hops[0].Device)
 		}
 		for _, hop := range p.Hops[:at] {

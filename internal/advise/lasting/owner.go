@@ -49,7 +49,7 @@ func Owners(h *facts.Host, a setting.Address) []Owner {
 func daemonOwners(h *facts.Host, a setting.Address) []Owner {
 	if plan.IsPlatforms(h, a) {
 		at := slices.IndexFunc(h.Guests, func(g facts.Guest) bool { return g.Name == a.Object() })
-		return []Owner{{Who: h.Guests[at].Platform().Title(), When: "when it starts the guest anew", Wins: true}}
+		return []Owner{{Who: h.Guests[at].Platform().Title(), When: "when it next starts the guest", Wins: true}}
 	}
 	switch {
 	case (a.Kind == setting.IRQAffinity || a.Kind == setting.IRQCPUs) && runs(h, "irqbalance"):

@@ -9,7 +9,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Handed is a value of a guest's definition that only the guest's platform can change: it makes the definition anew at
+// Handed is a value of a guest's definition that only the guest's platform can change: it regenerates the definition at
 // the next start of the guest, and whatever else was written into it is lost.
 type Handed struct {
 	ID       string          `json:"id"`
@@ -26,7 +26,7 @@ type Handed struct {
 	Title    string          `json:"title"`
 }
 
-// IsPlatforms reports whether an address is of a guest whose platform makes its definition anew: what is written there
+// IsPlatforms reports whether an address is of a guest whose platform regenerates its definition: what is written there
 // lasts until then at most.
 func IsPlatforms(h *facts.Host, a setting.Address) bool {
 	if !IsGuests(a) {
@@ -56,7 +56,7 @@ func asPlatforms(h *facts.Host, c Change) Change {
 	return c
 }
 
-// handOver moves changes of definitions that a platform makes anew to Handover.
+// handOver moves changes of definitions that a platform regenerates to Handover.
 func (p *Plan) handOver(h *facts.Host) {
 	var own []Change
 	for _, c := range p.Changes {
@@ -68,7 +68,7 @@ func (p *Plan) handOver(h *facts.Host) {
 		p.Handover = append(p.Handover, Handed{
 			ID: c.ID, Guest: g.Name, Address: c.Address, Setting: c.Address.Rest(), From: c.From, Value: c.To,
 			Why: c.Because, Platform: g.Platform(), SetBy: g.Owner.String(),
-			Effect: fmt.Sprintf("when %s starts the guest anew", g.Platform().Title()), Severity: c.Severity,
+			Effect: fmt.Sprintf("when %s next starts the guest", g.Platform().Title()), Severity: c.Severity,
 			Title: c.Title,
 		})
 	}

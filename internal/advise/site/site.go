@@ -12,7 +12,7 @@
 //     leave: true
 //     reason: the database on this host asks for always
 //   - guests: own
-//     reason: this nova never starts them anew
+//     reason: this nova never next starts them
 package site
 
 import (

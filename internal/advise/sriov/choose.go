@@ -59,7 +59,7 @@ func receiver(h *facts.Host, name string) (*facts.Guest, error) {
 		return nil, refuse(advice, "there is no guest %s", name)
 	case g.Rewrites():
 		return nil, refuse("give it the function there; if definitions are yours, the site file says {guests: own}",
-			"guest %s is of %s, which makes its definition anew when it starts the guest", name, g.Owner)
+			"guest %s is of %s, which regenerates its definition at every start", name, g.Owner)
 	case !g.Managed:
 		return nil, refuse("define it in libvirt; a QEMU of its own takes -device vfio-pci,host=…",
 			"guest %s is a process that libvirt does not know", name)

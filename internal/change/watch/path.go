@@ -54,7 +54,7 @@ type Limit struct{ Stage, Kind, Object string }
 // lossCounters are the counters of NICs that are shown (include/uapi/linux/if_link.h, struct rtnl_link_stats64).
 var lossCounters = []string{"rx_dropped", "rx_fifo_errors", "rx_missed_errors", "tx_dropped"}
 
-// maxGuests is how many guests have metrics of their own: a scrape of 1000 has 10,000 series.
+// maxGuests is how many guests have their own metrics: a scrape of 1000 has 10,000 series.
 const maxGuests = 1000
 
 // PathOf returns what an inventory says of the packet path.
@@ -88,7 +88,10 @@ func PathOf(h *facts.Host) Path {
 }
 
 func guestPath(h *facts.Host, g *facts.Guest) GuestPath {
-	p := GuestPath{Name: g.Name, Platform: platform(g), ID: g.UUID}
+	p := GuestPath{Name: g.Name, Platform: string(g.Platform()), ID: g.UUID}
+	if g.Owner != nil {
+		p.ID = cmp.Or(g.Owner.ID, g.UUID)
+	}
 	tap, vf := PlaceCount{Place: "tap"}, PlaceCount{Place: "vf"}
 	taps, vfs := false, false
 	for _, t := range h.Taps {
@@ -116,14 +119,6 @@ func guestPath(h *facts.Host, g *facts.Guest) GuestPath {
 		p.Places = append(p.Places, vf)
 	}
 	return p
-}
-
-// platform names who runs a guest.
-func platform(g *facts.Guest) string {
-	if g.Managed {
-		return "libvirt"
-	}
-	return "none"
 }
 
 // label returns a text as the value of a label, in quotes: the text format knows the escapes of backslash, quote and

@@ -15,6 +15,8 @@ func TestPathMetrics(t *testing.T) {
 	hostile := "a\"} 1\nmpps_realtime_ok 1 \\ \x1b"
 	h.Guests[1].Name = hostile
 	h.Guests[2].State = "shut off"
+	h.Guests = append(h.Guests, facts.Guest{Name: "web", UUID: "u", State: "running",
+		Owner: &facts.Owner{Platform: facts.KubeVirt, ID: "shop/web"}})
 	for i := range h.Taps {
 		h.Taps[i].Guest = h.Guests[i/2].Name
 		h.Taps[i].Stats = map[string]uint64{"rx_packets": 100, "tx_packets": 7, "tx_dropped": 3, "rx_dropped": 1}
@@ -27,7 +29,7 @@ func TestPathMetrics(t *testing.T) {
 	w.Observe(Look{Path: &p, Saw: map[Source]bool{Values: true}, States: map[string]int{"waiting": 2, "compliant": 5}})
 	text := w.Metrics("1")
 	for _, want := range []string{
-		"mpps_guests 2\n",
+		"mpps_guests 3\n", `mpps_guest_info{guest="web",platform="kubevirt",id="shop/web"} 1`,
 		`mpps_guest_info{guest="vm000",platform="libvirt",id="00000000-0000-4000-8000-000000000000"} 1`,
 		`mpps_guest_info{guest="a\"} 1?mpps_realtime_ok 1 \\ ?",platform=`,
 		`mpps_guest_packets_total{guest="vm000",place="tap",direction="to_guest"} 14`,

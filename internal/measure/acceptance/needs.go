@@ -281,7 +281,7 @@ func NeedFunctions(in Inputs, s Seen) []Check {
 	}
 	if in.VFAgent != "" && in.VFAgent == in.Agent {
 		all = append(all, lacks("vf-agent", "an address on the function", "--vf-agent and --agent are both "+in.Agent+
-			": the same path would be measured twice", "give the function an address of its own in the guest"))
+			": the same path would be measured twice", "give the function a separate address in the guest"))
 	}
 	if in.VFAgent == "" {
 		all = append(all, lacks("vf-agent", "an address on the function", "nothing says where the guest's agent will "+

@@ -74,9 +74,6 @@ func (n BridgeInterface) teaming() string {
 	return ""
 }
 
-// HostdevPath is the path of a function that is passed through as a plain <hostdev>. Its value is managed or unmanaged.
-func HostdevPath(pci string) string { return "hostdev/" + pci }
-
 func nicPath(mac, teaming string) string {
 	if canon, ok := CanonMAC(mac); ok {
 		mac = canon

@@ -48,7 +48,7 @@ func (p Platform) Title() string {
 	return string(p)
 }
 
-// Rewrites reports whether the platform makes the definition anew at the next start of the guest, so that whatever
+// Rewrites reports whether the platform regenerates the definition at the next start of the guest, so that whatever
 // else was changed in it is lost.
 func (p Platform) Rewrites() bool {
 	switch p {
@@ -61,7 +61,7 @@ func (p Platform) Rewrites() bool {
 // Kubernetes reports whether the platform runs guests in pods.
 func (p Platform) Kubernetes() bool { return p == KubeVirt || p == Harvester }
 
-// Rewrites reports whether something other than the operator makes the guest's definition anew at its next start.
+// Rewrites reports whether something other than the operator regenerates the guest's definition at its next start.
 func (g *Guest) Rewrites() bool { return g.Owner != nil && !g.Owner.Own && g.Owner.Platform.Rewrites() }
 
 // Platform returns who makes the guest's definition.

@@ -63,7 +63,7 @@ func (x *Runner) step(ctx context.Context, r *acceptance.Run, s *acceptance.Step
 		return err
 	}
 	if err := o.CheckQueues(&s.Step); err != nil {
-		return outcome.Failed(err, "the agent sends with one worker for each queue, each on a CPU of its own: the "+
+		return outcome.Failed(err, "the agent sends with one worker for each queue, each on a different CPU: the "+
 			"guest needs two vCPUs or more that the agent may use; 'ethtool -l' in the guest shows its queues, and "+
 			"'mpps path --guest "+r.Inputs.Guest+"' which of them carry packets")
 	}

@@ -119,7 +119,7 @@ func (a *TuneOptions) fits(d *Definition) error {
 		return outcome.Usage(fmt.Errorf("--apply: %s is not a guest of this host", d.Name),
 			"-o FILE writes the tuned definition; 'virsh define FILE' takes it")
 	case a.Apply && d.Guest.Rewrites():
-		return outcome.Failed(fmt.Errorf("--apply: %s is of %s, which makes its definition anew when it starts it",
+		return outcome.Failed(fmt.Errorf("--apply: %s is of %s, which regenerates its definition at every start",
 			d.Name, d.Guest.Owner), "'mpps handover --guest "+d.Guest.Name+"' says what to set there; if definitions "+
 			"are yours, the site file says {guests: own}")
 	case a.Config && !a.Apply:

@@ -48,7 +48,7 @@ func Words(ctx context.Context, env *ops.Env, a Request) (*Answer, error) {
 	if a.Goal.Guest != "" {
 		at := slices.IndexFunc(h.Facts.Guests, func(g facts.Guest) bool { return g.Name == a.Goal.Guest })
 		if g := &h.Facts.Guests[at]; !g.Rewrites() {
-			return nil, outcome.Failed(fmt.Errorf("guest %s is of no platform that makes its definition anew (%s)",
+			return nil, outcome.Failed(fmt.Errorf("guest %s is of no platform that regenerates its definition (%s)",
 				g.Name, g.Platform().Title()), "'mpps plan --guest "+g.Name+"' changes it here")
 		}
 	}

@@ -76,7 +76,7 @@ func platformWarnings(h *facts.Host) []outcome.Warning {
 	for _, p := range slices.Sorted(maps.Keys(names)) {
 		all = append(all, outcome.Warning{
 			Code: "platform",
-			Text: fmt.Sprintf("%s makes definitions anew when it starts guests, so that places last only if they are "+
+			Text: fmt.Sprintf("%s regenerates definitions when it starts guests, so that places last only if they are "+
 				"set there: %s", p.Title(), few(names[p])),
 			Hint: "'mpps handover' says what to set there",
 		})
