@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"strings"
@@ -42,22 +43,36 @@ func (l *Lab) Death(ctx context.Context) string {
 	if words := strings.TrimSpace(out); words != "" {
 		return "a guest: " + words
 	}
-	out, err = l.Must(ctx, registers)
-	if err != nil {
+	if out, err = l.Must(ctx, registers("$(timeout 5 virsh -q list --name --state-running)")); err != nil {
 		return ""
 	}
 	return faultLoop(out)
 }
 
-// registers prints the registers of each libvirt guest twice, a second apart.
-const registers = `pgrep -f 'qemu-system.*guest=' >/dev/null || exit 0
+// death returns what ended the guest, as Death does; "" while it may still answer.
+func (g *Guest) death(ctx context.Context) string {
+	script := "grep -m 1 'Kernel panic' " + g.consolePath() + " | tr -d '\\r'\n"
+	if !g.Spec.Direct { // which has no monitor
+		script += registers(g.Spec.Name)
+	}
+	out, err := g.lab.Must(ctx, script)
+	if err != nil {
+		return ""
+	}
+	return cmp.Or(lastWords(out), faultLoop(out))
+}
+
+// registers returns a script that prints the registers of running libvirt guests twice, a second apart.
+func registers(guests string) string {
+	return `pgrep -f 'qemu-system.*guest=' >/dev/null || exit 0
 for i in 1 2; do
-	for g in $(timeout 5 virsh -q list --name --state-running); do
+	for g in ` + guests + `; do
 		echo "guest $g"; timeout 5 virsh -q qemu-monitor-command $g --hmp 'info registers -a' | tr -d '\r' | grep -oE '^CPU#[0-9]+|RIP=[0-9a-f]+|CR2=[0-9a-f]+'
 	done
 	sleep 1
 done
 true`
+}
 
 // faultLoop finds a guest with a CPU that faults on one instruction for ever: the address of the last fault, CR2,
 // equals RIP, and both are the same a second later. The page is present, but the emulated KVM's shadow of it never

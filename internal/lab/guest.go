@@ -12,9 +12,12 @@ import (
 )
 
 // GuestLimit is the time from the end of "virsh start" to the answer of the guest's probe. An emulated guest needs 5 to
-// 12 s, 35 s beside other work on a slow machine; one that needs more hangs (1 in 10 to 60 starts). Time that L1 waits
-// for a CPU of L0 does not count.
-const GuestLimit = 45 * time.Second
+// 12 s, 25 to 45 s on a slow processor; one that needs more than twice that hangs (1 in 10 to 60 starts). Time that L1
+// waits for a CPU of L0 does not count.
+const GuestLimit = 100 * time.Second
+
+// guestLook is how often a guest that does not answer yet is examined: one that died is not waited for.
+const guestLook = 20 * time.Second
 
 // libvirtLimit is the time for libvirt's first answer, for which it starts QEMU several times to probe its
 // capabilities: 5 to 10 s. Under emulation one of these has been seen to hang in the kernel for good.
@@ -240,13 +243,31 @@ func (g *Guest) startOnce(ctx context.Context) error {
 	}
 	limited, end := g.lab.withFairTimeout(ctx, GuestLimit)
 	defer end()
-	if err := g.Answers(limited); err != nil {
+	if err := g.answersOrDies(limited); err != nil {
 		if limited.Err() != nil && ctx.Err() == nil {
 			return fmt.Errorf("%w: no answer within %v", errHung, GuestLimit)
 		}
 		return fmt.Errorf("guest %s: probe: %w", g.Spec.Name, err)
 	}
 	return nil
+}
+
+// answersOrDies is Answers for a guest that starts. The error is errHung as soon as the guest is found dead.
+func (g *Guest) answersOrDies(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		for sleep(ctx, guestLook) == nil {
+			if why := g.death(ctx); why != "" {
+				cancel(fmt.Errorf("%w: %s", errHung, why))
+			}
+		}
+	}()
+	err := g.Answers(ctx)
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errHung) {
+		return cause
+	}
+	return err
 }
 
 // Answers waits for the probe, and for the agent if the guest has one.

@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// suite is the Debian release of the lab: its QEMU (10.0) has igb; its kernel (6.12) has virtio_pci, virtiofs, FUSE and
-// virtio_console built in, so that it needs no initramfs.
+// suite is the Debian release of the lab: its kernel (6.12) has virtio_pci, virtiofs, FUSE and virtio_console built in,
+// so that it needs no initramfs. QEMU is that of its backports: hosts emulated by the release's own, 10.0, die
+// (docs/benchmarks.md).
 const suite = "trixie"
 
 // packages lists the packages of the tree. It is L1's root and, through its own loader, the QEMU that runs on L0. A

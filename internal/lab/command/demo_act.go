@@ -32,8 +32,11 @@ const (
 
 var errDemoDeadline = errors.New("the act took longer than its deadline")
 
-// stage plays acts: it announces them, prints a heartbeat, ends them at their deadline, and starts over once on a fresh
-// host if the first one died.
+// demoHosts is the number of hosts that a demo uses up before it gives up: nested emulation is not perfect.
+const demoHosts = 4
+
+// stage plays acts: it announces them, prints a heartbeat, ends them at their deadline, and starts over on a fresh host
+// if one died.
 type stage struct {
 	terminal, log io.Writer
 	reopen        func(context.Context) error // replaces the host by a fresh one
@@ -58,7 +61,7 @@ func (s *stage) play(ctx context.Context, acts []act) error {
 	beating.Go(func() { s.beat(ended) })
 	defer beating.Wait()
 	defer close(ended)
-	fresh, repeated := false, map[int]bool{}
+	hosts, repeated := 1, map[int]bool{}
 	for i := 0; i < len(acts); i++ {
 		err := s.playAct(ctx, i, acts)
 		if err == nil {
@@ -76,10 +79,10 @@ func (s *stage) play(ctx context.Context, acts []act) error {
 			i--
 			continue
 		}
-		if !died || fresh || ctx.Err() != nil {
+		if !died || hosts == demoHosts || ctx.Err() != nil {
 			return fmt.Errorf("%s: %w", acts[i].what, err)
 		}
-		fresh = true
+		hosts, repeated = hosts+1, map[int]bool{}
 		s.printed = 0
 		s.say("the box died or hung (%v): a fresh one, from the start", err)
 		if err := s.reopen(ctx); err != nil {

@@ -82,7 +82,7 @@ func TestDemoBeatsBetween(t *testing.T) {
 	})
 }
 
-// TestDemoFreshBox begins again once, from the first act, after a box died or an act passed its deadline.
+// TestDemoFreshBox begins again, from the first act, after a box died or an act passed its deadline, three times.
 func TestDemoFreshBox(t *testing.T) {
 	hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	gone := func(context.Context) error { return fmt.Errorf("lab demo: %w", lab.ErrGone) }
@@ -97,11 +97,12 @@ func TestDemoFreshBox(t *testing.T) {
 	}{
 		"gone once":                   {fails: gone, times: 1, boxes: 1},
 		"hangs once":                  {fails: hang, times: 1, boxes: 1},
-		"gone twice":                  {fails: gone, times: 2, boxes: 1, want: lab.ErrGone},
-		"hangs twice":                 {fails: hang, times: 2, boxes: 1, want: errDemoDeadline},
+		"gone three times":            {fails: gone, times: 3, boxes: 3},
+		"gone four times":             {fails: gone, times: 4, boxes: 3, want: lab.ErrGone},
+		"hangs four times":            {fails: hang, times: 4, boxes: 3, want: errDemoDeadline},
 		"another error":               {fails: fails, times: 1, want: broken},
 		"the guest died":              {fails: fails, died: errors.New("panic"), times: 1, boxes: 1},
-		"the guest died twice":        {fails: fails, died: errors.New("panic"), times: 2, boxes: 1, want: broken},
+		"the guest died four times":   {fails: fails, died: errors.New("panic"), times: 4, boxes: 3, want: broken},
 		"a measurement":               {fails: fails, again: true, times: 1},
 		"a measurement twice":         {fails: fails, again: true, times: 2, want: broken},
 		"a measurement in a dead box": {fails: fails, died: errors.New("panic"), again: true, times: 1, boxes: 1},
