@@ -77,6 +77,9 @@ func (p *Plan) check() error {
 	if err := p.Goal.Check(); err != nil {
 		return err
 	}
+	if p.Watched != nil && p.Watched.Seconds <= 0 {
+		return fmt.Errorf("watched: %v seconds; expected more than 0", p.Watched.Seconds)
+	}
 	seen := map[setting.Address]bool{}
 	for i, c := range p.Changes {
 		if seen[c.Address] {

@@ -44,6 +44,8 @@ type Plan struct {
 	Later      []Later      `json:"later"`      // what can be planned only after these changes
 	Management []Management `json:"management"` // NICs that are the operator's way in
 	Identity   []Part       `json:"identity"`   // what the host was when the plan was made
+	// counter increases that changes were decided by, without those of 0; nil if counters were not watched
+	Watched *facts.Interval `json:"watched,omitempty"`
 
 	Asked bool `json:"-"` // made of named changes: not judged, and not reviewed
 }
@@ -125,7 +127,7 @@ func newPlan(h *facts.Host, g goal.Goal) *Plan {
 	return &Plan{
 		Schema: Schema, Host: h.Name, Made: h.Taken, Goal: g, Tier: g.Tier(), Identity: identity(h),
 		Changes: []Change{}, Consent: []Change{}, Skipped: []Skipped{}, Restarts: []Restart{}, Later: []Later{},
-		Management: []Management{}, Phases: []Phase{}, Notes: []string{},
+		Management: []Management{}, Phases: []Phase{}, Notes: []string{}, Watched: h.Interval.Counted(),
 	}
 }
 

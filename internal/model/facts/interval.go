@@ -1,5 +1,7 @@
 package facts
 
+import "maps"
+
 // Interval holds counter increases between two inventories of a host. Totals since boot say nothing about the present:
 // knobs that decide by losses look only at these increases.
 type Interval struct {
@@ -41,6 +43,25 @@ func Between(before, after *Host) *Interval {
 		}
 	}
 	return d
+}
+
+// Counted returns the interval without counters that did not increase; nil of nil.
+func (d *Interval) Counted() *Interval {
+	if d == nil {
+		return nil
+	}
+	c := &Interval{Seconds: d.Seconds, Softnet: d.Softnet, Devices: map[string]map[string]uint64{}, IRQs: d.IRQs,
+		Stack: counted(d.Stack)}
+	for device, counters := range d.Devices {
+		c.Devices[device] = counted(counters)
+	}
+	return c
+}
+
+func counted(counters map[string]uint64) map[string]uint64 {
+	counters = maps.Clone(counters)
+	maps.DeleteFunc(counters, func(_ string, n uint64) bool { return n == 0 })
+	return counters
 }
 
 // SoftnetBetween returns the increase of each CPU's row; BacklogLen is the value at the end. A new row counts in full.

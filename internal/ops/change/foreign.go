@@ -14,8 +14,15 @@ import (
 
 // CheckForeign refuses a plan with changes that this version does not itself plan for the host and the plan's goal: a
 // plan file says what a change is, what it risks and what it writes, and none of that is believed. Changes that would
-// write nothing are let through. What only a measurement can show to be better (knob.Trial) is not foreign.
+// write nothing are let through. What only a measurement can show to be better (knob.Trial) is not foreign. The
+// counters that the plan was made of are believed: they choose among changes that this version makes.
 func CheckForeign(env *ops.Env, p *plan.Plan, h *ops.Host) error {
+	if p.Watched != nil && h.Facts.Interval == nil {
+		watched := *h.Facts
+		watched.Interval = p.Watched
+		again := *h
+		again.Facts, h = &watched, &again
+	}
 	left := slices.DeleteFunc(slices.Clone(p.Changes), func(c plan.Change) bool {
 		return c.Want.Met(h.Facts.Readings.At(c.Address))
 	})

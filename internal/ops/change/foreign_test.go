@@ -125,3 +125,33 @@ func TestMadeAlready(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestPlanOfLosses: a plan made of watched counters passes on the host where nobody watches them now, and the same
+// changes without them are foreign.
+func TestPlanOfLosses(t *testing.T) {
+	env := &ops.Env{Root: t.TempDir(), Out: ops.Deaf{}}
+	quiet := untuned()
+	losing := *quiet.Facts
+	losing.Interval = &facts.Interval{Seconds: 2, Devices: map[string]map[string]uint64{},
+		Softnet: []facts.Softnet{{CPU: 0, Processed: 2_000_000, Dropped: 30_000, Squeezed: 9_000, Rounds: 10_000}}}
+	for _, n := range losing.NICs {
+		losing.Interval.Devices[n.Name] = map[string]uint64{"rx_missed_errors": 5_000, "rx_dropped": 5_000, "rx_errors": 0}
+	}
+	p, err := Plan(env, &ops.Host{Facts: &losing, Site: quiet.Site}, Target{Goal: goal.Unlimited()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := p.Watched.Devices[losing.NICs[0].Name]; len(at) != 2 {
+		t.Errorf("found %v, want the two counters that increased", at)
+	}
+	if err := CheckForeign(env, p, quiet); err != nil {
+		t.Errorf("refused its own plan: %v", err)
+	}
+	if quiet.Facts.Interval != nil {
+		t.Error("the host's facts were changed")
+	}
+	p.Watched = nil
+	if err := CheckForeign(env, p, quiet); err == nil {
+		t.Error("changes by losses that nobody saw passed")
+	}
+}
