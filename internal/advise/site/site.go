@@ -12,7 +12,7 @@
 //     leave: true
 //     reason: the database on this host asks for always
 //   - guests: own
-//     reason: this nova never next starts them
+//     reason: no platform regenerates them here
 package site
 
 import (

@@ -69,7 +69,7 @@ const (
 	UntilReboot     Lasting = "until reboot"
 	UntilIfup       Lasting = "until the device is set up anew"
 	UntilGuestStop  Lasting = "until the guest stops"
-	UntilPlatform   Lasting = "until the platform next starts the guest"
+	UntilPlatform   Lasting = "until the platform starts the guest anew"
 	UntilGuestBoot  Lasting = "until the guest reboots"
 	UntilRulesReset Lasting = "until the rule set is reloaded"
 	InDefinition    Lasting = "in the guest's definition"
