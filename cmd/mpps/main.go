@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/advise/plan"
+	"mpps/internal/advise/site"
 	"mpps/internal/cli"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
@@ -50,6 +52,8 @@ type app struct {
 	noColor bool
 	verbose bool
 	root    string
+	virsh   string // words, without quotes
+	connect string
 
 	format string // text, json, or a name of export.Formats; empty if the command has no --format
 
@@ -65,7 +69,14 @@ type app struct {
 }
 
 // env returns the environment of the verbs.
-func (a *app) env() *ops.Env { return &ops.Env{Root: a.root, Version: version, Out: a.out} }
+func (a *app) env() *ops.Env {
+	return &ops.Env{Root: a.root, Version: version, Out: a.out, Libvirt: a.libvirt()}
+}
+
+// libvirt returns how libvirt is reached, as far as the flags have it.
+func (a *app) libvirt() site.Libvirt {
+	return site.Libvirt{Virsh: strings.Fields(a.virsh), Connect: a.connect}
+}
 
 // run runs one command and returns its exit code.
 func (a *app) run(args []string) int {
@@ -137,6 +148,9 @@ func (a *app) command() *cobra.Command {
 			if err := cli.NotEmpty(cmd); err != nil {
 				return err
 			}
+			if err := a.libvirt().Check(); err != nil {
+				return usage(fmt.Errorf("--%w", err), "")
+			}
 			a.reads.Store(manner == onlyReads)
 			return a.checkRoot()
 		},
@@ -145,6 +159,9 @@ func (a *app) command() *cobra.Command {
 	root.SetFlagErrorFunc(badFlag)
 	cli.Flags(root.PersistentFlags(), &a.json, &a.quiet, &a.noColor, &a.verbose)
 	root.PersistentFlags().StringVar(&a.root, "root", "/", "root directory of the host's files")
+	root.PersistentFlags().StringVar(&a.virsh, "virsh", "", "virsh in a container, such as 'podman exec -i "+
+		"libvirt virsh'")
+	root.PersistentFlags().StringVar(&a.connect, "connect", "", "URI of libvirt on this host (default qemu:///system)")
 	cobra.EnableCommandSorting = false
 	for _, g := range a.groups() {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})

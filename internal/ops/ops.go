@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"mpps/internal/advise/site"
 	"mpps/internal/machine"
 	"mpps/internal/outcome"
 )
@@ -17,6 +18,7 @@ type Env struct {
 	Root    string // directory that holds the machine's files; "/" is the live machine
 	Version string // of mpps
 	Out     Listener
+	Libvirt site.Libvirt // as the command line has it; empty fields are the site file's
 }
 
 // Listener receives reports on long work in progress.
@@ -44,6 +46,11 @@ func (e *Env) Open() (*machine.Machine, error) {
 	if err != nil {
 		return nil, outcome.Failed(err, RootHint)
 	}
+	way := e.Libvirt
+	if local, err := site.Load(e.Root); err == nil && local != nil { // who reads its entries says what is wrong with it
+		way = way.Or(local.Libvirt)
+	}
+	m.Libvirt.Virsh, m.Libvirt.URI = way.Virsh, way.Connect
 	return m, nil
 }
 

@@ -146,6 +146,7 @@ func TestHost(t *testing.T) {
 		{"inspect agrees with other tools", testInspect},
 		{"inspect is cheap", testInspectCost},
 		{"a snapshot is judged alike elsewhere", testAuditElsewhere},
+		{"libvirt in a container is asked", testContained},
 		{"a refused write", testRefused},
 		{"an apply that does not end well", testEnds},
 		{"a stale plan", testStale},

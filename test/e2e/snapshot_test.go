@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"testing"
 
+	"mpps/internal/advise/audit"
 	"mpps/internal/lab/labtest"
 )
 
@@ -47,5 +48,27 @@ func testAuditElsewhere(b *box) {
 		if !reflect.DeepEqual(inside[i], outside[i]) {
 			b.Errorf("finding %d: inside %v, outside %v", i, inside[i], outside[i])
 		}
+	}
+}
+
+// testContained hides virsh, as on a host whose libvirt runs in a container: the guest is unseen then, and said to be.
+// With the command that runs virsh there the findings are those of the host as it is.
+func testContained(b *box) {
+	b.Must(`cp /usr/bin/virsh /run/virsh
+printf '#!/bin/sh\nshift 4\nexec /run/virsh "$@"\n' >/run/podman
+chmod 755 /run/podman`)
+	b.Cleanup(func() { b.Must("rm -f /run/virsh /run/podman") })
+	look := func(how string) audit.Report {
+		return labtest.Result[audit.Report](b, b.Must(`unshare -m sh -c 'mount --bind /dev/null /usr/bin/virsh
+exec mpps audit --pps 1.8M --json `+how+`'`))
+	}
+	plain := labtest.Answer[audit.Report](b, 0, "audit", "--pps", "1.8M")
+	blind, through := look(""), look(`--virsh "/run/podman exec -i libvirt virsh"`)
+	if plain.Coverage.Blind() || !blind.Coverage.Blind() {
+		b.Errorf("unseen with virsh: %v, without: %v", plain.Coverage.Unseen, blind.Coverage.Unseen)
+	}
+	if through.Coverage.Blind() || !reflect.DeepEqual(through.Findings, plain.Findings) {
+		b.Errorf("through the container: unseen %v, %d findings; expected the %d of the host", through.Coverage.Unseen,
+			len(through.Findings), len(plain.Findings))
 	}
 }

@@ -13,6 +13,8 @@
 //     reason: the database on this host asks for always
 //   - guests: own
 //     reason: no platform regenerates them here
+//   - virsh: [podman, exec, -i, nova_libvirt, virsh]
+//     connect: qemu:///system
 package site
 
 import (
@@ -24,6 +26,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"path"
 	"regexp"
@@ -63,6 +66,37 @@ type File struct {
 	Entries []Entry
 	// the definitions of libvirt's guests are the operator's, whatever platform made them
 	OwnGuests bool
+	Libvirt   Libvirt
+}
+
+// Libvirt is how the host's libvirt is reached. Fields that are empty are the usual ones.
+type Libvirt struct {
+	Virsh   []string // the command that is virsh, without a shell: podman exec -i nova_libvirt virsh
+	Connect string   // URI of the daemon: qemu:///system
+}
+
+// Or returns the way with empty fields taken from another.
+func (l Libvirt) Or(other Libvirt) Libvirt {
+	if len(l.Virsh) == 0 {
+		l.Virsh = other.Virsh
+	}
+	l.Connect = cmp.Or(l.Connect, other.Connect)
+	return l
+}
+
+// Check refuses what cannot be this host's libvirt.
+func (l Libvirt) Check() error {
+	if slices.Contains(l.Virsh, "") {
+		return errors.New("virsh: expected a command and its arguments")
+	}
+	if l.Connect == "" {
+		return nil
+	}
+	u, err := url.Parse(l.Connect)
+	if err != nil || u.Host != "" || u.Path == "" || !strings.HasPrefix(u.Scheme, "qemu") {
+		return fmt.Errorf("connect: expected QEMU's driver on this host, such as qemu:///system, found %q", l.Connect)
+	}
+	return nil
 }
 
 // Error is what is wrong with the file, and where.
@@ -137,6 +171,8 @@ type entry struct {
 	Want    yaml.Node `yaml:"want"`
 	Leave   bool      `yaml:"leave"`
 	Guests  string    `yaml:"guests"`
+	Virsh   []string  `yaml:"virsh"`
+	Connect string    `yaml:"connect"`
 	Reason  string    `yaml:"reason"`
 }
 
@@ -170,12 +206,13 @@ func Parse(text []byte) (*File, error) {
 	}
 	f := &File{}
 	for i, written := range list {
-		if written.Guests != "" {
-			if wrong := written.checkGuests(); wrong != nil {
+		if written.ofHost() {
+			if wrong := written.checkHost(); wrong != nil {
 				return nil, &Error{Entry: i + 1, Line: lineOf(&document, i, wrong.field), Problem: wrong.problem,
 					Advice: wrong.advice}
 			}
-			f.OwnGuests = true
+			f.OwnGuests = f.OwnGuests || written.Guests != ""
+			f.Libvirt = written.libvirt().Or(f.Libvirt)
 			continue
 		}
 		e, wrong := written.check()
@@ -240,15 +277,28 @@ func (w entry) name() string {
 	return w.ID
 }
 
-// checkGuests returns what is wrong with an entry about the guests; nil if nothing is.
-func (w entry) checkGuests() *mistake {
+// ofHost reports whether an entry is about guests or libvirt as a whole, not about a knob.
+func (w entry) ofHost() bool { return w.Guests != "" || len(w.Virsh) > 0 || w.Connect != "" }
+
+func (w entry) libvirt() Libvirt { return Libvirt{Virsh: w.Virsh, Connect: w.Connect} }
+
+// checkHost returns what is wrong with an entry about guests or libvirt; nil if nothing is.
+func (w entry) checkHost() *mistake {
+	field := "guests"
 	switch {
-	case w.Guests != "own":
+	case len(w.Virsh) > 0:
+		field = "virsh"
+	case w.Connect != "":
+		field = "connect"
+	}
+	switch err := w.libvirt().Check(); {
+	case w.Guests != "" && w.Guests != "own":
 		return &mistake{"guests", fmt.Sprintf("guests: expected own, found %q", w.Guests), "own: their " +
 			"definitions are yours to change, whatever platform made them"}
 	case w.ID != "" || w.Address != "" || w.Leave || !w.Want.IsZero():
-		return &mistake{"guests", "an entry about guests is about nothing else",
-			"{guests: own}, with a reason if you like"}
+		return &mistake{field, "an entry about " + field + " is about no knob", "give the knob an entry by itself"}
+	case err != nil:
+		return &mistake{field, err.Error(), "{virsh: [podman, exec, -i, libvirt, virsh], connect: 'qemu:///system'}"}
 	}
 	return nil
 }

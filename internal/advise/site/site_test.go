@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -212,6 +213,26 @@ func TestOwnGuests(t *testing.T) {
 		var wrong *Error
 		if _, err := Parse([]byte(text)); !errors.As(err, &wrong) || wrong.Line != 1 || wrong.Advice == "" {
 			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestLibvirtOfTheSite: how libvirt is reached stands in the file, word by word; only this host's is accepted.
+func TestLibvirtOfTheSite(t *testing.T) {
+	f, err := Parse([]byte("- virsh: [podman, exec, -i, nova_libvirt, virsh]\n- {connect: 'qemu:///session', " +
+		"reason: rootless}\n- {guests: own}\n"))
+	if err != nil || !slices.Equal(f.Libvirt.Virsh, []string{"podman", "exec", "-i", "nova_libvirt", "virsh"}) ||
+		f.Libvirt.Connect != "qemu:///session" || !f.OwnGuests || len(f.Entries) != 0 {
+		t.Fatalf("found %+v, %v", f, err)
+	}
+	given := Libvirt{Connect: "qemu:///system"}.Or(f.Libvirt)
+	if given.Connect != "qemu:///system" || len(given.Virsh) != 5 {
+		t.Errorf("found %+v: what is given comes first", given)
+	}
+	for _, text := range []string{"- {connect: 'qemu+ssh://other/system'}\n", "- {connect: 'xen:///'}\n",
+		"- {virsh: ['']}\n", "- {virsh: [virsh], id: nic.ring.rx}\n", "- {virsh: virsh}\n"} {
+		if _, err := Parse([]byte(text)); err == nil {
+			t.Errorf("%q was accepted", text)
 		}
 	}
 }

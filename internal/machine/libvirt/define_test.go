@@ -61,7 +61,7 @@ case "$*" in
 	cat $dir/definition.xml
 	echo "${last##*; echo }" ;;
 esac`)
-	v := throughVirsh{Virsh{treetest.Live(t), path}}
+	v := throughVirsh{Virsh{treetest.Live(t), []string{path}}}
 	a := setting.Of(setting.Domain, "vm 1", "interface/52:54:00:aa:00:01/driver.queues")
 	from := v.Read(t.Context(), a)
 	if from.Value != "2" {

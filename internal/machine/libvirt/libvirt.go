@@ -3,6 +3,7 @@
 package libvirt
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -86,6 +87,13 @@ func Open(m *tree.Tree) (driver, error) {
 		}
 		return libvirtFiles{m}, nil
 	}
+	if argv := m.Libvirt.Virsh; len(argv) > 0 {
+		path, err := exec.LookPath(argv[0])
+		if err != nil {
+			return nil, fmt.Errorf("virsh as given: %w", err)
+		}
+		return Virsh{m, append([]string{path}, argv[1:]...)}, nil
+	}
 	socket := false
 	for _, name := range []string{"libvirt-sock", "virtqemud-sock"} {
 		socket = socket || m.Exists("run/libvirt/"+name)
@@ -98,16 +106,21 @@ func Open(m *tree.Tree) (driver, error) {
 	}
 	path, err := exec.LookPath("virsh")
 	if err != nil {
-		return nil, errors.New("virsh is not installed")
+		return nil, errors.New("virsh is not installed on the host (--virsh names one in a container)")
 	}
-	return Virsh{m, path}, nil
+	return Virsh{m, []string{path}}, nil
 }
 
 // Virsh runs the virsh program. Starting it is expensive (20 ms, ten times that under emulation), so one run gets
 // several commands: virsh splits its argument at semicolons and continues after an error.
 type Virsh struct {
 	machine *tree.Tree
-	path    string
+	argv    []string // the program, and what comes before virsh's own arguments
+}
+
+// words returns the arguments of the program: those of libvirt, then virsh's commands.
+func (v Virsh) words(more ...string) []string {
+	return slices.Concat(v.argv[1:], []string{"-q", "-c", cmp.Or(v.machine.Libvirt.URI, "qemu:///system")}, more)
 }
 
 // Run runs commands in one virsh and returns the standard output of each, which is empty for a failed command. If the
@@ -122,11 +135,11 @@ func (v Virsh) Run(ctx context.Context, stdin string, commands ...string) ([]str
 func (v Virsh) runVerbose(ctx context.Context, stdin string, commands ...string) ([]string, string, error) {
 	mark := "mpps-" + rand.Text()
 	script := strings.Join(commands, "; echo "+mark+"; ") + "; echo " + mark
-	args := []string{"-q", "-c", "qemu:///system"}
+	args := []string{script}
 	if os.Geteuid() != 0 {
-		args = append(args, "-r")
+		args = []string{"-r", script}
 	}
-	text, stderr, _, err := v.machine.Program(ctx, stdin, v.path, append(args, script)...)
+	text, stderr, _, err := v.machine.Program(ctx, stdin, v.argv[0], v.words(args...)...)
 	outputs := strings.Split(text, mark)
 	if len(outputs) <= len(commands) {
 		return nil, stderr, errors.Join(fmt.Errorf("virsh answered %d of %d commands", max(len(outputs)-1, 0),
@@ -137,7 +150,7 @@ func (v Virsh) runVerbose(ctx context.Context, stdin string, commands ...string)
 
 // change runs a virsh command that changes something.
 func (v Virsh) change(ctx context.Context, stdin string, command ...string) error {
-	return v.machine.Change(ctx, stdin, v.path, append([]string{"-q", "-c", "qemu:///system"}, command...)...)
+	return v.machine.Change(ctx, stdin, v.argv[0], v.words(command...)...)
 }
 
 // Quote quotes a word for virsh: between single quotes all but the single quote is literal.
@@ -276,8 +289,7 @@ func (v Virsh) one(ctx context.Context, command string) (string, error) {
 }
 
 func (v Virsh) define(ctx context.Context, text string) error {
-	return v.machine.Change(ctx, text, v.path, "-q", "-c", "qemu:///system", "define", "--file",
-		"/proc/self/fd/0")
+	return v.machine.Change(ctx, text, v.argv[0], v.words("define", "--file", "/proc/self/fd/0")...)
 }
 
 // libvirtFiles reads the files of libvirt's QEMU driver: definitions and status files.

@@ -23,8 +23,16 @@ type Tree struct {
 	live bool     // root is "/": system calls, netlink and programs are allowed
 	mem  *memDir  // the files of a guest, which are only read; otherwise nil
 
+	Libvirt Libvirt
+
 	// Progress is called with the current step of a write that takes seconds; may be nil.
 	Progress func(format string, args ...any)
+}
+
+// Libvirt is how the machine's libvirt is reached.
+type Libvirt struct {
+	Virsh []string // the command that is virsh; empty: virsh in PATH, where a socket of libvirt is there
+	URI   string   // empty: qemu:///system
 }
 
 // ReportProgress passes the current step of a long write to Progress.
