@@ -38,7 +38,7 @@ func (a *app) diagnoseCommand() *cobra.Command {
 		Short: "find the stage that limits the packet path now, with evidence",
 		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f.watches = slices.ContainsFunc([]string{"for", "netns", "counters", "output"}, cmd.Flags().Changed)
+			f.watches = slices.ContainsFunc([]string{"for", "netns", "counters"}, cmd.Flags().Changed)
 			if err := f.check(a.root); err != nil {
 				return err
 			}
@@ -61,8 +61,11 @@ func (a *app) diagnoseCommand() *cobra.Command {
 func (f *diagnoseFlags) check(root string) error {
 	switch {
 	case f.load != "" && f.watches:
-		return usage(errors.New("--load is a file, and --for, --netns, --counters and -o are for watching"),
+		return usage(errors.New("--load is a file, and --for, --netns and --counters are for watching"),
 			"leave one of them out")
+	case f.load != "" && f.output != "" && !isPage(f.output) && !isPicture(f.output):
+		return usage(errors.New("--load is a file of observations already"),
+			"-o takes a page or a picture of it: FILE.html, FILE.svg")
 	case f.scrub && f.output == "":
 		return usage(errors.New("--scrub is for the file of -o"), "mpps diagnose -o load.json --scrub")
 	case f.load == "" && root != "/":

@@ -16,8 +16,8 @@ func Diagnosis(t *Text, d *bottleneck.Diagnosis, l *facts.Load, verbose bool) {
 	t.Wrap("", t.In(words.Either(d.Bottleneck != nil, RedBold, Bold), d.Why))
 	lead := "with more load "
 	if b := d.Bottleneck; b != nil {
-		t.Wrap("", fmt.Sprintf("%s · %s at stage %s · confidence %.2f",
-			bottleneck.About(b.Kind).Title, b.Object, b.Stage, b.Confidence))
+		t.Wrap("", fmt.Sprintf("%s · %s at stage %s · confidence %.0f %%",
+			bottleneck.About(b.Kind).Title, b.Object, b.Stage, 100*b.Confidence))
 		t.Blank()
 		t.Wrap("  do     ", b.Advice)
 		t.WrapIf(len(b.Knobs) > 0, "  knobs  ", "%s  (mpps explain ID)", strings.Join(b.Knobs, ", "))
@@ -28,11 +28,11 @@ func Diagnosis(t *Text, d *bottleneck.Diagnosis, l *facts.Load, verbose bool) {
 		lead = "then "
 	}
 	if n := d.Next; n != nil {
-		t.Wrap("  next   ", fmt.Sprintf("%s%s: %s (%.2f)", lead, bottleneck.About(n.Kind).Title, n.Say,
-			n.Confidence))
+		t.Wrap("  next   ", fmt.Sprintf("%s%s: %s (%.0f %%)", lead, bottleneck.About(n.Kind).Title, n.Say,
+			100*n.Confidence))
 	}
 	for _, b := range d.Besides {
-		t.Wrap("  beside ", fmt.Sprintf("%s: %s (%.2f)", bottleneck.About(b.Kind).Title, b.Say, b.Confidence))
+		t.Wrap("  beside ", fmt.Sprintf("%s: %s (%.0f %%)", bottleneck.About(b.Kind).Title, b.Say, 100*b.Confidence))
 	}
 	if len(d.Stages) > 0 {
 		t.Blank()

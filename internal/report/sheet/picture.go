@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"mpps/internal/advise/bottleneck"
-	"mpps/internal/model/goal"
 	"mpps/internal/report/words"
 )
 
@@ -23,7 +22,7 @@ var pictureTemplate = sync.OnceValue(func() *template.Template {
 // The layout of a picture, in pixels.
 const (
 	pictureWidth = 960
-	rowHeight    = 168
+	rowHeight    = 178
 	mostInRow    = 8
 	radius       = 26
 	lineHeight   = 26
@@ -40,7 +39,7 @@ type picture struct {
 type stop struct {
 	X, Y, NextX int // NextX is where the next one in the row is; 0: it is the last
 	Name        string
-	Object      string
+	Object      []label
 	Labels      []label // how busy it is, and its rate
 	Top, Level  int     // of the part of its circle that is filled
 	Limit       bool    // it is the bottleneck
@@ -58,8 +57,9 @@ func Picture(w io.Writer, d *bottleneck.Diagnosis) error {
 	column := pictureWidth / row
 	p := picture{Width: pictureWidth, Radius: radius, Inner: radius - 4}
 	for i, s := range d.Stages {
+		object := lines(s.Object, column/10)
 		one := stop{X: column*(i%row) + column/2, Y: 74 + i/row*rowHeight, Name: s.Name,
-			Object: shortened(s.Object, column/8), Limit: d.Bottleneck != nil && d.Bottleneck.Stage == s.Name}
+			Object: labels(object, 48, 17), Limit: d.Bottleneck != nil && d.Bottleneck.Stage == s.Name}
 		if i%row < row-1 && i < len(d.Stages)-1 {
 			one.NextX = one.X + column
 		}
@@ -69,13 +69,13 @@ func Picture(w io.Writer, d *bottleneck.Diagnosis) error {
 			texts = append(texts, fmt.Sprintf("%.0f %% busy", 100*s.Use))
 		}
 		if s.PPS > 0 {
-			texts = append(texts, goal.FormatRate(s.PPS)+" pps")
+			texts = append(texts, words.SI(s.PPS, 3)+"pps")
 		}
-		one.Top, one.Labels = radius-one.Level, labels(texts, 66, 17)
+		one.Top, one.Labels = radius-one.Level, labels(texts, 49+17*len(object), 17)
 		p.Stops = append(p.Stops, one)
 	}
-	below := (len(d.Stages)+row-1)/row*rowHeight + 24
-	p.Say = labels(wrapped(words.Sentence(d.Why), 100), below, lineHeight)
+	below := (len(d.Stages)+row-1)/row*rowHeight + 30
+	p.Say = labels(wrapped(words.Sentence(d.Why), 80), below, lineHeight)
 	p.Height = below + len(p.Say)*lineHeight
 	return pictureTemplate().Execute(w, p)
 }
@@ -100,6 +100,18 @@ func wrapped(text string, most int) []string {
 		lines = append(lines, word)
 	}
 	return lines
+}
+
+// lines returns a text in two lines of at most so many characters, shortened if it is longer.
+func lines(text string, most int) []string {
+	all := wrapped(text, most)
+	if len(all) > 2 {
+		all = []string{all[0], strings.Join(all[1:], " ")}
+	}
+	for i := range all {
+		all[i] = shortened(all[i], most)
+	}
+	return all
 }
 
 func shortened(text string, most int) string {

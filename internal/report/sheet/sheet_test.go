@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"mpps/internal/advise/bottleneck"
 	"mpps/internal/advise/knob"
 	"mpps/internal/advise/plan"
+	"mpps/internal/golden"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
@@ -92,4 +94,22 @@ func TestPicture(t *testing.T) {
 	if err := Picture(io.Discard, &bottleneck.Diagnosis{Why: "no traffic seen"}); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestPathOfReadme draws docs/path.svg, the picture of README, from packets that were recorded.
+func TestPathOfReadme(t *testing.T) {
+	f, err := os.Open("../../advise/bottleneck/testdata/recorded/vhost.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	h, err := facts.ReadSnapshot(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var picture strings.Builder
+	if err := Picture(&picture, bottleneck.Find(h, h.Load)); err != nil {
+		t.Fatal(err)
+	}
+	golden.File(t, "../../../docs/path.svg", picture.String())
 }
