@@ -141,8 +141,8 @@ func (t *Text) List(name string, texts []string) {
 	}
 }
 
-// Wrap adds text broken at spaces to the width, the first line after a prefix, the others indented as far. A prefix
-// that leaves too little room stands alone, and the text follows indented by four.
+// Wrap adds text broken at spaces to the width, but not before a per cent sign, the first line after a prefix, the
+// others indented as far. A prefix that leaves too little room stands alone, and the text follows indented by four.
 func (t *Text) Wrap(prefix, text string) {
 	const deep = "    "
 	line, used, fresh := prefix, Visible(prefix), true
@@ -157,7 +157,7 @@ func (t *Text) Wrap(prefix, text string) {
 		indent = deep
 		start(indent)
 	}
-	for _, word := range strings.Fields(text) {
+	for _, word := range unbroken(text) {
 		n := Visible(word)
 		switch {
 		case fresh && used+n > t.Width && strings.TrimSpace(line) != "": // no room after the prefix
@@ -173,6 +173,19 @@ func (t *Text) Wrap(prefix, text string) {
 		line, used, fresh = line+word, used+n, false
 	}
 	t.Line("%s", strings.TrimRight(line, " "))
+}
+
+// unbroken returns the words of a text; a per cent sign stays with its number.
+func unbroken(text string) []string {
+	var all []string
+	for _, word := range strings.Fields(text) {
+		if n := len(all); n > 0 && strings.HasPrefix(word, "%") {
+			all[n-1] += " " + word
+			continue
+		}
+		all = append(all, word)
+	}
+	return all
 }
 
 // Table adds rows whose columns are padded to the widest cell; the last column is wrapped at the width.
