@@ -170,6 +170,7 @@ var imports = map[string][]string{
 		"report", "report/bench", "report/founding", "report/sheet", "measure/traffic/agent", "version",
 	},
 	"golden":            {},
+	"must":              {},
 	"cmd/mpps":          {everything},
 	"cmd/mpps-lab":      {"lab/command"},
 	"cmd/mpps-guest":    {"outcome", "version", "measure/traffic/agent", "lab/guestinit"},

@@ -10,6 +10,8 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // comparisons is how many comparisons of a thing with itself are made on each series.
@@ -83,10 +85,7 @@ func falseAnswers(t *testing.T, series func(n int, lot *rand.Rand) []float64, bl
 			next++
 			return Sample{TPS: values[next-1]}, nil
 		}
-		r, err := Interleave(t.Context(), RR, take, take, blocks, 1000*seed+i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(Interleave(t.Context(), RR, take, take, blocks, 1000*seed+i))(t)
 		if r.Result.Significant {
 			different++
 		}
@@ -100,16 +99,11 @@ func falseAnswers(t *testing.T, series func(n int, lot *rand.Rand) []float64, bl
 // recorded are trials of the lab; each comparison takes trials that followed each other, from anywhere in the series.
 func recorded(t *testing.T) map[string]func(int, *rand.Rand) []float64 {
 	t.Helper()
-	text, err := os.ReadFile("testdata/aa-lab.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/aa-lab.json"))(t)
 	var file struct {
 		Series map[string]struct{ Values []float64 }
 	}
-	if err := json.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &file))
 	all := map[string]func(int, *rand.Rand) []float64{}
 	for name, s := range file.Series {
 		if len(s.Values) < 250 {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"mpps/internal/must"
 )
 
 // device is a simulated path: a generator that makes at most `makes` packets a second, a device that forwards at most
@@ -135,9 +137,7 @@ func TestVerdict(t *testing.T) {
 	} {
 		t.Run(c.name, inNoTime(func(t *testing.T) {
 			run := newRun(c.rate)
-			if err := quick(&c.d).Run(t.Context(), run); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, quick(&c.d).Run(t.Context(), run))
 			if run.LimitedBy != c.want || !strings.Contains(strings.Join(run.Evidence, "\n"), c.evidence) {
 				t.Errorf("limited by %s: %q; expected %s with %q", run.LimitedBy, run.Evidence, c.want, c.evidence)
 			}
@@ -192,9 +192,7 @@ func TestRunAccountsCostAndLoss(t *testing.T) { inNoTime(runAccountsCostAndLoss)
 
 func runAccountsCostAndLoss(t *testing.T) {
 	run := newRun(0)
-	if err := quick(&device{makes: 4e6, carries: 1e6, counts: 2e7, duplicates: 5}).Run(t.Context(), run); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, quick(&device{makes: 4e6, carries: 1e6, counts: 2e7, duplicates: 5}).Run(t.Context(), run))
 	if math.Abs(run.CPUNsPerPacket-500) > 1 { // half a CPU for a million packets a second
 		t.Errorf("%v ns a packet, expected 500", run.CPUNsPerPacket)
 	}
@@ -231,9 +229,7 @@ func TestMoreReceivedThanSentIsToldNotHidden(t *testing.T) {
 
 func moreReceivedThanSentIsToldNotHidden(t *testing.T) {
 	run := newRun(0)
-	if err := quick(&device{makes: 1000, carries: 1e6, counts: 1e6, foreign: 7}).Run(t.Context(), run); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, quick(&device{makes: 1000, carries: 1e6, counts: 1e6, foreign: 7}).Run(t.Context(), run))
 	if len(run.Warnings) == 0 || run.Warnings[0].Code != "more-received-than-sent" {
 		t.Errorf("warnings %+v", run.Warnings)
 	}
@@ -251,9 +247,7 @@ func interruptedRunIsPartial(t *testing.T) {
 		}
 	}
 	run := newRun(0)
-	if err := quick(d).Run(ctx, run); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, quick(d).Run(ctx, run))
 	if !run.Partial || len(run.Samples) != 2 || run.Warnings[0].Code != "partial" || run.LimitedBy != ByDevice {
 		t.Errorf("partial %v, %d samples, warnings %+v", run.Partial, len(run.Samples), run.Warnings)
 	}

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // Hollander & Wolfe, Nonparametric Statistical Methods, 2nd ed., table A.6 and A.4: upper tails of W and T⁺.
@@ -128,10 +130,7 @@ func TestFalsePositives(t *testing.T) {
 		for round := range rounds {
 			next := series(rand.New(rand.NewPCG(uint64(round), uint64(blocks))))
 			take := func(context.Context) (Sample, error) { return Sample{PPS: next()}, nil }
-			r, err := Interleave(t.Context(), PPS, take, take, blocks, uint64(round))
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(Interleave(t.Context(), PPS, take, take, blocks, uint64(round)))(t)
 			if r.Result.Significant {
 				wrong++
 			}
@@ -173,10 +172,7 @@ func TestPowerAndRatioCoverage(t *testing.T) {
 		next := series(rand.New(rand.NewPCG(uint64(round), 7)))
 		a := func(context.Context) (Sample, error) { return Sample{PPS: next()}, nil }
 		b := func(context.Context) (Sample, error) { return Sample{PPS: truth * next()}, nil }
-		r, err := Interleave(t.Context(), PPS, a, b, 8, uint64(round))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(Interleave(t.Context(), PPS, a, b, 8, uint64(round)))(t)
 		if r.Result.Significant && r.Result.Ratio.Value > 1 {
 			found++
 		}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mpps/internal/must"
 )
 
 const statBefore = `cpu  300 0 100 1000 10 5 20 7 50 0
@@ -24,14 +26,8 @@ cpu2 9 9 9 9 9 9 9 9 9 9
 `
 
 func TestBetween(t *testing.T) {
-	before, err := ParseStat(strings.NewReader(statBefore))
-	if err != nil {
-		t.Fatal(err)
-	}
-	after, err := ParseStat(strings.NewReader(statAfter))
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(ParseStat(strings.NewReader(statBefore)))(t)
+	after := must.Get(ParseStat(strings.NewReader(statAfter)))(t)
 	before.Taken, after.Taken = time.Unix(0, 0), time.Unix(4, 0)
 	m := Between("host", before, after)
 	if len(m.CPUs) != 2 || m.CPUs[0].CPU != 0 || m.CPUs[1].CPU != 1 {

@@ -6,27 +6,22 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 func TestRunFileIsReadAsWritten(t *testing.T) { inNoTime(runFileIsReadAsWritten)(t) }
 
 func runFileIsReadAsWritten(t *testing.T) {
 	run := newRun(0)
-	if err := quick(&device{makes: 4e6, carries: 1e6, counts: 2e7}).Run(t.Context(), run); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, quick(&device{makes: 4e6, carries: 1e6, counts: 2e7}).Run(t.Context(), run))
 	run.Started = run.Started.UTC().Round(0)
 	var file bytes.Buffer
-	if err := Encode(&file, run); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Encode(&file, run))
 	answer := `{"schema": "mpps.bench-pps/1", "mpps": "0.1.0", "host": "h", "result": ` + file.String() +
 		`, "warnings": []}`
 	for _, text := range []string{file.String(), answer} {
-		got, err := Decode(strings.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(Decode(strings.NewReader(text)))(t)
 		if !reflect.DeepEqual(got, run) {
 			t.Errorf("read %+v, wrote %+v", got, run)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mpps/internal/measure/search"
+	"mpps/internal/must"
 )
 
 // modesPlan is a plan of so many modes, the first of which is native, under two workloads.
@@ -70,13 +71,9 @@ func quiet(ModesProgress) {}
 // campaign runs a plan against a device to its end.
 func runModes(t *testing.T, p ModesPlan, d *modesDevice) *ModesCampaign {
 	t.Helper()
-	if err := p.Check(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Check())
 	c := &ModesCampaign{Plan: p, Before: Conditions{CPUs: 2}}
-	if err := c.Run(t.Context(), d.take, keepNothing, quiet); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Run(t.Context(), d.take, keepNothing, quiet))
 	if !c.Ended {
 		t.Error("the campaign has not ended")
 	}
@@ -189,9 +186,7 @@ func TestModesStop(t *testing.T) {
 		}
 		return cell, err
 	}
-	if err := c.Run(t.Context(), take, keepNothing, quiet); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Run(t.Context(), take, keepNothing, quiet))
 	for series, want := range map[[2]string]int{{"native", "stream"}: 6, {"mode1", "pps"}: 6, {"mode2", "pps"}: 20,
 		{"native", "pps"}: 20} {
 		if n := len(c.series(series[0], series[1])); n != want {
@@ -219,9 +214,7 @@ func TestModesResume(t *testing.T) {
 	for after := range len(whole.order) {
 		var file bytes.Buffer
 		c := &ModesCampaign{Plan: p, Host: "h", Environment: Environment{Kernel: "6.1"}}
-		if err := EncodeCampaign(&file, c); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, EncodeCampaign(&file, c))
 		ctx, cancel := context.WithCancel(t.Context())
 		first, n := newDevice(0.01), 0
 		cut := func(ctx context.Context, turn Turn) (ModeCell, error) {
@@ -241,9 +234,7 @@ func TestModesResume(t *testing.T) {
 			t.Fatalf("after %d turns: %v, %d good bytes of %d, %d cells", after, err, good, size, len(again.Cells))
 		}
 		second := newDevice(0.01)
-		if err := again.Run(t.Context(), second.take, keepNothing, quiet); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, again.Run(t.Context(), second.take, keepNothing, quiet))
 		if d := cmp.Diff(whole.order, slices.Concat(first.order[:after], second.order)); d != "" {
 			t.Fatalf("interrupted after %d turns: %s", after, d)
 		}
@@ -277,9 +268,7 @@ func TestModesFailures(t *testing.T) {
 	// Mended, it is measured to the end.
 	c.Forgive()
 	d.fails = nil
-	if err := c.Run(t.Context(), d.take, keepNothing, quiet); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Run(t.Context(), d.take, keepNothing, quiet))
 	if r := c.Result(); r.Partial || r.Missing != 0 {
 		t.Errorf("mended: partial %v, missing %d", r.Partial, r.Missing)
 	}
@@ -312,9 +301,7 @@ func TestModesProgress(t *testing.T) {
 	}
 	var seen []ModesProgress
 	d := newDevice(0)
-	if err := c.Run(t.Context(), d.take, keepNothing, func(p ModesProgress) { seen = append(seen, p) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Run(t.Context(), d.take, keepNothing, func(p ModesProgress) { seen = append(seen, p) }))
 	for i, p := range seen {
 		if p.Turn != d.order[i] || p.Done != i || (p.Last == nil) != (i == 0) || p.AtLeast > p.AtMost ||
 			p.Left > p.LeftMax || p.Left <= 0 {
@@ -351,9 +338,7 @@ func TestModesPlanRefuses(t *testing.T) {
 func TestDecodeCampaignRefuses(t *testing.T) {
 	var good bytes.Buffer
 	c := &ModesCampaign{Plan: modesPlan(2, 3, 3, 0)}
-	if err := EncodeCampaign(&good, c); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, EncodeCampaign(&good, c))
 	head := good.String()
 	for text, want := range map[string]string{
 		"":                      "found no whole line",
@@ -379,14 +364,9 @@ func TestDecodeCampaignRefuses(t *testing.T) {
 func TestModesFile(t *testing.T) {
 	r := runModes(t, modesPlan(3, 3, 3, 0), newDevice(0.01)).Result()
 	var file bytes.Buffer
-	if err := Encode(&file, r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Encode(&file, r))
 	text := file.String()
-	again, err := DecodeModes(&file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(DecodeModes(&file))(t)
 	if d := cmp.Diff(r.Rows, again.Rows); d != "" {
 		t.Error(d)
 	}
@@ -457,9 +437,7 @@ func TestModesSearch(t *testing.T) {
 		return cell, nil
 	}
 	c := &ModesCampaign{Plan: p}
-	if err := c.Run(t.Context(), take, keepNothing, quiet); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Run(t.Context(), take, keepNothing, quiet))
 	m := c.Result()
 	if d := cmp.Diff(m, c.Result()); d != "" {
 		t.Errorf("the second answer is another one: %s", d)

@@ -6,6 +6,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"mpps/internal/must"
 )
 
 // wire is a simulated path that sends while time passes: it carries a share of what is sent.
@@ -72,14 +74,8 @@ func TestRunning(t *testing.T) {
 		{"stops in the middle", wire{pps: 1e6, share: 1, clock: true, still: 130 * time.Millisecond}, 0.5e6, 0.1},
 	} {
 		t.Run(c.name, inNoTime(func(t *testing.T) {
-			r, err := (&Bench{Path: &c.wire}).Start(t.Context(), Load{Rate: c.pps, Duration: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, err := r.Slice(t.Context(), 250*time.Millisecond)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get((&Bench{Path: &c.wire}).Start(t.Context(), Load{Rate: c.pps, Duration: time.Minute}))(t)
+			s := must.Get(r.Slice(t.Context(), 250*time.Millisecond))(t)
 			if math.Abs(s.Sent/c.pps-1) > 0.3 || math.Abs(s.Received/c.received-1) > c.within {
 				t.Errorf("%+v, expected %g received", s, c.received)
 			}
@@ -102,10 +98,8 @@ func TestRunningEnds(t *testing.T) {
 		{"the generator fails", wire{pps: 1e6, share: 1, broken: broken}, broken},
 	} {
 		t.Run(c.name, inNoTime(func(t *testing.T) {
-			r, err := (&Bench{Path: &c.wire}).Start(t.Context(), Load{Rate: c.pps, Duration: 300 * time.Millisecond})
-			if err != nil {
-				t.Fatal(err)
-			}
+			load := Load{Rate: c.pps, Duration: 300 * time.Millisecond}
+			r := must.Get((&Bench{Path: &c.wire}).Start(t.Context(), load))(t)
 			if s, err := r.Slice(t.Context(), time.Second); !errors.Is(err, ErrOver) {
 				t.Errorf("%+v, %v", s, err)
 			}
@@ -122,10 +116,7 @@ func TestRunningEnds(t *testing.T) {
 	}))
 	t.Run("cancelled", inNoTime(func(t *testing.T) {
 		w := &wire{pps: 1e6, share: 1}
-		r, err := (&Bench{Path: w}).Start(t.Context(), Load{Duration: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get((&Bench{Path: w}).Start(t.Context(), Load{Duration: time.Minute}))(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		if _, err := r.Slice(ctx, time.Second); !errors.Is(err, context.DeadlineExceeded) || !w.ended.IsZero() {

@@ -7,6 +7,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // inTurns are two runs over a device that carries 1 Mpps, and three times that with the other configuration.
@@ -34,10 +36,7 @@ func turnsOf(t *testing.T) {
 		brought++
 		return nil
 	})
-	r, err := quick(d).Interleave(t.Context(), sides, 6, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(quick(d).Interleave(t.Context(), sides, 6, 3))(t)
 	switches, last := 0, A
 	for _, order := range r.Order {
 		for _, side := range order {
@@ -64,10 +63,7 @@ func turnsOf(t *testing.T) {
 			t.Errorf("losses %+v of %d, %d unexplained", c.run.Losses, c.run.Lost, c.run.UnexplainedLoss)
 		}
 	}
-	ab, err := NewAB(r, before, after, 6)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ab := must.Get(NewAB(r, before, after, 6))(t)
 	if !ab.Significant || math.Abs(ab.Ratio.Value-3) > 0.01 || ab.Test != "signed-rank" || !ab.Valid() ||
 		len(ab.Values) != 6 {
 		t.Errorf("%s by %s", ab.Comparison, ab.Test)
@@ -81,9 +77,7 @@ func turnsOf(t *testing.T) {
 		}
 	}
 	var text bytes.Buffer
-	if err := Encode(&text, ab); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Encode(&text, ab))
 	if _, err := Decode(bytes.NewReader(text.Bytes())); !errors.Is(err, ErrInterleaved) {
 		t.Errorf("read as a run: %v", err)
 	}

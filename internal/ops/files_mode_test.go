@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // TestReplaceFileMode: a new file has what the umask leaves, an existing one keeps its permissions, and is at no time
@@ -24,16 +26,10 @@ func TestReplaceFileMode(t *testing.T) {
 	}
 	for _, kept := range []os.FileMode{0o600, 0o640, 0o400} {
 		name := filepath.Join(t.TempDir(), "secret")
-		if err := os.WriteFile(name, []byte("1"), kept); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte("1"), kept))
 		link := name + "-link"
-		if err := os.Symlink(name, link); err != nil {
-			t.Fatal(err)
-		}
-		if err := ReplaceFile(link, []byte("2")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(name, link))
+		must.Do(t, ReplaceFile(link, []byte("2")))
 		if text, err := os.ReadFile(name); mode(t, name) != kept || err != nil || string(text) != "2" {
 			t.Errorf("mode %04o with %q, %v: expected %04o with 2", mode(t, name), text, err, kept)
 		}
@@ -42,9 +38,6 @@ func TestReplaceFileMode(t *testing.T) {
 
 func mode(t *testing.T, name string) os.FileMode {
 	t.Helper()
-	info, err := os.Stat(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := must.Get(os.Stat(name))(t)
 	return info.Mode().Perm()
 }

@@ -11,6 +11,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -18,9 +19,7 @@ import (
 func recorded(t *testing.T) *Env {
 	t.Helper()
 	root := t.TempDir()
-	if err := golden.Tree("../../cmd/mpps/testdata/trees/two-nodes.txtar", root); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, golden.Tree("../../cmd/mpps/testdata/trees/two-nodes.txtar", root))
 	return &Env{Root: root, Version: "test", Out: Deaf{}}
 }
 
@@ -28,29 +27,16 @@ func recorded(t *testing.T) *Env {
 func TestGather(t *testing.T) {
 	t.Parallel()
 	env := recorded(t)
-	h, err := env.Gather(t.Context(), Look{Guest: NoGuest})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(env.Gather(t.Context(), Look{Guest: NoGuest}))(t)
 	defer h.Close()
 	if len(h.Facts.Readings) == 0 || h.Mechanisms == nil || h.Machine == nil {
 		t.Errorf("%d readings, mechanisms %v", len(h.Facts.Readings), h.Mechanisms != nil)
 	}
 	file := filepath.Join(t.TempDir(), "host.json")
-	f, err := os.Create(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := facts.Write(f, h.Facts, env.Version); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s, err := env.Gather(t.Context(), Look{Snapshot: file})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(file))(t)
+	must.Do(t, facts.Write(f, h.Facts, env.Version))
+	must.Do(t, f.Close())
+	s := must.Get(env.Gather(t.Context(), Look{Snapshot: file}))(t)
 	if s.Facts.Name != h.Facts.Name || len(s.Facts.Readings) != len(h.Facts.Readings) || s.Mechanisms != nil ||
 		s.Site != nil {
 		t.Errorf("snapshot: %s with %d readings, mechanisms %v", s.Facts.Name, len(s.Facts.Readings),
@@ -130,17 +116,11 @@ func TestAttest(t *testing.T) {
 		if said.value == "" {
 			what = id
 		}
-		a, err := env.Attest([]string{what}, "Erika", said.value == "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(env.Attest([]string{what}, "Erika", said.value == ""))(t)
 		if row := a.Attested[0]; row.Value != said.value || row.Before != said.before || row.By != "Erika" {
 			t.Errorf("%+v: found %+v", said, row)
 		}
-		all, err := env.Attestations()
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(env.Attestations())(t)
 		for _, row := range all.Attested {
 			if row.ID == id && row.Value != said.value {
 				t.Errorf("listed %+v, expected %q", row, said.value)

@@ -6,6 +6,7 @@ import (
 
 	"mpps/internal/advise/sriov"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 func TestSRIOVListDraws(t *testing.T) {
@@ -30,10 +31,7 @@ func TestSRIOVListDraws(t *testing.T) {
 				Hostdevs: []string{"0000:41:10.0"}},
 		},
 	}
-	l, err := sriov.Show(h, sriov.Which{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(sriov.Show(h, sriov.Which{}))(t)
 	for _, c := range []struct {
 		columns int
 		want    []string

@@ -21,6 +21,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // views are the text views of a host and of what is said of it.
@@ -28,14 +29,8 @@ func views(t *testing.T, h *facts.Host) map[string]func(*Text) {
 	t.Helper()
 	g := goal.Unlimited()
 	g.Consent = []goal.Risk{goal.Security}
-	p, err := plan.Make(h, g, knob.Catalogue(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	unsure, err := plan.Make(h, goal.Unlimited(), knob.Catalogue(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(plan.Make(h, g, knob.Catalogue(), nil))(t)
+	unsure := must.Get(plan.Make(h, goal.Unlimited(), knob.Catalogue(), nil))(t)
 	outcomes, rows := []apply.Outcome{}, []apply.Row{}
 	for i, c := range p.Changes {
 		state := []journal.ChangeState{journal.ChangeDone, journal.ChangeAlready, journal.ChangeFailed,
@@ -164,10 +159,7 @@ func isTame(text string) bool {
 func TestNoColourWithoutATerminal(t *testing.T) {
 	var out, problems bytes.Buffer
 	p := NewPrinter(&out, &problems, Options{})
-	file, err := os.Create(t.TempDir() + "/out")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Create(t.TempDir() + "/out"))(t)
 	defer file.Close()
 	toFile := NewPrinter(file, &problems, Options{})
 	for _, printer := range []*Printer{p, toFile} {
@@ -176,10 +168,8 @@ func TestNoColourWithoutATerminal(t *testing.T) {
 		}
 		printer.Progress("half way")
 	}
-	if err := p.Answer(Answer{Verb: "x",
-		Text: func(t *Text) { t.Heading("title"); t.Blank(); t.Blank() }}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Answer(Answer{Verb: "x",
+		Text: func(t *Text) { t.Heading("title"); t.Blank(); t.Blank() }}))
 	if out.String() != "title\n" || problems.Len() > 0 {
 		t.Errorf("printed %q and %q", out.String(), problems.String())
 	}
@@ -200,21 +190,14 @@ func terminal(t *testing.T, columns uint16) *os.File {
 		t.Skip("no pseudo-terminals: ", err)
 	}
 	t.Cleanup(func() { control.Close() })
-	if err := unix.IoctlSetPointerInt(int(control.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(int(control.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.IoctlSetPointerInt(int(control.Fd()), unix.TIOCSPTLCK, 0))
+	number := must.Get(unix.IoctlGetInt(int(control.Fd()), unix.TIOCGPTN))(t)
 	side, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Skip("no pseudo-terminals: ", err)
 	}
 	t.Cleanup(func() { side.Close() })
-	if err := unix.IoctlSetWinsize(int(side.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.IoctlSetWinsize(int(side.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}))
 	return side
 }
 

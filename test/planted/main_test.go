@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/must"
 )
 
 // wanderVariable has a process take its main thread away from whoever is not bound to it.
@@ -45,10 +47,7 @@ func wander() {
 // one.
 func TestNameOfProcess(t *testing.T) {
 	t.Setenv(wanderVariable, "1")
-	a, err := startActor(t.Context(), "hog", part{Comm: "a name", Hog: &hogPart{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(startActor(t.Context(), "hog", part{Comm: "a name", Hog: &hogPart{}}))(t)
 	comm, err := os.ReadFile("/proc/" + strconv.Itoa(a.process.Process.Pid) + "/comm")
 	if err != nil || string(comm) != "a name\n" {
 		t.Errorf("the process is called %q, %v; expected \"a name\"", comm, err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mpps/internal/lab/labtest"
+	"mpps/internal/must"
 )
 
 func init() { run = labtest.Main }
@@ -28,40 +29,27 @@ func TestPlantedHost(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v: %s", err, out)
 	}
-	if err := l.Put("planted.test", runner); err != nil {
-		t.Fatal(err)
-	}
-	own, err := os.ReadDir("lab")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Put("planted.test", runner))
+	own := must.Get(os.ReadDir("lab"))(t)
 	for _, f := range own {
-		if err := l.Put("plants-"+f.Name(), filepath.Join("lab", f.Name())); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Put("plants-"+f.Name(), filepath.Join("lab", f.Name())))
 	}
 	names := os.Getenv("MPPS_PLANTED_ONLY")
 	if names == "" {
 		names = "*"
 	}
 	began := time.Now()
-	r, err := l.Shell(t.Context(), fmt.Sprintf(`mkdir -p /tmp/plants /tmp/loads
+	r := must.Get(l.Shell(t.Context(), fmt.Sprintf(`mkdir -p /tmp/plants /tmp/loads
 for f in /share/plants-*.yaml; do n=${f##*/}; cp $f /tmp/plants/${n#plants-}; done
 cp /share/planted.test /tmp; cd /tmp && MPPS_BIN=/usr/local/bin/mpps MPPS_PLANTED=/tmp/plants MPPS_PLANTED_ONLY='%s' MPPS_PLANTED_OWN_KERNEL=only MPPS_PLANTED_SCALE=%s \
 	MPPS_PLANTED_TABLE=/share/table.md MPPS_PLANTED_RECORD=/tmp/loads timeout 1500 ./planted.test -test.v -test.run '^TestPlanted$' </dev/null`,
-		strings.ReplaceAll(names, "'", ""), labScale))
-	if err != nil {
-		t.Fatal(err)
-	}
+		strings.ReplaceAll(names, "'", ""), labScale)))(t)
 	t.Logf("%.0f s\n%s", time.Since(began).Seconds(), r.Stdout)
 	if r.Code != 0 {
 		t.Errorf("exit code %d: %s", r.Code, r.Stderr)
 	}
 	if dir := os.Getenv("MPPS_PLANTED_RECORD"); dir != "" {
-		text, err := l.Must(t.Context(), "cd /tmp/loads && for f in *.json; do echo \"@@ $f\"; cat $f; done")
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(l.Must(t.Context(), "cd /tmp/loads && for f in *.json; do echo \"@@ $f\"; cat $f; done"))(t)
 		for _, part := range strings.Split("\n"+text, "\n@@ ")[1:] {
 			name, load, _ := strings.Cut(part, "\n")
 			if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), []byte(load), 0o644); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"mpps/internal/advise/bottleneck"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 //go:embed scenarios/*.yaml
@@ -24,20 +25,14 @@ var files embed.FS
 // filepath.Match) names them.
 func scenarios(t *testing.T) []Scenario {
 	t.Helper()
-	own, err := fs.Sub(files, "scenarios")
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(fs.Sub(files, "scenarios"))(t)
 	dirs := []fs.FS{own}
 	for _, dir := range filepath.SplitList(os.Getenv("MPPS_PLANTED")) {
 		dirs = append(dirs, os.DirFS(dir))
 	}
 	var all []Scenario
 	for _, dir := range dirs {
-		some, err := Read(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		some := must.Get(Read(dir))(t)
 		all = append(all, some...)
 	}
 	if only := os.Getenv("MPPS_PLANTED_ONLY"); only != "" {
@@ -95,10 +90,7 @@ func TestShort(t *testing.T) {
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	healthy := 0
-	lab, err := Read(os.DirFS("lab"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	lab := must.Get(Read(os.DirFS("lab")))(t)
 	for _, s := range slices.Concat(scenarios(t), lab) {
 		if s.Expect.Healthy() {
 			healthy++
@@ -160,11 +152,8 @@ func TestParseCanFail(t *testing.T) {
 // TestBursts: a stream with bursts of its own keeps its rate, also on a slower machine.
 func TestBursts(t *testing.T) {
 	t.Parallel()
-	s, err := Parse("x", "title: a\npath: {ends: [{name: a, kind: counter}]}\ntraffic: [{pps: 50000, burst: 5000}, "+
-		"{pps: 1000}]\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Parse("x", "title: a\npath: {ends: [{name: a, kind: counter}]}\ntraffic: [{pps: 50000, "+
+		"burst: 5000}, {pps: 1000}]\n"))(t)
 	for factor, want := range map[float64]time.Duration{1: 100 * time.Millisecond, 0.1: time.Second} {
 		if got := s.scaled(factor).Traffic[0].tick(time.Millisecond); got != want {
 			t.Errorf("scaled by %g: a burst each %v, expected %v", factor, got, want)
@@ -178,11 +167,8 @@ func TestBursts(t *testing.T) {
 // TestJudge: a wrong answer is seen, and so is a plant that holds nothing back.
 func TestJudge(t *testing.T) {
 	t.Parallel()
-	planted, err := Parse("x", "title: a\npath: {ends: [{name: a, kind: counter}]}\ntraffic: [{pps: 1000}]\nexpect: "+
-		"{kinds: [softirq], object: 'CPU {cpu0}', delivers: {below: 0.9}}\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	planted := must.Get(Parse("x", "title: a\npath: {ends: [{name: a, kind: counter}]}\ntraffic: [{pps: 1000}]\n"+
+		"expect: {kinds: [softirq], object: 'CPU {cpu0}', delivers: {below: 0.9}}\n"))(t)
 	healthy := planted
 	healthy.Expect = Expect{}
 	healthy.Expect.Delivers.Above = 0.99
@@ -294,18 +280,12 @@ func recordings(t *testing.T) map[string]Scenario {
 	t.Helper()
 	all, found := map[string]Scenario{}, map[string]Scenario{}
 	for _, dir := range []string{"scenarios", "lab"} {
-		some, err := Read(os.DirFS(dir))
-		if err != nil {
-			t.Fatal(err)
-		}
+		some := must.Get(Read(os.DirFS(dir)))(t)
 		for _, s := range some {
 			all[s.Name] = s
 		}
 	}
-	names, err := filepath.Glob(filepath.Join(recorded, "*.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must.Get(filepath.Glob(filepath.Join(recorded, "*.json")))(t)
 	for _, file := range names {
 		name := strings.TrimSuffix(filepath.Base(file), ".json")
 		of, _, _ := strings.Cut(name, ".") // NAME.2.json is another recording of it
@@ -344,15 +324,9 @@ func TestRecorded(t *testing.T) {
 // Counters leaves of it what counters alone tell.
 func judgeFile(t *testing.T, s Scenario, name string, counters bool) (wrong, say string) {
 	t.Helper()
-	f, err := os.Open(filepath.Join(recorded, name+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(filepath.Join(recorded, name+".json")))(t)
 	defer f.Close()
-	h, err := facts.ReadSnapshot(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(facts.ReadSnapshot(f))(t)
 	if counters {
 		l := h.Load
 		l.Method, l.Profile, l.Drops, l.Delays, l.Locks = facts.ByCounters, nil, nil, nil, nil
@@ -393,22 +367,14 @@ func TestRecordedByCounters(t *testing.T) {
 // What a child uses is the scene's, while it runs and once it was waited for; what others use is the rest.
 func TestOthers(t *testing.T) {
 	t.Parallel()
-	cpus, err := CPUs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cpus := must.Get(CPUs())(t)
 	read := func() cpuTime {
-		now, err := readCPUTime(cpus)
-		if err != nil {
-			t.Fatal(err)
-		}
+		now := must.Get(readCPUTime(cpus))(t)
 		return now
 	}
 	before := read()
 	child := exec.Command("sh", "-c", "while :; do :; done")
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, child.Start())
 	running := before
 	for deadline := time.Now().Add(20 * time.Second); running.ours < before.ours+10 && time.Now().Before(deadline); {
 		time.Sleep(10 * time.Millisecond)

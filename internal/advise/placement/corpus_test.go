@@ -17,6 +17,7 @@ import (
 	"mpps/internal/machine"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
+	"mpps/internal/must"
 )
 
 // TestRecordedMachines places guests on every recorded machine (MPPS_CORPUS has more than the tree): as few as one, as
@@ -28,17 +29,11 @@ func TestRecordedMachines(t *testing.T) {
 	}
 	machines := 0
 	for _, folder := range folders {
-		archives, err := filepath.Glob(filepath.Join(folder, "*.tar.bz2"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		archives := must.Get(filepath.Glob(filepath.Join(folder, "*.tar.bz2")))(t)
 		for _, archive := range archives {
 			machines++
 			t.Run(strings.TrimSuffix(filepath.Base(archive), ".tar.bz2"), func(t *testing.T) {
-				m, err := machine.Open(unpacked(t, archive))
-				if err != nil {
-					t.Fatal(err)
-				}
+				m := must.Get(machine.Open(unpacked(t, archive)))(t)
 				defer m.Close()
 				onMachine(t, m.Inventory(t.Context()))
 			})
@@ -85,10 +80,7 @@ var aside = regexp.MustCompile(`/(pci[^/]*|cpufreq|cpuidle|power|thermal_throttl
 // unpacked extracts a recorded machine and returns the root of its tree.
 func unpacked(t *testing.T, archive string) string {
 	t.Helper()
-	packed, err := os.ReadFile(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	packed := must.Get(os.ReadFile(archive))(t)
 	folder, top := t.TempDir(), ""
 	reader := tar.NewReader(bzip2.NewReader(bytes.NewReader(packed)))
 	for {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // big is a random host of two sockets with 48 to 128 cores each, in one to four nodes a socket, with or without
@@ -167,9 +168,7 @@ func full(seed uint64, cores, threads int) Ask {
 func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Getrusage(unix.RUSAGE_THREAD, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 

@@ -11,6 +11,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 const oneGiB = 1 << 30
@@ -150,10 +151,7 @@ func TestChoose(t *testing.T) {
 			if c.wish.Form == "" {
 				c.wish.Form = facts.ByInterface
 			}
-			g, err := Choose(h, c.wish)
-			if err != nil {
-				t.Fatal(err)
-			}
+			g := must.Get(Choose(h, c.wish))(t)
 			if found := g.String(); found != c.found || codes(g.Notes) != c.notes {
 				t.Errorf("found %s, notes %q (%v)", found, codes(g.Notes), g.Notes)
 			}
@@ -331,10 +329,7 @@ func poolReserved(h *facts.Host) {
 func TestAddress(t *testing.T) {
 	given := func(h *facts.Host, guest string) string {
 		t.Helper()
-		g, err := Choose(h, Request{Guest: guest, Form: facts.ByInterface})
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := must.Get(Choose(h, Request{Guest: guest, Form: facts.ByInterface}))(t)
 		return g.MAC
 	}
 	h := depot()
@@ -401,15 +396,9 @@ domain:fw1/interface/52:54:00:aa:00:01 = hostdev pci=0000:02:02.0 managed=yes af
 			if c.alter != nil {
 				c.alter(h)
 			}
-			g, err := Choose(h, c.wish)
-			if err != nil {
-				t.Fatal(err)
-			}
+			g := must.Get(Choose(h, c.wish))(t)
 			absent(h, g.Addresses())
-			changes, err := g.Changes(h, none)
-			if err != nil {
-				t.Fatal(err)
-			}
+			changes := must.Get(g.Changes(h, none))(t)
 			if found := listed(changes); found != strings.TrimPrefix(c.want, "\n") {
 				t.Errorf("found:\n%s\nexpected:%s", found, c.want)
 			}
@@ -466,10 +455,7 @@ func listed(changes []plan.Change) string {
 // inspected, the plan is stale.
 func TestInTheWay(t *testing.T) {
 	h := depot()
-	g, err := Choose(h, Request{Guest: "vm2", Form: facts.ByInterface})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(Choose(h, Request{Guest: "vm2", Form: facts.ByInterface}))(t)
 	absent(h, g.Addresses())
 	for name, c := range map[string]struct {
 		found setting.Reading

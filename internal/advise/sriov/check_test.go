@@ -8,6 +8,7 @@ import (
 	"mpps/internal/advise/knob"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // ready is a host with two ixgbe ports that has everything functions need. One guest runs with a function that
@@ -175,10 +176,7 @@ func TestExamine(t *testing.T) {
 }
 
 func TestExamineReadyHost(t *testing.T) {
-	c, err := Examine(ready(), "", Journal{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Examine(ready(), "", Journal{}))(t)
 	objects := map[string]int{}
 	for _, p := range c.Points {
 		objects[p.Object]++
@@ -228,10 +226,7 @@ func TestConcerns(t *testing.T) {
 		"file:etc/sysctl.d/90-mpps.conf": false, "sysfs:class/net/ens1f0/device/sriov_drivers_autoprobe": true,
 		"sysctl:net.core.somaxconn": false,
 	} {
-		a, err := setting.ParseAddress(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(setting.ParseAddress(text))(t)
 		if Concerns(a) != want {
 			t.Errorf("%s: %v, want %v", text, Concerns(a), want)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // inside is the inside of a guest that has its function with two queues.
@@ -41,10 +42,7 @@ func TestGuestSide(t *testing.T) {
 	} {
 		h, _ := hosts()
 		h.Guests[0].Inside = &facts.Inside{Release: "6.12.48", Host: c.inside}
-		side, err := Guest(h, "vm1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		side := must.Get(Guest(h, "vm1"))(t)
 		if len(side.Functions) != 1 {
 			t.Fatalf("%s: %+v", name, side)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // manyPorts is a host with a number of ixgbe PFs, each with a number of functions.
@@ -74,10 +75,7 @@ func TestHoldings(t *testing.T) {
 		t.Errorf("queues of a function of ixgbe: %d, want 2", all[0].Queues)
 	}
 
-	l, err := Show(h, Which{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(Show(h, Which{}))(t)
 	if p := l.PFs[0]; p.Used != 8 || p.Free != 2 || p.VFs != 10 ||
 		!slices.Equal(p.Guests, []Share{{"runs", 2}, {"off", 1}, {"new", 1}}) ||
 		!slices.Equal(p.Pooled, []Share{{"third", 1}}) {
@@ -149,8 +147,6 @@ func TestListOfManyIsFast(t *testing.T) {
 func BenchmarkShow(b *testing.B) {
 	h := manyPorts(8, 127)
 	for b.Loop() {
-		if _, err := Show(h, Which{}); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(Show(h, Which{}))(b)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // vm1 is a guest with a function in each form and a NIC on a bridge.
@@ -83,10 +84,7 @@ func withDevice(h *facts.Host, xml string, functions ...string) {
 func migrationOf(t *testing.T, h *facts.Host, ask MigrateRequest) *Migration {
 	t.Helper()
 	ask.Guest, ask.To = "vm1", "kvm2"
-	m, err := Migrate(h, ask)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Migrate(h, ask))(t)
 	return m
 }
 

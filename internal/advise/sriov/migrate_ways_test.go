@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // TestMigrateFailover plans a new pair, and the migration of an existing one.
@@ -89,18 +90,12 @@ func TestMigrateRefuses(t *testing.T) {
 
 // TestMigrateIsShell: every command is valid shell, also with quotes and spaces in names.
 func TestMigrateIsShell(t *testing.T) {
-	sh, err := exec.LookPath("sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sh := must.Get(exec.LookPath("sh"))(t)
 	from, to := hosts()
 	from.Guests[0].Name = `it's a $(touch hacked) guest`
 	for _, ask := range []MigrateRequest{{Target: to}, {}, {Failover: true, Target: to}} {
 		ask.Guest, ask.To = from.Guests[0].Name, "kvm2"
-		m, err := Migrate(from, ask)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(Migrate(from, ask))(t)
 		dir := t.TempDir()
 		for _, name := range []string{"virsh", "mpps", "ip", "ssh", "rsync", "rm", "cp", "sed", "grep", "sleep"} {
 			// what a program is given, one line a word; a wait ends at once
@@ -108,9 +103,7 @@ func TestMigrateIsShell(t *testing.T) {
 			if name == "virsh" {
 				text += "echo 'shut off'\n"
 			}
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700))
 		}
 		for _, line := range linesOf(m) {
 			if strings.HasPrefix(line, "until !") {

@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestRelease checks the changes in order: guests that are off, running or gone; functions assigned by
@@ -105,20 +106,14 @@ file:var/lib/mpps/vfs/network-fast.json = (reserved)`, ""},
 			if c.alter != nil {
 				c.alter(h)
 			}
-			b, err := ChooseReturn(h, c.back)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := must.Get(ChooseReturn(h, c.back))(t)
 			for _, a := range b.Addresses() {
 				if a.Kind == setting.File {
 					h.Readings[a] = setting.Value("{}")
 				}
 			}
 			absent(h, b.Addresses())
-			changes, err := b.Changes(h, none)
-			if err != nil {
-				t.Fatal(err)
-			}
+			changes := must.Get(b.Changes(h, none))(t)
 			if found := listed(changes); found != strings.TrimPrefix(c.want, "\n") {
 				t.Errorf("found:\n%s\nexpected:%s", found, c.want)
 			}
@@ -196,16 +191,10 @@ func TestLeaving(t *testing.T) {
 		"vf-attr:ens2/1/max_tx_rate = 0" {
 		t.Errorf("due: %s", found)
 	}
-	g, err := Choose(h, Request{Guest: "vm1", VF: "ens2/1", Form: facts.ByInterface})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(Choose(h, Request{Guest: "vm1", VF: "ens2/1", Form: facts.ByInterface}))(t)
 	absent(h, g.Addresses())
 	h.Readings[gone.Address()] = setting.Value(facts.ReservationText(h.Leaving))
-	changes, err := g.Changes(h, none)
-	if err != nil {
-		t.Fatal(err)
-	}
+	changes := must.Get(g.Changes(h, none))(t)
 	if given, err := facts.ParseReservations(gone.Address(), changes[0].To.Value); err != nil || len(given) != 1 ||
 		given[0].Guest != "vm1" {
 		t.Errorf("%v %+v", err, given)
@@ -218,10 +207,7 @@ func TestKeptForAll(t *testing.T) {
 	h := depot()
 	rate := attribute(&h.VFs[5], "max_tx_rate")
 	kept := func(at setting.Address) bool { return at == rate }
-	g, err := Choose(h, Request{Guest: "vm1", VF: "ens2/1", Form: facts.ByInterface})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(Choose(h, Request{Guest: "vm1", VF: "ens2/1", Form: facts.ByInterface}))(t)
 	absent(h, g.Addresses())
 	changes, err := g.Changes(h, kept)
 	if err != nil || strings.Contains(listed(changes), "max_tx_rate") {
@@ -229,10 +215,7 @@ func TestKeptForAll(t *testing.T) {
 	}
 	h.Reservations = []facts.Reservation{g.reservation()}
 	h.Readings[g.reservation().Address()] = setting.Value(facts.ReservationText(h.Reservations))
-	b, err := ChooseReturn(h, Return{Guest: "vm1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(ChooseReturn(h, Return{Guest: "vm1"}))(t)
 	if changes, err = b.Changes(h, kept); err != nil || strings.Contains(listed(changes), "max_tx_rate") ||
 		!strings.Contains(listed(changes), "min_tx_rate") {
 		t.Errorf("taken back: %v\n%s", err, listed(changes))

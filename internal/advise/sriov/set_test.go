@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // cards is a host with four functions of an X520 and two of an X710. Function 1 is an interface of guest fw1, function
@@ -186,10 +187,7 @@ func TestRatesInOrder(t *testing.T) {
 			NICs: []facts.NIC{{Name: "ens3", Driver: "ice", Up: true, Carrier: "up", Speed: 25000}}}
 		f := &facts.VF{PF: "ens3", MinTxRate: c.min, MaxTxRate: c.max, MAC: facts.NoMAC}
 		readAll(h, f)
-		sets, err := ParseSets(strings.Fields(c.words))
-		if err != nil {
-			t.Fatal(err)
-		}
+		sets := must.Get(ParseSets(strings.Fields(c.words)))(t)
 		changes, err := PlanSet(h, f, sets)
 		if err != nil {
 			t.Errorf("%d to %d, %s: %v", c.min, c.max, c.words, err)

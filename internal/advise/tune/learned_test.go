@@ -9,6 +9,7 @@ import (
 	"mpps/internal/advise/bottleneck"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func learnedOf(class string, attempts ...Attempt) Effects {
@@ -43,9 +44,7 @@ func TestEffectsFile(t *testing.T) {
 	e := learnedOf("x", Attempt{Key: "a", Limit: "vhost-busy", Outcome: Kept, Gain: Gain{Ratio: 2}},
 		Attempt{Key: "a", Limit: "vhost-busy", Outcome: Useless})
 	var text bytes.Buffer
-	if err := e.Write(&text); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.Write(&text))
 	back, err := ReadEffects(&text)
 	if err != nil || len(back.Known) != 1 ||
 		back.Known[0] != (Effect{Class: "x", Bottleneck: "vhost-busy", Key: "a", Tried: 2, Kept: 1, Log: math.Ln2}) {

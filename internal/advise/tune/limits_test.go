@@ -12,6 +12,7 @@ import (
 	"mpps/internal/advise/tune/simulated"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
+	"mpps/internal/must"
 )
 
 // advised is a host that gets the advice of real ones.
@@ -25,10 +26,7 @@ func (a advised) Advise(r *tune.Result, d *bottleneck.Diagnosis) []tune.Advice {
 func runOn(t *testing.T, h tune.Host, o tune.Options) *tune.Result {
 	t.Helper()
 	o.Seed = 1
-	r, err := tune.Run(t.Context(), h, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(tune.Run(t.Context(), h, o))(t)
 	return r
 }
 

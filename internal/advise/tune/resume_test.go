@@ -11,6 +11,7 @@ import (
 	"mpps/internal/advise/tune/simulated"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestAfterRestart: what took effect with a restart is judged by trials before and after it, and the run goes on.
@@ -22,10 +23,7 @@ func TestAfterRestart(t *testing.T) {
 	}{{"helps", 3, tune.Kept}, {"nothing", 1, tune.NotShown}, {"hurts", 0.5, tune.Hurts}} {
 		s := still()
 		before := simulated.New(s, 1)
-		samples, err := tune.RestartSamples(t.Context(), before, 2e6, 0, func() bool { return false })
-		if err != nil {
-			t.Fatal(err)
-		}
+		samples := must.Get(tune.RestartSamples(t.Context(), before, 2e6, 0, func() bool { return false }))(t)
 		s.Capacity = map[string]float64{"a": 1e6 * c.factor, "b": 5e6}
 		earlier := &tune.Earlier{
 			Restart: "restart of guest vm1", Keys: []string{"domain.queues"}, TX: "tx", LoadPPS: 2e6, Samples: samples,

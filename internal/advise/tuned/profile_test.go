@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // chain is a host with three profiles that include each other and do what TuneD's own do: variables in a separate file,
@@ -134,10 +135,7 @@ func TestOf(t *testing.T) {
 		"service:ksmtuned": "stopped", "service:irqbalance": "-", "irq-affinity:eth0/TxRx-0/45": "",
 		"domain:vm1/vcpupin/0": "-",
 	} {
-		a, err := setting.ParseAddress(at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(setting.ParseAddress(at))(t)
 		set, does := Lookup(p, a)
 		got := set.Value
 		if !does {
@@ -191,10 +189,7 @@ func FuzzResolve(f *testing.F) {
 			t.Error("two answers")
 		}
 		for _, a := range []string{"sysctl:a", "kernel-arg:isolcpus", "ksm:run", "thread-sched:ksoftirqd/0"} {
-			address, err := setting.ParseAddress(a)
-			if err != nil {
-				t.Fatal(err)
-			}
+			address := must.Get(setting.ParseAddress(a))(t)
 			Lookup(p, address)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/measure/search"
 	"mpps/internal/measure/wakeup"
+	"mpps/internal/must"
 )
 
 // TestAdd reads the answers of measurements as --json gives them, and refuses others.
@@ -29,10 +30,7 @@ func TestAdd(t *testing.T) {
 		{"w", Wakeups, "mpps.latency/1", &wakeup.File{Schema: wakeup.Schema, Environment: under,
 			Total: wakeup.Distribution{Latency: latency}, Runs: make([]wakeup.Run, 1)}},
 	} {
-		text, err := json.Marshal(map[string]any{"schema": c.schema, "result": c.result})
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(map[string]any{"schema": c.schema, "result": c.result}))(t)
 		o := &Outcomes{}
 		if err := o.Add(c.step, c.gives, text); err != nil || !o.Emulated ||
 			len(o.Runs)+len(o.Searches)+len(o.Modes)+len(o.Wakeups) != 1 {

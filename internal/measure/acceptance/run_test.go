@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func whole() Inputs {
@@ -186,10 +187,7 @@ func TestSteps(t *testing.T) {
 
 func TestDecode(t *testing.T) {
 	p := &Report{Schema: Schema, Runs: []*Run{throughput.Begin(whole(), time.Unix(0, 0))}}
-	text, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(p))(t)
 	back, err := Decode(bytes.NewReader(text))
 	if err != nil || back.Last("throughput") == nil || len(back.Last("throughput").Steps) != len(p.Runs[0].Steps) ||
 		back.Last("sriov") != nil {

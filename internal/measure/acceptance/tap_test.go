@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/advise/queuepath"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // watched is the answer of mpps path for a guest whose tap of eight queues received packets, by queue.
@@ -23,10 +24,7 @@ func watched(t *testing.T, packets ...uint64) []byte {
 			queuepath.Row{Origin: tap, From: tap, To: nic, Packets: n},
 			queuepath.Row{Origin: in, From: in, To: in, Packets: 1e6}) // answers
 	}
-	text, err := json.Marshal(map[string]any{"schema": "mpps.path/1", "result": facts.NonNil(p)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(map[string]any{"schema": "mpps.path/1", "result": facts.NonNil(p)}))(t)
 	return text
 }
 
@@ -44,9 +42,7 @@ func TestQueuesThatCarry(t *testing.T) {
 		"two, of which one has little": {[]uint64{100000, 0, 2000}, -1},
 	} {
 		o := &Outcomes{}
-		if err := o.Add(step.ID, step.Gives, watched(t, c.packets...)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, o.Add(step.ID, step.Gives, watched(t, c.packets...)))
 		var short *QueueError
 		switch err := o.CheckQueues(step); {
 		case c.carried < 0 && err != nil:

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"mpps/internal/measure/search"
+	"mpps/internal/must"
 )
 
 const examples = "../../../examples/adapters/"
@@ -35,10 +36,7 @@ func python(t *testing.T) string {
 // started is a running adapter.
 func started(t *testing.T, words ...string) *Program {
 	t.Helper()
-	p, err := Start(strings.Join(words, " "), 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(Start(strings.Join(words, " "), 10*time.Second))(t)
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
@@ -46,12 +44,9 @@ func started(t *testing.T, words ...string) *Program {
 // found searches and expects the capacity that the fake has.
 func found(t *testing.T, p *Program, capacity float64) *search.Result {
 	t.Helper()
-	r, err := search.Run(t.Context(), p, search.Options{
+	r := must.Get(search.Run(t.Context(), p, search.Options{
 		Mode: search.Fast, MinPPS: 1488, MaxPPS: 14.88e6, FrameBytes: 64, PDR: 0.005, Width: 0.005, Budget: time.Minute,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	for _, f := range []search.Found{r.NDR, r.PDR} {
 		truth := capacity / (1 - f.LossRatio)
 		if f.LowerPPS == nil || f.UpperPPS == nil {
@@ -71,10 +66,7 @@ func trex(t *testing.T, virtual bool, setup map[string]any, words ...string) (co
 	t.Helper()
 	log = filepath.Join(t.TempDir(), "log")
 	setup["log"] = log
-	text, err := json.Marshal(setup)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(setup))(t)
 	command = []string{"env", "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=testdata", "'FAKE_TREX=" + string(text) + "'",
 		python(t)}
 	if virtual {
@@ -98,15 +90,10 @@ type event struct {
 
 func events(t *testing.T, log string) (all []event) {
 	t.Helper()
-	text, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(log))(t)
 	for line := range bytes.Lines(text) {
 		var e event
-		if err := json.Unmarshal(line, &e); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(line, &e))
 		all = append(all, e)
 	}
 	return all

@@ -15,6 +15,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 
 	"mpps/internal/measure/search/simulated"
+	"mpps/internal/must"
 )
 
 // pktgen is a fake of pktgen-dpdk's socket, as pktgen/Pktgen-DPDK has it: the shell of lib/lua/lua_socket.c, for one
@@ -61,10 +62,7 @@ func newPktgen(t *testing.T, kind string, capacity float64, virtual bool) *pktge
 		p.began = time.Now()
 	}
 	for i := range p.ports {
-		d, err := simulated.New(kind, capacity, uint64(i+1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(simulated.New(kind, capacity, uint64(i+1)))(t)
 		p.ports[i] = &dpdkPort{size: 64, rangeSize: 64, rate: 100, device: d, changed: math.Inf(-1)}
 	}
 	p.address = p.serve(p.shell)

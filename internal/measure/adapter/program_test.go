@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"mpps/internal/measure/search"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -23,13 +24,8 @@ var question = search.Trial{PPS: 1000, FrameBytes: 64, Seconds: 0.01}
 func script(t *testing.T, grace time.Duration, text string, words ...string) *Program {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "adapter")
-	if err := os.WriteFile(file, []byte("#!/bin/sh\n"+text), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	p, err := Start("sh "+file+" "+strings.Join(words, " "), grace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("#!/bin/sh\n"+text), 0o755))
+	p := must.Get(Start("sh "+file+" "+strings.Join(words, " "), grace))(t)
 	p.grace = [2]time.Duration{100 * time.Millisecond, 100 * time.Millisecond}
 	t.Cleanup(func() { _ = p.Close() })
 	return p
@@ -62,9 +58,7 @@ func TestQuestion(t *testing.T) {
 		`; echo '{"sent":1,"received":1,"seconds":1}'; done`)
 	for _, q := range []search.Trial{{PPS: 14.88e6, FrameBytes: 64, Seconds: 1},
 		{PPS: 1234.5, FrameBytes: 1518, Seconds: 0.25}} {
-		if _, err := p.Trial(t.Context(), q); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(p.Trial(t.Context(), q))(t)
 	}
 	got, err := os.ReadFile(asked)
 	if want := `{"pps":14880000,"frame_bytes":64,"seconds":1}` + "\n" +
@@ -111,9 +105,7 @@ func TestWrong(t *testing.T) {
 			case "too early", "ends at once":
 				time.Sleep(100 * time.Millisecond)
 			case "twice":
-				if _, err := p.Trial(t.Context(), question); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(p.Trial(t.Context(), question))(t)
 				time.Sleep(50 * time.Millisecond)
 			}
 			_, err := p.Trial(t.Context(), question)
@@ -177,9 +169,7 @@ func TestWords(t *testing.T) {
 	p := script(t, time.Minute, `for w; do printf '%s\n' "$w" >>`+file+`; done`+"\n"+
 		answers(`{"sent":1,"received":1,"seconds":1}`),
 		`plain 'single quoted $HOME' "double \"quoted\"" back\ slash '' --a='b c' $HOME '*' ; a|b '>x'`)
-	if _, err := p.Trial(t.Context(), question); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.Trial(t.Context(), question))(t)
 	text, err := os.ReadFile(file)
 	got := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 	want := []string{"plain", "single quoted $HOME", `double "quoted"`, "back slash", "", "--a=b c", "$HOME", "*", ";",
@@ -228,13 +218,8 @@ func TestClose(t *testing.T) {
 			if name != "deaf" {
 				p.grace[1] = 3 * time.Second
 			}
-			if _, err := p.Trial(t.Context(), question); err != nil {
-				t.Fatal(err)
-			}
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Get(p.Trial(t.Context(), question))(t)
+			text := must.Get(os.ReadFile(file))(t)
 			child, err := strconv.Atoi(strings.TrimSpace(string(text)))
 			if err != nil || !alive(child) {
 				t.Fatalf("no child %q: %v", text, err)

@@ -11,21 +11,16 @@ import (
 
 	"mpps/internal/golden"
 	"mpps/internal/measure"
+	"mpps/internal/must"
 )
 
 // recorded reads a run of testdata, measured between namespaces: pps behind a shaper of 20 Mbit/s that lost packets (on
 // a busy machine), rr over one connection, stream over two.
 func recorded(t *testing.T, name string) *measure.Run {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", name+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(filepath.Join("testdata", name+".json")))(t)
 	defer f.Close()
-	r, err := measure.Decode(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(measure.Decode(f))(t)
 	for i := range r.Samples { // the files hold buckets only
 		if l := r.Samples[i].Latency; l != nil {
 			l.Percentiles = measure.NewLatency(l.What, l.Buckets).Percentiles
@@ -65,9 +60,7 @@ func set(t *testing.T, f Format) *Set {
 func written(t *testing.T, f Format, s *Set) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Write(&b, f, s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(&b, f, s))
 	return b.String()
 }
 

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/perf/benchmath"
 
 	"mpps/internal/measure"
+	"mpps/internal/must"
 )
 
 const goarch = runtime.GOARCH
@@ -102,10 +103,7 @@ func TestPercentilesWithinSamples(t *testing.T) {
 			t.Errorf("%s tells %s of 200 values", f, absent)
 		}
 	}
-	records, err := csv.NewReader(strings.NewReader(written(t, CSV, s))).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := must.Get(csv.NewReader(strings.NewReader(written(t, CSV, s))).ReadAll())(t)
 	at := slices.Index(records[0], "latency_p99_ns")
 	if records[1][at] != "" || records[1][at-1] != "2003" {
 		t.Errorf("p90 and p99 of 200 values are %q", records[1][at-1:at+1])
@@ -131,9 +129,7 @@ func shape(prefix string, v any, into map[string]string) {
 
 func shapeOf(t *testing.T, text []byte) map[string]string {
 	var v any
-	if err := json.Unmarshal(text, &v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &v))
 	into := map[string]string{}
 	shape("", v, into)
 	return into
@@ -145,10 +141,7 @@ func TestIPerf3Shape(t *testing.T) {
 	for name, files := range map[string][]string{"pps": {"udp", "udp-server"}, "stream": {"tcp"}} {
 		real := map[string]string{".title": "string"} // with -T
 		for _, file := range files {
-			text, err := os.ReadFile(filepath.Join("testdata", "iperf3-3.12-"+file+".json"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(filepath.Join("testdata", "iperf3-3.12-"+file+".json")))(t)
 			for member, kind := range shapeOf(t, text) {
 				real[member] = kind
 			}
@@ -174,9 +167,7 @@ func TestIPerf3Shape(t *testing.T) {
 func TestIPerf3Counts(t *testing.T) {
 	r, s := one(t, "pps")
 	var have iperf
-	if err := json.Unmarshal([]byte(written(t, IPerf3, s)), &have); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(written(t, IPerf3, s)), &have))
 	if sum := have.End.Sum; *sum.Packets != r.Sent || *sum.LostPackets != r.Lost ||
 		math.Abs(*sum.LostPercent-float64(r.Lost)/float64(r.Sent)*100) > 1e-9 || r.Lost == 0 {
 		t.Errorf("found %d packets, %d lost, %v %%", *sum.Packets, *sum.LostPackets, *sum.LostPercent)
@@ -222,9 +213,7 @@ func TestBenchstatReads(t *testing.T) {
 			}
 		}
 	}
-	if err := reader.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, reader.Err())
 	if n != 3*5 {
 		t.Errorf("found %d lines, expected one for each of 3 trials of 5 runs", n)
 	}
@@ -334,10 +323,7 @@ func TestOpenLoop(t *testing.T) {
 	if strings.Count(log, "Tag=one_connection,") != 3 || strings.Count(log, "Tag=one_connection_sent,") != 3 {
 		t.Errorf("found %q", log)
 	}
-	series, err := parsed(written(t, Prometheus, s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	series := must.Get(parsed(written(t, Prometheus, s)))(t)
 	const name = `{kind="rr",run="one connection",host="h1",from="netns:A/eth0",to="netns:B/eth0"`
 	if have := series["mpps_bench_lost_requests"+name+"}"]; have != 21 {
 		t.Errorf("%v lost requests, expected 21", have)

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 var (
@@ -83,10 +85,7 @@ func seriesOf(line string) (string, float64, error) {
 func TestPrometheusParses(t *testing.T) {
 	s := set(t, Prometheus)
 	s.Runs[0].Label = "back\\slash, \"quote\" and\nline"
-	series, err := parsed(written(t, Prometheus, s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	series := must.Get(parsed(written(t, Prometheus, s)))(t)
 	find := func(name string, labels ...string) float64 {
 		t.Helper()
 		found := math.NaN()

@@ -5,24 +5,20 @@ import (
 	"net"
 	"net/netip"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // TestARP: a reply as a Linux host sent it, and what is written is read back.
 func TestARP(t *testing.T) {
-	frame, err := hex.DecodeString("fe6d7000010a" + "525400000a01" + "0806" + "0001" + "0800" + "06" + "04" + "0002" +
-		"525400000a01" + "c61200fe" + "fe6d7000010a" + "00000000")
-	if err != nil {
-		t.Fatal(err)
-	}
+	frame := must.Get(hex.DecodeString("fe6d7000010a" + "525400000a01" + "0806" + "0001" + "0800" + "06" + "04" +
+		"0002" + "525400000a01" + "c61200fe" + "fe6d7000010a" + "00000000"))(t)
 	a, ok := parseARP(frame)
 	if !ok || a.op != arpReply || a.from.String() != "52:54:00:00:0a:01" || a.sender.String() != "198.18.0.254" ||
 		a.of.String() != "0.0.0.0" {
 		t.Errorf("%+v, %v", a, ok)
 	}
-	to, err := net.ParseMAC("fe:6d:70:00:01:0a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	to := must.Get(net.ParseMAC("fe:6d:70:00:01:0a"))(t)
 	for _, op := range []uint16{arpRequest, arpReply} {
 		a.op, a.of = op, netip.MustParseAddr("198.19.0.1")
 		b := arpFrame(to, a)

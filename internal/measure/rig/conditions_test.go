@@ -1,8 +1,6 @@
 package rig
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -11,30 +9,9 @@ import (
 	"mpps/internal/measure"
 )
 
-// treeMachine is a machine whose files are those of a scratch tree.
-func treeMachine(t *testing.T, files map[string]string) *Machine {
-	t.Helper()
-	root := t.TempDir()
-	for name, text := range files {
-		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	m, err := OpenMachine(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	return m
-}
-
 func TestConditions(t *testing.T) {
 	const stat = "cpu 1 2 3\ncpu0 10 0 10 10 0 0 0 0 0 0\ncpu1 10 0 10 10 0 0 0 0 0 0\n"
-	m := treeMachine(t, map[string]string{
+	m := recorded(t, map[string]string{
 		"proc/stat": stat,
 		"sys/devices/system/cpu/cpu0/cpufreq/scaling_governor":                   "performance\n",
 		"sys/devices/system/cpu/cpu1/cpufreq/scaling_governor":                   "powersave\n",
@@ -55,14 +32,14 @@ func TestConditions(t *testing.T) {
 		t.Error(d)
 	}
 	// A machine that tells nothing but its CPU times.
-	c, err = treeMachine(t, map[string]string{"proc/stat": stat}).Conditions(t.Context(), time.Millisecond)
+	c, err = recorded(t, map[string]string{"proc/stat": stat}).Conditions(t.Context(), time.Millisecond)
 	if err != nil || c.CPUs != 2 || c.Throttled != nil || len(c.Governors) != 0 || c.Clocksource != "" {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if _, err := treeMachine(t, nil).Conditions(t.Context(), time.Millisecond); err == nil {
+	if _, err := recorded(t, nil).Conditions(t.Context(), time.Millisecond); err == nil {
 		t.Error("a machine without CPU times was accepted")
 	}
-	bad := treeMachine(t, map[string]string{"proc/stat": stat,
+	bad := recorded(t, map[string]string{"proc/stat": stat,
 		"sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count": "many\n"})
 	if _, err := bad.Conditions(t.Context(), time.Millisecond); err == nil {
 		t.Error(`a count of "many" was accepted`)

@@ -19,6 +19,7 @@ import (
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/measure"
 	"mpps/internal/measure/traffic"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -29,10 +30,7 @@ func twoNamespaces(t *testing.T) (a, b traffic.Endpoint) {
 	a, b = traffic.Endpoint{Netns: base + "a", Iface: "veth0"}, traffic.Endpoint{Netns: base + "b", Iface: "veth1"}
 	namespace(t, a.Netns)
 	namespace(t, b.Netns)
-	peer, err := netns.GetFromName(b.Netns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	peer := must.Get(netns.GetFromName(b.Netns))(t)
 	defer peer.Close()
 	check(t, a.Do(func() error {
 		attrs := netlink.NewLinkAttrs()

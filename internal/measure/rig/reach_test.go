@@ -7,15 +7,13 @@ import (
 
 	"mpps/internal/measure/traffic"
 	"mpps/internal/measure/traffic/agent"
+	"mpps/internal/must"
 )
 
 // TestReach: an agent answers with the secret; an open port, one with another secret and nobody do not.
 func TestReach(t *testing.T) {
 	secret := []byte("0123456789abcdef")
-	s, err := agent.Listen("", "127.0.0.1:0", agent.Options{Version: "v", Secret: secret})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(agent.Listen("", "127.0.0.1:0", agent.Options{Version: "v", Secret: secret}))(t)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(t.Context()) }()
 	t.Cleanup(func() {
@@ -23,10 +21,7 @@ func TestReach(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	open, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	open := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	go func() {
 		for {
 			c, err := open.Accept()
@@ -38,10 +33,7 @@ func TestReach(t *testing.T) {
 		}
 	}()
 	t.Cleanup(func() { open.Close() })
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	gone := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	gone.Close()
 	for name, c := range map[string]struct {
 		o    AgentOptions

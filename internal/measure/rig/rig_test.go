@@ -13,6 +13,7 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/measure/traffic"
 	"mpps/internal/measure/traffic/agent"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -22,17 +23,10 @@ func recorded(t *testing.T, files map[string]string) *Machine {
 	dir := t.TempDir()
 	for name, text := range files {
 		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		must.Do(t, os.WriteFile(name, []byte(text), 0o644))
 	}
-	m, err := OpenMachine(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(OpenMachine(dir))(t)
 	t.Cleanup(func() { _ = m.Close() })
 	return m
 }

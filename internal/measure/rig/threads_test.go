@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"mpps/internal/measure"
+	"mpps/internal/must"
 )
 
 // processes is a tree of files with the threads given as "PID/TID: name, ran, waited, guest ticks". PID 0 stands for a
@@ -87,18 +88,11 @@ func TestThreadsComeAndGo(t *testing.T) {
 	dir := t.TempDir()
 	write := func(files map[string]string) {
 		for name, text := range files {
-			if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+			must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 		}
 	}
-	m, err := OpenMachine(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(OpenMachine(dir))(t)
 	defer m.Close()
 	if times := m.threads(); times != nil {
 		t.Errorf("without /proc: %v", times)
@@ -122,15 +116,11 @@ func TestThreadsComeAndGo(t *testing.T) {
 	if got := roles(); got != "1 1 1" {
 		t.Errorf("with vhost: %s", got)
 	}
-	if err := os.RemoveAll(filepath.Join(dir, "proc/200/task/201")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(filepath.Join(dir, "proc/200/task/201")))
 	if got := roles(); got != "0 1 1" {
 		t.Errorf("without a vCPU: %s", got)
 	}
-	if err := os.RemoveAll(filepath.Join(dir, "proc/200")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(filepath.Join(dir, "proc/200")))
 	if got := roles(); got != "0 0 0" {
 		t.Errorf("after it: %s", got)
 	}

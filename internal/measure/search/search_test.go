@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mpps/internal/measure/search/simulated"
+	"mpps/internal/must"
 )
 
 // arithmetic is a simulated device.
@@ -46,10 +47,7 @@ func find(t *testing.T, mode Mode, kind string, n int) *Result {
 
 func simulate(t *testing.T, mode Mode, kind string, n int) *Result {
 	t.Helper()
-	d, err := simulated.New(kind, hidden(n), uint64(n+1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(simulated.New(kind, hidden(n), uint64(n+1)))(t)
 	r, err := Run(t.Context(), arithmetic{d}, options(mode))
 	if err != nil {
 		t.Fatalf("%s %d: %v", kind, n, err)
@@ -180,10 +178,7 @@ func TestWorstSecond(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	faster, err := simulated.New("clean", 20e6, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	faster := must.Get(simulated.New("clean", 20e6, 1))(t)
 	for _, mode := range []Mode{Fast, Compliant} {
 		r, err := Run(t.Context(), arithmetic{faster}, options(mode))
 		if err != nil || r.LimitedBy != "load" || r.NDR.LowerPPS == nil || *r.NDR.LowerPPS != simulated.LineRate ||
@@ -303,10 +298,7 @@ func TestBudget(t *testing.T) {
 	for _, kind := range []string{"clean", "stalls", "livelock", "floor"} {
 		for _, budget := range []time.Duration{3 * time.Second, 8 * time.Second, 90 * time.Second} {
 			for _, mode := range []Mode{Fast, Compliant} {
-				d, err := simulated.New(kind, 1e6, 7)
-				if err != nil {
-					t.Fatal(err)
-				}
+				d := must.Get(simulated.New(kind, 1e6, 7))(t)
 				o := options(mode)
 				o.Budget = budget
 				r, err := Run(t.Context(), arithmetic{d}, o)

@@ -20,6 +20,7 @@ import (
 	"mpps/internal/machine/nicctl"
 	"mpps/internal/measure"
 	"mpps/internal/measure/traffic"
+	"mpps/internal/must"
 )
 
 // BenchmarkWatching measures what watching costs a path that one core carries at its highest rate: generator, veth,
@@ -154,20 +155,12 @@ func tell(b *testing.B, name string, values []float64) {
 func spentCPU(b *testing.B) time.Duration {
 	b.Helper()
 	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, unix.Getrusage(unix.RUSAGE_SELF, &u))
 	sum := u.Utime.Nano() + u.Stime.Nano()
 	for _, pid := range softirqs(b) {
 		// Nanoseconds on a CPU come first (Documentation/scheduler/sched-stats.rst).
-		text, err := os.ReadFile("/proc/" + pid + "/schedstat")
-		if err != nil {
-			b.Fatal(err)
-		}
-		ran, err := strconv.ParseInt(strings.Fields(string(text))[0], 10, 64)
-		if err != nil {
-			b.Fatal(err)
-		}
+		text := must.Get(os.ReadFile("/proc/" + pid + "/schedstat"))(b)
+		ran := must.Get(strconv.ParseInt(strings.Fields(string(text))[0], 10, 64))(b)
 		sum += ran
 	}
 	return time.Duration(sum)
@@ -181,10 +174,7 @@ var softirqs = func() func(b *testing.B) []string {
 		if found != nil {
 			return found
 		}
-		files, err := filepath.Glob("/proc/[0-9]*/comm")
-		if err != nil {
-			b.Fatal(err)
-		}
+		files := must.Get(filepath.Glob("/proc/[0-9]*/comm"))(b)
 		for _, file := range files {
 			if text, err := os.ReadFile(file); err == nil && strings.HasPrefix(string(text), "ksoftirqd/") {
 				found = append(found, filepath.Base(filepath.Dir(file)))

@@ -8,6 +8,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
+
+	"mpps/internal/must"
 )
 
 // capture counts what arrives on each receive queue of the wire's end, by tag: an XDP program in the driver, which is
@@ -26,10 +28,8 @@ func newCapture(t testing.TB, ns string, index, tagAt int) *capture {
 	t.Helper()
 	c := &capture{}
 	for at, entries := range map[**ebpf.Map]uint32{&c.matrix: wireQueues * tags, &c.sum: 1, &c.all: 1} {
-		m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: entries})
-		if err != nil {
-			t.Fatal(err)
-		}
+		spec := &ebpf.MapSpec{Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: entries}
+		m := must.Get(ebpf.NewMap(spec))(t)
 		t.Cleanup(func() { m.Close() })
 		*at = m
 	}
@@ -75,10 +75,7 @@ func newCapture(t testing.TB, ns string, index, tagAt int) *capture {
 		t.Fatalf("counter on the wire: %v", err)
 	}
 	defer p.Close()
-	n, err := openNamespace(ns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(openNamespace(ns))(t)
 	err = n.do(func() error {
 		l, err := link.AttachXDP(link.XDPOptions{Program: p, Interface: index, Flags: link.XDPDriverMode})
 		if err == nil {
@@ -95,9 +92,7 @@ func newCapture(t testing.TB, ns string, index, tagAt int) *capture {
 func read(t testing.TB, m *ebpf.Map, key uint32) (sum uint64) {
 	t.Helper()
 	var cpus []uint64
-	if err := m.Lookup(key, &cpus); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Lookup(key, &cpus))
 	for _, n := range cpus {
 		sum += n
 	}

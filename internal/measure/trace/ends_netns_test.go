@@ -21,6 +21,7 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"mpps/internal/advise/queuepath"
+	"mpps/internal/must"
 )
 
 // TestKilled ends a watching process by SIGKILL in the middle. Every program, link and map that it had must be gone.
@@ -84,10 +85,7 @@ func TestKilled(t *testing.T) {
 // held is what of eBPF a process holds, by its own /proc files (Documentation/filesystems/proc.rst, fdinfo).
 func held(t *testing.T, pid int) (programs, links, maps []int) {
 	t.Helper()
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid)))(t)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -207,19 +205,11 @@ func TestNotRoot(t *testing.T) {
 		}
 		return
 	}
-	self, err := os.ReadFile(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("", "trace")
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.ReadFile(os.Args[0]))(t)
+	dir := must.Get(os.MkdirTemp("", "trace"))(t)
 	defer os.RemoveAll(dir)
 	binary := filepath.Join(dir, "test")
-	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(binary, self, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Chmod(dir, 0o755), os.WriteFile(binary, self, 0o755)))
 	child := exec.Command(binary, "-test.run", "^TestNotRoot$")
 	child.Dir, child.Env = "/", append(os.Environ(), "TRACE_TEST_NOBODY="+newScene(t, 0).host)
 	child.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/advise/queuepath"
+	"mpps/internal/must"
 )
 
 // TestPacketExact sends a million frames from the four queues of a guest through a bridge, and through a VXLAN device,
@@ -90,9 +91,7 @@ func frameSum(o *queuepath.Observation, meant func(*queuepath.Row) bool) (n uint
 func pin(t testing.TB) func() {
 	t.Helper()
 	var before unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.SchedGetaffinity(0, &before))
 	runtime.LockOSThread()
 	return func() {
 		if err := unix.SchedSetaffinity(0, &before); err != nil {
@@ -106,9 +105,7 @@ func pin(t testing.TB) func() {
 func allowed(t testing.TB) []int {
 	t.Helper()
 	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(unix.Getpid(), &set); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.SchedGetaffinity(unix.Getpid(), &set))
 	var cpus []int
 	for cpu := 0; len(cpus) < set.Count(); cpu++ {
 		if set.IsSet(cpu) {
@@ -124,7 +121,5 @@ func pinTo(t testing.TB, n int) {
 	cpus := allowed(t)
 	var one unix.CPUSet
 	one.Set(cpus[n%len(cpus)])
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.SchedSetaffinity(0, &one))
 }

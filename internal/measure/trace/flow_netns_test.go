@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/must"
 )
 
 // TestFlows: two flows of each kind of packet are told apart, so that each can keep to its queue, and one that changes
@@ -141,9 +143,7 @@ func TestFlows(t *testing.T) {
 		o := s.watching(Config{EveryPacket: true}, func() {
 			for name, tap := range taps {
 				for i := range frames {
-					if _, err := unix.Write(tap[i%2], cases[name].make(flow(i%2))); err != nil {
-						t.Fatal(err)
-					}
+					must.Get(unix.Write(tap[i%2], cases[name].make(flow(i%2))))(t)
 				}
 			}
 		})

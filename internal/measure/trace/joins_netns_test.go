@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/advise/queuepath"
+	"mpps/internal/must"
 )
 
 // TestNotJoined: a device that comes while packets are watched has frames whose socket buffers were those of another
@@ -33,9 +34,7 @@ func TestNotJoined(t *testing.T) {
 				pinTo(t, 0)
 				both := func(tap []int, d time.Duration) {
 					for end := time.Now().Add(d); time.Now().Before(end); {
-						if _, err := unix.Write(far[0], frame(2, 2)); err != nil {
-							t.Fatal(err)
-						}
+						must.Get(unix.Write(far[0], frame(2, 2)))(t)
 						if tap != nil {
 							s.send(tap[0], frame(1, 1))
 							sent++

@@ -6,6 +6,8 @@ import (
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/must"
 )
 
 // TestTunnelOfLink: what a device's own data tell of its UDP port, in whatever order they come.
@@ -40,20 +42,11 @@ func TestTunnelOfLink(t *testing.T) {
 		"bareudp, maybe of MPLS": {"bareudp", []netlink.Attribute{attr(unix.IFLA_BAREUDP_PORT, port...)},
 			tunnelPort{12345, inOpaque}},
 	} {
-		data, err := netlink.MarshalAttributes(c.data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		info, err := netlink.MarshalAttributes(
+		data := must.Get(netlink.MarshalAttributes(c.data))(t)
+		info := must.Get(netlink.MarshalAttributes(
 			[]netlink.Attribute{attr(unix.IFLA_INFO_KIND, append([]byte(c.kind), 0)...),
-				attr(unix.IFLA_INFO_DATA, data...)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		link, err := netlink.MarshalAttributes([]netlink.Attribute{attr(unix.IFLA_LINKINFO, info...)})
-		if err != nil {
-			t.Fatal(err)
-		}
+				attr(unix.IFLA_INFO_DATA, data...)}))(t)
+		link := must.Get(netlink.MarshalAttributes([]netlink.Attribute{attr(unix.IFLA_LINKINFO, info...)}))(t)
 		l, err := parseLink(slices.Concat(make([]byte, unix.SizeofIfInfomsg), link))
 		if err != nil || l.tunnel != c.want {
 			t.Errorf("%s: %v, %v, expected %v", name, l.tunnel, err, c.want)
@@ -70,13 +63,10 @@ func TestParseFoU(t *testing.T) {
 		"sit":  {1, unix.IPPROTO_IPV6, inFoUIP},
 		"MPLS": {1, unix.IPPROTO_MPLS, inOpaque}, "a type of tomorrow": {3, unix.IPPROTO_IPIP, inOpaque},
 	} {
-		message, err := netlink.MarshalAttributes([]netlink.Attribute{
+		message := must.Get(netlink.MarshalAttributes([]netlink.Attribute{
 			{Type: fouAttrPort, Data: []byte{0x15, 0xb3}}, {Type: fouAttrProto, Data: []byte{c.protocol}},
 			{Type: fouAttrType, Data: []byte{c.kind}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		if p, err := parseFoU(message); err != nil || p != (tunnelPort{5555, c.want}) {
 			t.Errorf("%s: %v, %v, expected port 5555 with %d", name, p, err, c.want)
 		}

@@ -6,15 +6,14 @@ import (
 	"os"
 	"sync"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // TestProcessStaysInItsNamespace: what /proc/self and /proc/net show is the namespace that this process began in, also
 // while and after threads of it are in others.
 func TestProcessStaysInItsNamespace(t *testing.T) {
-	was, err := os.Readlink("/proc/self/ns/net")
-	if err != nil {
-		t.Fatal(err)
-	}
+	was := must.Get(os.Readlink("/proc/self/ns/net"))(t)
 	for range 50 {
 		var all sync.WaitGroup
 		for range 8 {

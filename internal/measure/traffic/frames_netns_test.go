@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/must"
 )
 
 // TestExactCounts: over a veth pair on one core nothing can get lost, so every
@@ -48,9 +50,7 @@ func TestExactCounts(t *testing.T) {
 					if c.Bytes != r.Bytes || r.Bytes != g.(interface{ bytes(uint64) uint64 }).bytes(n) {
 						t.Errorf("bytes sent %d, received %d", r.Bytes, c.Bytes)
 					}
-					if err := s.Reset(); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, s.Reset())
 					if c := mustCount(t, s); c.Received+c.Bytes+c.Streams[0].Next != 0 {
 						t.Errorf("after a reset: %+v", c)
 					}
@@ -107,10 +107,7 @@ func TestSameFrames(t *testing.T) {
 // capture takes the next n test frames off an interface.
 func capture(t *testing.T, e Endpoint, n int) <-chan [][]byte {
 	t.Helper()
-	d, err := e.Device()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(e.Device())(t)
 	fd := rawSocket(t, d, unix.ETH_P_ALL)
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64<<20)
 	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 3})
@@ -138,15 +135,12 @@ func capture(t *testing.T, e Endpoint, n int) <-chan [][]byte {
 
 func rawSocket(t *testing.T, d Device, proto uint16) (fd int) {
 	t.Helper()
-	err := d.Do(func() (err error) {
+	must.Do(t, d.Do(func() (err error) {
 		if fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0); err != nil {
 			return err
 		}
 		return unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: swap16(proto), Ifindex: d.Index})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	t.Cleanup(func() { unix.Close(fd) })
 	return fd
 }
@@ -158,18 +152,13 @@ func TestPlanted(t *testing.T) {
 	for _, m := range []Method{XDP, XDPSkb, AFPacket} {
 		t.Run(string(m), func(t *testing.T) {
 			s := mustSink(t, SinkConfig{In: b, Method: m, Stream: 9, Streams: 2})
-			d, err := a.Device()
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(a.Device())(t)
 			fd := rawSocket(t, d, 0)
 			f := Frame{SrcMAC: d.MAC, DstMAC: macB}.withDefaults()
 			send := func(stream uint16, seq uint64) {
 				frame := f.template(stream)
 				f.put(frame, sums{f.ipBase(), 0}, flow{}, seq, 0)
-				if err := unix.Send(fd, frame, 0); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, unix.Send(fd, frame, 0))
 			}
 			done := onWorkerThread("", 0, func(int) error {
 				for i := uint64(0); i < 2000; i++ {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+
+	"mpps/internal/must"
 )
 
 // TestRemoved: a device that goes away ends the run; what one that is down did
@@ -65,21 +67,14 @@ func TestKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	line, _ := bufio.NewReader(out).ReadString('\n')
 	time.Sleep(200 * time.Millisecond)
-	d, err := b.Device()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(b.Device())(t)
 	if on, err := hasXDP(d); line != "ready\n" || !on || err != nil {
 		t.Fatalf("the child said %q, program %v, %v", line, on, err)
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	begin := time.Now()
 	for on := true; on; time.Sleep(10 * time.Millisecond) {
@@ -127,10 +122,7 @@ func TestCancel(t *testing.T) {
 func TestNothingLeft(t *testing.T) {
 	a, b := pair(t)
 	da, _ := a.Device()
-	db, err := b.Device()
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(b.Device())(t)
 	check := func(when string, d Device, want bool) {
 		t.Helper()
 		got, err := hasXDP(d)
@@ -142,9 +134,7 @@ func TestNothingLeft(t *testing.T) {
 	g := mustGenerator(t, Config{Out: a, Count: 1000, Method: XDP})
 	check("generator towards a veth without a program", db, true)
 	check("generator", da, false)
-	if err := g.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.Close())
 	check("generator closed", db, false)
 
 	s := mustSink(t, SinkConfig{In: b, Method: XDP})
@@ -152,8 +142,6 @@ func TestNothingLeft(t *testing.T) {
 	if _, err := NewSink(SinkConfig{In: b, Method: XDP}); err == nil {
 		t.Error("a second sink on the same device was accepted")
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Close())
 	check("sink closed", db, false)
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+
+	"mpps/internal/must"
 )
 
 // pair is a veth pair between two namespaces made for one test.
@@ -23,20 +25,14 @@ func pair(t *testing.T) (a, b Endpoint) {
 	for _, e := range []Endpoint{a, b} {
 		makeNetns(t, e.Netns)
 	}
-	hb, err := netns.GetFromName(b.Netns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hb := must.Get(netns.GetFromName(b.Netns))(t)
 	defer hb.Close()
-	err = a.Do(func() error {
+	must.Do(t, a.Do(func() error {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.MTU = a.Iface, 1504
 		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: b.Iface, PeerNamespace: netlink.NsFd(int(hb)),
 			PeerMTU: 1504})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for _, e := range []Endpoint{a, b} {
 		if err := e.Do(func() error {
 			l, err := netlink.LinkByName(e.Iface)
@@ -76,20 +72,14 @@ func makeNetns(t *testing.T, name string) {
 
 func mustSink(t *testing.T, c SinkConfig) Sink {
 	t.Helper()
-	s, err := NewSink(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(NewSink(c))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
 
 func mustGenerator(t *testing.T, c Config) Generator {
 	t.Helper()
-	g, err := NewGenerator(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(NewGenerator(c))(t)
 	t.Cleanup(func() { g.Close() })
 	return g
 }
@@ -98,28 +88,19 @@ func mustRun(t *testing.T, g Generator) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	r, err := g.Run(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(g.Run(ctx))(t)
 	return r
 }
 
 func mustCount(t *testing.T, s Sink) Counts {
 	t.Helper()
-	c, err := s.Counts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(s.Counts())(t)
 	return c
 }
 
 // settle reads a sink after its last frame.
 func settle(t *testing.T, s Sink) Counts {
 	t.Helper()
-	c, err := Settle(context.Background(), s, 60*time.Millisecond, 5*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Settle(context.Background(), s, 60*time.Millisecond, 5*time.Second))(t)
 	return c
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/must"
 )
 
 // TestPlantedPktgen sends a hand-made sequence in pktgen's form with loss, a
@@ -17,10 +19,7 @@ func TestPlantedPktgen(t *testing.T) {
 	for _, m := range []Method{XDP, AFPacket} {
 		for _, unnumbered := range []bool{false, true} {
 			s := mustSink(t, SinkConfig{In: b, Method: m, Stream: 3, Streams: 2, Pktgen: true, Unnumbered: unnumbered})
-			d, err := a.Device()
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(a.Device())(t)
 			fd := rawSocket(t, d, 0)
 			done := onWorkerThread("", 0, func(int) error {
 				for worker := range 3 { // the third is of a stream that is not counted
@@ -56,13 +55,8 @@ func TestPlantedPktgen(t *testing.T) {
 	}
 	// Who does not ask for them does not count them.
 	s := mustSink(t, SinkConfig{In: b, Method: XDP, Stream: 0})
-	d, err := a.Device()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Send(rawSocket(t, d, 0), pktgenFrame(t, 0, 1), 0); err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(a.Device())(t)
+	must.Do(t, unix.Send(rawSocket(t, d, 0), pktgenFrame(t, 0, 1), 0))
 	if c := settle(t, s); c.Received != 0 || c.Foreign != 0 {
 		t.Errorf("%+v", c)
 	}

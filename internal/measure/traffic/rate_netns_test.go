@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"mpps/internal/must"
 )
 
 // TestPacing: the rate asked for is sent, within a few percent, but for the time
@@ -68,10 +70,7 @@ func TestLatency(t *testing.T) {
 		g := mustGenerator(t, Config{Out: a, Stamp: true, Count: 5000, Rate: 50_000, Method: way.gen})
 		mustRun(t, g)
 		c := settle(t, s)
-		h, err := s.Histogram()
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := must.Get(s.Histogram())(t)
 		if c.Stamped != 5000 || h.Count() != 5000 || quantile(h, 0.5) < 50 || quantile(h, 0.5) > 50*time.Millisecond {
 			t.Errorf("%v: %d stamped, %d delays, median %v", way, c.Stamped, h.Count(), quantile(h, 0.5))
 		}

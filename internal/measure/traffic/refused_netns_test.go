@@ -9,6 +9,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/must"
 )
 
 // TestRefusedFrames: a veth whose peer has neither program nor GRO drops everything
@@ -20,9 +22,7 @@ func TestRefusedFrames(t *testing.T) {
 		t.Errorf("with a program on the peer: sent %d, refused %d", r.Sent, r.Refused)
 	}
 	x := g.(*xdpGenerator)
-	if err := x.undo[0](); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, x.undo[0]())
 	x.undo = x.undo[1:]
 	for range 2 {
 		if r, err := g.Run(context.Background()); err == nil || r.Sent != 10_000 || r.Refused != 10_000 {
@@ -37,15 +37,13 @@ func TestRefusedFrames(t *testing.T) {
 func TestNoXDPTransmit(t *testing.T) {
 	a, _ := pair(t)
 	lo := Endpoint{Netns: a.Netns, Iface: "lo"}
-	if err := lo.Do(func() error {
+	must.Do(t, lo.Do(func() error {
 		l, err := netlink.LinkByName("lo")
 		if err != nil {
 			return err
 		}
 		return netlink.LinkSetUp(l)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	c := Config{Out: lo, Frame: Frame{DstMAC: macA}, Method: XDP, Count: 10}
 	var why *UnsupportedError
 	if _, err := NewGenerator(c); !errors.As(err, &why) || why.Answer != No {
@@ -76,9 +74,7 @@ func TestPassesOthers(t *testing.T) {
 		copy(frame, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
 		copy(frame[6:], d.MAC)
 		frame[12], frame[13] = 0x08, 0x06
-		if err := unix.Send(rawSocket(t, d, 0), frame, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Send(rawSocket(t, d, 0), frame, 0))
 		if n := <-got; n != 60 {
 			t.Errorf("%s: an ARP frame of 60 bytes arrived as %d", m, n)
 		}

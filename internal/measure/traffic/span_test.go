@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 	"time"
+
+	"mpps/internal/must"
 )
 
 func TestSpan(t *testing.T) {
@@ -29,10 +31,7 @@ func TestSpan(t *testing.T) {
 	}
 
 	// Agents send it.
-	text, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(c))(t)
 	var back Counts
 	if err := json.Unmarshal(text, &back); err != nil || back.span != c.span ||
 		back.Streams[0].Span() != 800*time.Nanosecond {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"mpps/internal/must"
 )
 
 func TestParseEndpoint(t *testing.T) {
@@ -72,9 +74,7 @@ func TestFrame(t *testing.T) {
 	} {
 		f.SrcMAC, f.DstMAC = macA, macB
 		f = f.withDefaults()
-		if err := f.check(1500); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.check(1500))
 		base := sums{f.ipBase(), f.udpBase(77)}
 		b := f.template(77)
 		for range 500 {
@@ -173,9 +173,7 @@ func TestHistogram(t *testing.T) {
 	for range 20000 {
 		v := int64(rand.Uint64N(1 << rand.UintN(33)))
 		h.Record(time.Duration(v))
-		if err := ref.RecordValue(v); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, ref.RecordValue(v))
 		lo, hi := bucketRange(bucket(uint32(v)))
 		if v < int64(lo) || v > int64(hi) {
 			t.Fatalf("%d fell into %d to %d", v, lo, hi)

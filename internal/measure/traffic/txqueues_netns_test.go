@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/machine/nicctl"
+	"mpps/internal/must"
 )
 
 // TestWorkersTakeQueues: the queues of a device are known without a sysfs of its namespace, and the CPUs chosen for
@@ -30,10 +31,7 @@ func TestWorkersTakeQueues(t *testing.T) {
 	if n := dev.TxQueues(); n != 4 {
 		t.Fatalf("found %d transmit queues, expected 4", n)
 	}
-	allowed, err := AllowedCPUs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	allowed := must.Get(AllowedCPUs())(t)
 	cpus := WorkerCPUs(allowed, dev.TxQueues())
 	s := mustSink(t, SinkConfig{In: b, Method: XDP, Streams: len(cpus)})
 	r := mustRun(t, mustGenerator(t, Config{Out: a, Method: XDP, CPUs: cpus, Duration: 300 * time.Millisecond}))
@@ -42,12 +40,10 @@ func TestWorkersTakeQueues(t *testing.T) {
 	}
 	settle(t, s)
 	var queues int
-	if err := b.Do(func() error {
+	must.Do(t, b.Do(func() error {
 		queues = busyQueues(t, b.Iface)
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if queues != len(cpus) {
 		t.Errorf("frames arrived by %d queues, expected %d", queues, len(cpus))
 	}
@@ -56,12 +52,9 @@ func TestWorkersTakeQueues(t *testing.T) {
 // widen gives both ends of a pair four queues.
 func widen(t *testing.T, a, b Endpoint) {
 	t.Helper()
-	far, err := netns.GetFromName(b.Netns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	far := must.Get(netns.GetFromName(b.Netns))(t)
 	defer far.Close()
-	if err := a.Do(func() error {
+	must.Do(t, a.Do(func() error {
 		old, err := netlink.LinkByName(a.Iface)
 		if err != nil {
 			return err
@@ -73,43 +66,30 @@ func widen(t *testing.T, a, b Endpoint) {
 		attrs.Name, attrs.NumTxQueues, attrs.NumRxQueues = a.Iface, 4, 4
 		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: b.Iface, PeerNamespace: netlink.NsFd(int(far)),
 			PeerNumTxQueues: 4, PeerNumRxQueues: 4})
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for _, e := range []Endpoint{a, b} {
-		if err := e.Do(func() error {
+		must.Do(t, e.Do(func() error {
 			l, err := netlink.LinkByName(e.Iface)
 			if err != nil {
 				return err
 			}
 			return netlink.LinkSetUp(l)
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 }
 
 func mustDevice(t *testing.T, e Endpoint) Device {
 	t.Helper()
-	d, err := e.Device()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(e.Device())(t)
 	return d
 }
 
 // busyQueues returns how many receive queues of a veth have had packets while it had a program.
 func busyQueues(t *testing.T, iface string) (n int) {
 	t.Helper()
-	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	socket := must.Get(unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0))(t)
 	defer unix.Close(socket)
-	d, err := nicctl.ReadDriver(socket, iface)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(nicctl.ReadDriver(socket, iface))(t)
 	for name, packets := range nicctl.Statistics(socket, iface, d.Statistics) {
 		if regexp.MustCompile(`^rx_queue_\d+_xdp_packets$`).MatchString(name) && packets > 0 {
 			n++

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // TestWorkerCPUs: one worker for each queue, each on a CPU of its own, and of different queues where there is a choice.
@@ -37,13 +39,9 @@ func TestSysfsTxQueues(t *testing.T) {
 	sys := t.TempDir()
 	dir := filepath.Join(sys, "class/net/eth0")
 	for _, queue := range []string{"tx-0", "tx-1", "rx-0"} {
-		if err := os.MkdirAll(filepath.Join(dir, "queues", queue), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(dir, "queues", queue), 0o755))
 	}
-	if err := os.WriteFile(filepath.Join(dir, "ifindex"), []byte("7\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "ifindex"), []byte("7\n"), 0o644))
 	for index, want := range map[int]int{7: 2, 8: 0} {
 		if got := sysfsTxQueues(sys, Device{Endpoint: Endpoint{Iface: "eth0"}, Index: index}); got != want {
 			t.Errorf("index %d: %d queues, expected %d", index, got, want)

@@ -4,15 +4,14 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // TestImport: what tools printed is recognised, with the figures that they give themselves.
 func TestImport(t *testing.T) {
 	read := func(file string) string {
-		text, err := os.ReadFile("testdata/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile("testdata/" + file))(t)
 		return string(text)
 	}
 	for name, c := range map[string]struct {

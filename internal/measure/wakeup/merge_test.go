@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mpps/internal/measure"
+	"mpps/internal/must"
 )
 
 func dist(max uint64, beyond uint64, cap uint64, counts ...uint64) Distribution {
@@ -104,9 +105,7 @@ func TestFile(t *testing.T) {
 	f := scene{seed: 1, seconds: 20, exact: true, long: 3}.file()
 	f.Schema = Schema
 	var text bytes.Buffer
-	if err := Encode(&text, f); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Encode(&text, f))
 	again, err := Decode(strings.NewReader(text.String()))
 	if err != nil || again.Total.Latency.Count != f.Total.Latency.Count ||
 		len(again.Counted.Sources) != len(f.Counted.Sources) {

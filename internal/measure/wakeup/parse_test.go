@@ -9,24 +9,20 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 func recorded(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
 	return string(text)
 }
 
 // TestCyclictestJSON: two threads with a histogram that ends at 100 µs. What is longer is in cycles and max alone.
 func TestCyclictestJSON(t *testing.T) {
 	text := recorded(t, "cyclictest-2.40-json.txt")
-	out, err := ParseCyclictest(text, 100, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(ParseCyclictest(text, 100, nil))(t)
 	if out.Version != "2.40" || len(out.Threads) != 2 || out.Exact {
 		t.Fatalf("found version %q, %d threads, exact %v", out.Version, len(out.Threads), out.Exact)
 	}
@@ -98,10 +94,7 @@ func TestCyclictestSpikes(t *testing.T) {
 }
 
 func TestCyclictestText(t *testing.T) {
-	out, err := ParseCyclictest(recorded(t, "cyclictest-2.40-text.txt"), 50, []int{0, 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(ParseCyclictest(recorded(t, "cyclictest-2.40-text.txt"), 50, []int{0, 1}))(t)
 	var found []string
 	for _, thread := range out.Threads {
 		l := thread.Latency
@@ -115,10 +108,7 @@ func TestCyclictestText(t *testing.T) {
 
 func TestOslat(t *testing.T) {
 	text := recorded(t, "oslat-2.40.txt")
-	out, err := ParseOslat(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(ParseOslat(text))(t)
 	if len(out.Threads) != 1 || out.Threads[0].CPU != 1 || out.Version != "2.40" {
 		t.Fatalf("%+v", out)
 	}
@@ -195,10 +185,7 @@ func TestBroken(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"cyclictest-2.40-spike.txt", "cyclictest-2.40-text.txt"} {
-		text, err := os.ReadFile(filepath.Join("testdata", name))
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join("testdata", name)))(f)
 		f.Add(string(text))
 	}
 	f.Add(timerlatText)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mpps/internal/must"
 )
 
 // TestHostileSizes: the worst that fits in the limits costs seconds at most, not minutes: nothing grows with the
@@ -56,17 +58,11 @@ func TestHostileSizes(t *testing.T) {
 }
 
 func BenchmarkParseGuest(b *testing.B) {
-	text, err := os.ReadFile("testdata/libvirt-realtime.xml")
-	if err != nil {
-		b.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/libvirt-realtime.xml"))(b)
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		d, err := Parse(text)
-		if err != nil {
-			b.Fatal(err)
-		}
+		d := must.Get(Parse(text))(b)
 		if g := d.Guest(); g.VCPUs.Max != 8 {
 			b.Fatal(g)
 		}
@@ -76,18 +72,10 @@ func BenchmarkParseGuest(b *testing.B) {
 // TestManyThreads: edits of thousands of threads take seconds at most, not minutes.
 func TestManyThreads(t *testing.T) {
 	d := parse(t, "<domain><vcpu>1024</vcpu></domain>")
-	pins, err := d.PinChanges("vcpupin", "0-1023")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sched, err := d.SchedChanges("vcpusched", "fifo:1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	pins := must.Get(d.PinChanges("vcpupin", "0-1023"))(t)
+	sched := must.Get(d.SchedChanges("vcpusched", "fifo:1"))(t)
 	began := time.Now()
-	if _, err := d.Apply(append(pins, sched...), nil, Host{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.Apply(append(pins, sched...), nil, Host{}))(t)
 	if g := d.Guest(); len(g.Pins) != 1024 || len(g.Sched) != 1024 {
 		t.Errorf("%d pins, %d schedulers", len(g.Pins), len(g.Sched))
 	}

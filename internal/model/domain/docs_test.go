@@ -6,14 +6,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // TestDocumentedPaths: docs/domain.md names every path, and none that is not.
 func TestDocumentedPaths(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "domain.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("..", "..", "..", "docs", "domain.md")))(t)
 	named := map[string]bool{}
 	for _, found := range regexp.MustCompile("`([a-zA-Z0-9_/.]+)`").FindAllStringSubmatch(string(text), -1) {
 		form := found[1]

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // wanted gives, for every form of path, two values that Set takes and the keys to try.
@@ -176,18 +178,14 @@ func TestDeleteThenRestore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := d.Delete(path); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, d.Delete(path))
 			if _, there, _ := d.Get(path); there || bytes.Equal(d.Bytes(), text) {
 				t.Errorf("%s: %s is still there", name, path)
 			}
 			if _, err := Parse(d.Bytes()); err != nil {
 				t.Errorf("%s: without %s: %v", name, path, err)
 			}
-			if err := d.Restore(path, old, true); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, d.Restore(path, old, true))
 			if !bytes.Equal(d.Bytes(), text) {
 				t.Errorf("%s: %s deleted and back differs:\n%s", name, path, lineDiff(string(text), d.String()))
 			}

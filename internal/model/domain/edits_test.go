@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // tuned carries changes out in a copy of a sample and gives the lines that differ.
@@ -177,13 +179,8 @@ func TestWishes(t *testing.T) {
 // TestHyperVOn: the usual enlightenments, in an order that libvirt and QEMU take one by one.
 func TestHyperVOn(t *testing.T) {
 	d := parse(t, "<domain>\n  <os/>\n</domain>\n")
-	changes, err := d.HyperVChanges("on")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.Apply(changes, nil, Host{Libvirt: "11.3.0", QEMU: "10.0.2"}); err != nil {
-		t.Fatal(err)
-	}
+	changes := must.Get(d.HyperVChanges("on"))(t)
+	must.Get(d.Apply(changes, nil, Host{Libvirt: "11.3.0", QEMU: "10.0.2"}))(t)
 	if !strings.Contains(d.String(), "<spinlocks state='on' retries='8191'/>") ||
 		strings.Index(d.String(), "<synic") > strings.Index(d.String(), "<stimer") {
 		t.Errorf("got %s", d)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -21,24 +23,16 @@ func TestGuest(t *testing.T) {
 	}
 	for _, file := range files {
 		d := sample(t, filepath.Base(file))
-		got, err := json.MarshalIndent(d.Guest(), "", " ")
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(json.MarshalIndent(d.Guest(), "", " "))(t)
 		got = append(got, '\n')
 		if again, _ := json.MarshalIndent(d.Guest(), "", " "); !bytes.Equal(append(again, '\n'), got) {
 			t.Errorf("%s: read otherwise the second time", file)
 		}
 		golden := strings.TrimSuffix(file, ".xml") + ".json"
 		if *update {
-			if err := os.WriteFile(golden, got, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(golden, got, 0o644))
 		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(os.ReadFile(golden))(t)
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s:\n%s", file, lineDiff(string(want), string(got)))
 		}
@@ -72,9 +66,7 @@ func TestPending(t *testing.T) {
 	set(t, defined, "interface/52:54:00:00:00:01/model", "virtio")
 	set(t, defined, "interface/52:54:00:00:00:02/driver.queues", "2")
 	set(t, defined, "emulatorpin", "0")
-	if err := defined.Delete("interface/52:54:00:00:00:02/mtu"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, defined.Delete("interface/52:54:00:00:00:02/mtu"))
 	want := []Difference{
 		{"emulatorpin", "", "0", false, true},
 		{"interface/52:54:00:00:00:01/model", "e1000", "virtio", true, true},
@@ -130,7 +122,7 @@ func TestPaths(t *testing.T) {
 
 // TestInterfaceBackEnds reads what decides which way a NIC's packets take.
 func TestInterfaceBackEnds(t *testing.T) {
-	d, err := Parse([]byte(`<domain><devices>
+	d := must.Get(Parse([]byte(`<domain><devices>
 <interface type='user'><mac address='52:54:00:00:00:01'/><backend type='passt' logFile='/tmp/x'/></interface>
 <interface type='vhostuser'><mac address='52:54:00:00:00:02'/><backend type='passt'/></interface>
 <interface type='bridge'><mac address='52:54:00:00:00:03'/><source bridge='br-int'/><virtualport type='openvswitch'>
@@ -139,10 +131,7 @@ func TestInterfaceBackEnds(t *testing.T) {
 <interface type='vdpa'><mac address='52:54:00:00:00:05'/><source dev='/dev/vhost-vdpa-0'/></interface>
 <interface type='direct'><mac address='52:54:00:00:00:06'/><source dev='eth0' mode='private'/></interface>
 <interface type='user'><mac address='52:54:00:00:00:07'/></interface>
-</devices></domain>`))
-	if err != nil {
-		t.Fatal(err)
-	}
+</devices></domain>`)))(t)
 	for i, want := range []Interface{
 		{Type: "user", Backend: "passt"}, {Type: "vhostuser", Backend: "passt"},
 		{Type: "bridge", Source: "br-int", VirtualPort: "openvswitch"}, {Type: "network", Source: "ovs"},

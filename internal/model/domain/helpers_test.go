@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // samples gives every domain under testdata and, where it is there, the shared corpus.
@@ -11,15 +13,9 @@ func samples(t testing.TB) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{}
 	for _, dir := range []string{"testdata", corpusDir()} {
-		files, err := filepath.Glob(filepath.Join(dir, "*.xml"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(filepath.Glob(filepath.Join(dir, "*.xml")))(t)
 		for _, f := range files {
-			text, err := os.ReadFile(f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(f))(t)
 			out[filepath.Base(f)] = text
 		}
 	}
@@ -39,19 +35,13 @@ func corpusDir() string {
 
 func sample(t testing.TB, name string) *Doc {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
 	return parse(t, string(text))
 }
 
 func parse(t testing.TB, text string) *Doc {
 	t.Helper()
-	d, err := Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Parse([]byte(text)))(t)
 	return d
 }
 

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // libvirtBase is a domain of libvirt's test driver, which needs no daemon and reads and writes definitions with the
@@ -57,9 +59,7 @@ func storedAll(t *testing.T, texts [][]byte) [][]byte {
 	folder, commands := t.TempDir(), ""
 	for i, text := range texts {
 		file := filepath.Join(folder, fmt.Sprintf("%d.xml", i))
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, text, 0o600))
 		commands += "define " + file + "; dumpxml --inactive vm; undefine vm; echo '" + mark + "'; "
 	}
 	var given bytes.Buffer
@@ -198,24 +198,16 @@ func TestOneByOne(t *testing.T) {
 		func() ([]Change, error) { return NUMAChanges("0=strict:0,1=preferred:1") },
 		func() ([]Change, error) { return doc.HyperVChanges("on") },
 	} {
-		more, err := make()
-		if err != nil {
-			t.Fatal(err)
-		}
+		more := must.Get(make())(t)
 		all = append(all, more...)
 	}
 	all = append(all, Change{Path: "interface/1/mac", Value: "52:54:00:00:00:aa"})
-	edits, err := doc.Apply(all, nil, Host{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	edits := must.Get(doc.Apply(all, nil, Host{}))(t)
 	now := base
 	step := func(change func(d *Doc) error, e Edit, wanted string, there bool) {
 		t.Helper()
 		d := parse(t, string(now))
-		if err := change(d); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, change(d))
 		if now = stored(t, d.Bytes()); now == nil {
 			t.Fatalf("at %+v", e)
 		}
@@ -243,10 +235,7 @@ func TestLibvirtTakesRendered(t *testing.T) {
 	libvirtSchema(t)
 	for name, s := range descriptions {
 		s.Name = "vm"
-		d, err := Render(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(Render(s))(t)
 		kept := stored(t, bytes.Replace(d.Bytes(), []byte("type='kvm'"), []byte("type='test'"), 1))
 		if kept == nil {
 			t.Error(name)

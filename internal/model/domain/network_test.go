@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 const poolXML = `<network>
@@ -50,10 +52,7 @@ func TestNetworkValues(t *testing.T) {
 		if again, err := CanonNetwork(got); again != got || err != nil {
 			t.Errorf("%q becomes %q (%v)", got, again, err)
 		}
-		e, err := network(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(network(text))(t)
 		if back, err := NetworkXML(e.first("name").text(), "", got, verbatim); err != nil ||
 			strings.TrimSpace(back) != strings.TrimSpace(networkElement(text)) {
 			t.Errorf("comes back as (%v)\n%s", err, back)
@@ -95,14 +94,9 @@ func TestNetworksAreValid(t *testing.T) {
 	libvirtSchema(t)
 	for _, pool := range []NetworkPool{{Name: "a", PF: "ens1f0"}, {Name: "b<&>", PF: "e", Managed: true, VLAN: 9},
 		{Name: "c", Functions: []string{"0000:01:10.0", "10001:0a:1f.7"}}} {
-		text, err := NetworkXML(pool.Name, "", pool.Value(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(NetworkXML(pool.Name, "", pool.Value(), ""))(t)
 		file := filepath.Join(t.TempDir(), "network.xml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 		schema := filepath.Join(filepath.Dir(schemaFile), "network.rng")
 		if out, err := exec.Command("xmllint", "--noout", "--relaxng", schema, file).CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s\n%s", err, out, text)

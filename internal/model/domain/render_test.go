@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // descriptions are of every kind of guest; TestRenderedIsValid asks libvirt's schema about each.
@@ -67,10 +69,7 @@ func TestRenderedValues(t *testing.T) {
 		{"windows", "features/hyperv/spinlocks.retries", "8191"}, {"windows", "clock/timer/kvmclock.present", ""},
 	}
 	for _, c := range cases {
-		d, err := Render(descriptions[c.of])
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(Render(descriptions[c.of]))(t)
 		if got, _, err := d.Get(c.path); got != c.want || err != nil {
 			t.Errorf("%s: %s is %q (%v), expected %q", c.of, c.path, got, err, c.want)
 		}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // schemaFile is libvirt's own schema: in Debian's libvirt-common, before Debian 13 in libvirt0.
@@ -35,9 +37,7 @@ func libvirtSchema(t *testing.T) func(name string, documents map[string][]byte) 
 		args := []string{"--noout", "--relaxng", schemaFile}
 		for at, text := range documents {
 			file := filepath.Join(folder, strings.NewReplacer("/", "_", " ", "_").Replace(at)+".xml")
-			if err := os.WriteFile(file, text, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, text, 0o600))
 			args = append(args, file)
 		}
 		var given bytes.Buffer
@@ -65,10 +65,7 @@ var installed = sync.OnceValues(func() (string, error) {
 // newer tells what the installed libvirt does not have yet.
 func newer(t *testing.T, path, value string) bool {
 	t.Helper()
-	version, err := installed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	version := must.Get(installed())(t)
 	return parse(t, "<domain/>").CheckSupport(strings.Replace(path, "*", "0", 1), value, Host{Libvirt: version}) != nil
 }
 

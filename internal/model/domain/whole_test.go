@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 const pair = "52:54:00:6d:90:02"
@@ -139,9 +141,7 @@ func TestWholeElementsComeBack(t *testing.T) {
 				t.Fatalf("%s: %v", path, err)
 			}
 			taken = append(taken, step{path, value, d.Verbatim(path)})
-			if err := d.Restore(path, "", false); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, d.Restore(path, "", false))
 			d = parse(t, d.String())
 			if _, there, _ := d.Get(path); there {
 				t.Fatalf("%s is still there", path)
@@ -184,24 +184,18 @@ func TestWholeInterfaceAsXML(t *testing.T) {
 		t.Errorf("joining words changes it to %q", joined)
 	}
 	if err := d.Set(path, got); err == nil {
-		if err := d.Delete(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Delete(path))
 		err = parse(t, d.String()).Set(path, got)
 		if err == nil {
 			t.Error("XML was taken as a wanted value")
 		}
 	}
 	empty := parse(t, withDevices(""))
-	if err := empty.Restore(path, got, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, empty.Restore(path, got, true))
 	if back, _, err := parse(t, empty.String()).Get(path); back != got || err != nil {
 		t.Errorf("put back it reads %q (%v)", back, err)
 	}
-	if err := d.RestoreVerbatim(path, "network=pool model=virtio", "0 <interface type='bridge'/>"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.RestoreVerbatim(path, "network=pool model=virtio", "0 <interface type='bridge'/>"))
 	if back, _, err := d.Get(path); back != "network=pool model=virtio" || err != nil {
 		t.Errorf("a verbatim text of something else: it reads %q (%v)", back, err)
 	}
@@ -240,12 +234,8 @@ func TestWholeInterfaceRefuses(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s: an interface may become another: %v", c.path, err)
 			}
-			if err := d.Restore(c.path, "", false); err != nil {
-				t.Fatal(err)
-			}
-			if err := d.Restore("interface/"+pair+"@persistent", forms[2].value, true); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, d.Restore(c.path, "", false))
+			must.Do(t, d.Restore("interface/"+pair+"@persistent", forms[2].value, true))
 			continue
 		}
 		if err == nil || !strings.Contains(fmt.Sprint(err, hint(err)), c.problem) {
@@ -333,10 +323,7 @@ func TestWholeInterfaceOfRunningGuest(t *testing.T) {
       <alias name='hostdev1'/>
     </interface>
 `
-	d, err := ParseLive([]byte(withDevices(live + fromPool)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(ParseLive([]byte(withDevices(live + fromPool))))(t)
 	for i, path := range []string{"interface/52:54:00:00:00:01", "interface/52:54:00:00:00:02"} {
 		if got, _, err := d.Get(path); got != forms[i].value || err != nil {
 			t.Errorf("%s reads %q (%v), expected %q", path, got, err, forms[i].value)

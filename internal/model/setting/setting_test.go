@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 func TestAddressRoundTrip(t *testing.T) {
@@ -35,14 +37,9 @@ func TestAddressRefuses(t *testing.T) {
 
 func TestAddressKeysJSONMaps(t *testing.T) {
 	in := map[Address]Reading{Of(Sysctl, "net.core.dev_weight"): Value("64")}
-	text, err := json.Marshal(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(in))(t)
 	var out map[Address]Reading
-	if err := json.Unmarshal(text, &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &out))
 	if got := out[Of(Sysctl, "net.core.dev_weight")]; !got.Same(Value("64")) {
 		t.Errorf("%s came back as %v", text, got)
 	}

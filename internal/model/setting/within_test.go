@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"mpps/internal/must"
 )
 
 // A write during which the process is stopped for longer than the limit is not in doubt: it returned at once.
@@ -25,17 +27,13 @@ func TestPatienceStopped(t *testing.T) {
 	child := exec.Command(os.Args[0], "-test.run", "^TestPatienceStopped$")
 	child.Env = append(os.Environ(), "MPPS_STOP=1")
 	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, child.Start())
 	var status syscall.WaitStatus
 	if _, err := syscall.Wait4(child.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
 		t.Fatal(err, status)
 	}
 	time.Sleep(3 * limit)
-	if err := child.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, child.Process.Signal(syscall.SIGCONT))
 	if err := child.Wait(); err != nil {
 		t.Error(err)
 	}

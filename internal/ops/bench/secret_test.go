@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -30,19 +31,13 @@ func TestSecretFile(t *testing.T) {
 		"huge":              {text: strings.Repeat("x", maxSecret+1), mode: 0o600, want: "expected 16 to"},
 	} {
 		file := filepath.Join(t.TempDir(), "secret")
-		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(file, c.mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(c.text), 0o600))
+		must.Do(t, os.Chmod(file, c.mode))
 		if c.owner != 0 {
 			if os.Geteuid() != 0 {
 				continue
 			}
-			if err := os.Chown(file, c.owner, -1); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Chown(file, c.owner, -1))
 		}
 		got, err := Secret(file)
 		if c.want == "" {

@@ -21,6 +21,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // store is a host in memory: a card with so many functions and so many guests, and the values that were written to it.
@@ -197,10 +198,7 @@ func TestAssignAtOnce(t *testing.T) {
 	if none < guests-functions-len(s.refuses) {
 		t.Errorf("%d were told that there is none: %v", none, problems)
 	}
-	j, err := journal.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(journal.Open(root))(t)
 	defer j.Close()
 	ledger, err := j.Ledger()
 	if err != nil || len(ledger.Unsettled()) > 0 {
@@ -218,10 +216,7 @@ func TestAssignGivesUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	lock, err := j.Lock("apply")
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := must.Get(j.Lock("apply"))(t)
 	tries := 0
 	err = retryConflicts(t.Context(), 300*time.Millisecond, func(who string, try int) { tries = try }, func() error {
 		_, err := j.Lock("apply")
@@ -231,9 +226,7 @@ func TestAssignGivesUp(t *testing.T) {
 	if !errors.As(err, &locked) || tries < 2 {
 		t.Errorf("after %d tries: %v", tries, err)
 	}
-	if err := lock.Release(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, lock.Release())
 	if err := s.assign(t, root, "vm0"); err != nil {
 		t.Error(err)
 	}
@@ -269,15 +262,9 @@ func TestAssignKilled(t *testing.T) {
 			if cut {
 				cutRecord(t, root, tx)
 			}
-			j, err := journal.Open(root)
-			if err != nil {
-				t.Fatal(err)
-			}
+			j := must.Get(journal.Open(root))(t)
 			defer j.Close()
-			ledger, err := j.Ledger()
-			if err != nil {
-				t.Fatal(err)
-			}
+			ledger := must.Get(j.Ledger())(t)
 			e := s.engine(j)
 			if len(ledger.Unsettled()) > 0 {
 				var unsettled *apply.Unsettled
@@ -310,12 +297,7 @@ func cutRecord(t *testing.T, root, tx string) {
 	if err != nil || len(names) != 1 {
 		t.Fatalf("journals of %s: %v, %v", tx, names, err)
 	}
-	text, err := os.ReadFile(names[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(names[0]))(t)
 	text = bytes.TrimRight(text, "\n")
-	if err := os.WriteFile(names[0], text[:bytes.LastIndexByte(text, '\n')+1], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(names[0], text[:bytes.LastIndexByte(text, '\n')+1], 0o600))
 }

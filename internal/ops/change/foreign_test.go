@@ -12,6 +12,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 	"mpps/internal/ops"
 )
 
@@ -74,10 +75,7 @@ func TestForgedPlan(t *testing.T) {
 		}, lasting.UnitFile},
 	} {
 		h := untuned()
-		p, err := Plan(env, h, target)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(Plan(env, h, target))(t)
 		c.forge(p)
 		p.Seal()
 		switch err := CheckForeign(env, p, h); {
@@ -94,15 +92,10 @@ func TestPartOfAPlan(t *testing.T) {
 	env := &ops.Env{Root: t.TempDir(), Out: ops.Deaf{}}
 	h := untuned()
 	for half := range 2 {
-		p, err := Plan(env, h, Target{Goal: goal.Unlimited(), RuntimeOnly: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(Plan(env, h, Target{Goal: goal.Unlimited(), RuntimeOnly: true}))(t)
 		n := 0
 		p.Changes = slices.DeleteFunc(p.Changes, func(plan.Change) bool { n++; return n%2 == half })
-		if err := lasting.Add(p, h.Facts); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, lasting.Add(p, h.Facts))
 		if err := CheckForeign(env, p, h); err != nil {
 			t.Errorf("half %d: %v", half, err)
 		}
@@ -113,10 +106,7 @@ func TestPartOfAPlan(t *testing.T) {
 func TestMadeAlready(t *testing.T) {
 	env := &ops.Env{Root: t.TempDir(), Out: ops.Deaf{}}
 	h := untuned()
-	p, err := Plan(env, h, Target{Goal: goal.Unlimited()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(Plan(env, h, Target{Goal: goal.Unlimited()}))(t)
 	for _, c := range p.Changes {
 		h.Facts.Readings[c.Address] = c.To
 	}

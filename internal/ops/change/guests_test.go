@@ -10,6 +10,7 @@ import (
 	"mpps/internal/change/journal"
 	"mpps/internal/golden"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 	"mpps/internal/ops"
 )
 
@@ -30,17 +31,12 @@ func TestBetween(t *testing.T) {
 // TestWatchGuests: the guest of a recorded host runs with an e1000 and a definition that says virtio, or the reverse.
 func TestWatchGuests(t *testing.T) {
 	root := t.TempDir()
-	if err := golden.Tree("../../../cmd/mpps/testdata/trees/two-nodes.txtar", root); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, golden.Tree("../../../cmd/mpps/testdata/trees/two-nodes.txtar", root))
 	model := journal.Change{Address: setting.Of(setting.Domain, "web1", "interface/52:54:00:aa:00:01/model")}
 	other := journal.Change{Address: setting.Of(setting.Domain, "web1", "emulatorpin")}
 	env := &ops.Env{Root: root, Out: ops.Deaf{}}
 	watch := func() *Engine {
-		e, err := Open(env, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(Open(env, nil))(t)
 		t.Cleanup(func() { e.Close() })
 		e.WatchGuests(t.Context())
 		return e
@@ -54,10 +50,7 @@ func TestWatchGuests(t *testing.T) {
 		t.Error("something waits though the guest runs with its definition")
 	}
 	file := filepath.Join(root, "etc/libvirt/qemu/web1.xml")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
 	edited := strings.Replace(string(text), "e1000", "virtio", 1)
 	if err := os.WriteFile(file, []byte(edited), 0o644); err != nil || edited == string(text) {
 		t.Fatalf("no e1000 in the definition, %v", err)

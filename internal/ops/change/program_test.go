@@ -10,17 +10,14 @@ import (
 	"mpps/internal/advise/plan"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestProgramOfServices: no service of root is made that runs what others can change.
 func TestProgramOfServices(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "mpps")
-	if err := os.WriteFile(program, nil, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(filepath.Dir(program), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(program, nil, 0o755))
+	must.Do(t, os.Chmod(filepath.Dir(program), 0o777))
 	h := &facts.Host{Lasting: &facts.Lasting{Systemd: true, Program: program}}
 	write := plan.Change{Address: setting.Of(setting.File, lasting.UnitFile), To: setting.Value("[Unit]\n")}
 	remove := write

@@ -16,6 +16,7 @@ import (
 	"mpps/internal/change/apply"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 	"mpps/internal/ops"
 )
 
@@ -34,34 +35,22 @@ func TestWatchLeavesExpiredInSandbox(t *testing.T) {
 	weight, boot := filepath.Join(root, "proc/sys/net/core/dev_weight"), filepath.Join(root,
 		"proc/sys/kernel/random/boot_id")
 	write := func(name, text string) {
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		must.Do(t, os.WriteFile(name, []byte(text+"\n"), 0o644))
 	}
 	value := func() string {
-		text, err := os.ReadFile(weight)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(weight))(t)
 		return strings.TrimSpace(string(text))
 	}
 	write(weight, "64")
 	write(boot, "11111111-1111-4111-8111-111111111111")
 	for _, dir := range []string{"etc", "sys", "run"} {
-		if err := os.Mkdir(filepath.Join(root, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(filepath.Join(root, dir), 0o755))
 	}
 	heard := &hearing{}
 	env := &ops.Env{Root: root, Version: "test", Out: heard}
 	watch := func(do func(r *Restorer)) {
-		r, err := OpenRestorer(t.Context(), env, RestoreOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(OpenRestorer(t.Context(), env, RestoreOptions{}))(t)
 		defer r.Close()
 		do(r)
 	}
@@ -69,19 +58,13 @@ func TestWatchLeavesExpiredInSandbox(t *testing.T) {
 		p := &plan.Plan{Digest: "d", Goal: goal.Unlimited(), Changes: []plan.Change{{ID: "net.dev_weight",
 			Address: setting.Of(setting.Sysctl, "net.core.dev_weight"), From: setting.Value("64"),
 			To: setting.Value("128"), Want: setting.Exact("128"), Risk: "none", Lasts: setting.UntilReboot}}}
-		if _, err := r.Run(t.Context(), p, apply.Options{Confirm: time.Minute}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.Run(t.Context(), p, apply.Options{Confirm: time.Minute}))(t)
 	})
 	write(boot, "22222222-2222-4222-8222-222222222222")
 	etc := filepath.Join(root, "etc")
-	if err := unix.Mount(etc, etc, "", unix.MS_BIND, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mount(etc, etc, "", unix.MS_BIND, ""))
 	defer func() { _ = unix.Unmount(etc, unix.MNT_DETACH) }()
-	if err := unix.Mount("", etc, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mount("", etc, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""))
 	watching := func(r *Restorer) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
@@ -92,9 +75,7 @@ func TestWatchLeavesExpiredInSandbox(t *testing.T) {
 		!strings.Contains(said, "was not confirmed before the host rebooted") {
 		t.Errorf("in the sandbox: %s, %v", value(), heard.failures)
 	}
-	if err := unix.Unmount(etc, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Unmount(etc, 0))
 	if watch(watching); value() != "64" {
 		t.Errorf("outside of it: %s, %v", value(), heard.failures)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/golden"
 	"mpps/internal/model/goal"
+	"mpps/internal/must"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
 )
@@ -15,9 +16,7 @@ import (
 func recorded(t *testing.T) *ops.Env {
 	t.Helper()
 	root := t.TempDir()
-	if err := golden.Tree("../../../cmd/mpps/testdata/trees/two-nodes.txtar", root); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, golden.Tree("../../../cmd/mpps/testdata/trees/two-nodes.txtar", root))
 	return &ops.Env{Root: root, Version: "test", Out: ops.Deaf{}}
 }
 
@@ -29,14 +28,8 @@ func TestShow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guest, err := Show(t.Context(), env, "web1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := Show(t.Context(), env, "-", strings.NewReader(string(d.Text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	guest := must.Get(Show(t.Context(), env, "web1", nil))(t)
+	file := must.Get(Show(t.Context(), env, "-", strings.NewReader(string(d.Text))))(t)
 	if guest.Source != "guest web1" || file.Source != "standard input" || guest.Host == "" || file.Host != "" {
 		t.Errorf("found %q of %q and %q of %q", guest.Source, guest.Host, file.Source, file.Host)
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // TestMetricsListener asks a listener as Prometheus does, and finds nobody there when it is closed.
@@ -63,14 +65,9 @@ func TestMetricsListener(t *testing.T) {
 // raw sends a request as it is and returns the answer.
 func raw(t *testing.T, address, request string) string {
 	t.Helper()
-	c, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp", address))(t)
 	defer c.Close()
-	if _, err := io.WriteString(c, request); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(c, request))(t)
 	answer, err := io.ReadAll(c)
 	if len(answer) == 0 {
 		t.Fatalf("no answer: %v", err)
@@ -99,14 +96,9 @@ func TestLocalAddress(t *testing.T) {
 func TestMetricsFile(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "mpps.prom")
-	m, err := openMetrics(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(openMetrics(name))(t)
 	for _, text := range []string{"a 1\n", "a 2\n"} {
-		if err := m.publish(text); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.publish(text))
 		if found, err := os.ReadFile(name); err != nil || string(found) != text {
 			t.Errorf("found %q, %v", found, err)
 		}
@@ -121,7 +113,5 @@ func TestMetricsFile(t *testing.T) {
 	if err := errors.Join(none.publish("a 1\n"), none.close()); err != nil {
 		t.Error(err)
 	}
-	if _, err := os.Stat(os.DevNull); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(os.Stat(os.DevNull))(t)
 }

@@ -18,6 +18,7 @@ import (
 	"mpps/internal/machine"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 	"mpps/internal/ops"
 )
 
@@ -34,9 +35,7 @@ type watchedTree struct {
 func watchTree(t *testing.T, cpus setting.CPUSet, calm func(w *watchedTree)) *watchedTree {
 	t.Helper()
 	w := &watchedTree{T: t, root: t.TempDir(), state: filepath.Join(t.TempDir(), "mpps.prom")}
-	if err := golden.Tree("../../../cmd/mpps/testdata/trees/two-nodes.txtar", w.root); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, golden.Tree("../../../cmd/mpps/testdata/trees/two-nodes.txtar", w.root))
 	calm(w)
 	var cancel context.CancelFunc
 	w.ctx, cancel = context.WithTimeout(t.Context(), 2*time.Minute)
@@ -186,13 +185,8 @@ func TestWatchLosesIsolation(t *testing.T) {
 func TestWatchSaysWhatItDidNotSee(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	if err := golden.Tree("../../../cmd/mpps/testdata/trees/two-nodes.txtar", root); err != nil {
-		t.Fatal(err)
-	}
-	m, err := machine.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, golden.Tree("../../../cmd/mpps/testdata/trees/two-nodes.txtar", root))
+	m := must.Get(machine.Open(root))(t)
 	defer m.Close()
 	m.Inside.Select(ops.NoGuest)
 	w := &watcher{Options: Options{CPUs: setting.CPUs(3)}, env: &ops.Env{Root: root, Out: ops.Deaf{}}, machine: m,
@@ -236,15 +230,9 @@ func TestWatchPauses(t *testing.T) {
 func TestWatchWaitsForTheApplyThatStartsIt(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	j, err := journal.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(journal.Open(root))(t)
 	defer j.Close()
-	lock, err := j.Lock("apply")
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := must.Get(j.Lock("apply"))(t)
 	w := &watcher{Options: Options{For: time.Second}, env: &ops.Env{Root: root, Out: ops.Deaf{}}}
 	took := func() time.Duration {
 		began := time.Now()

@@ -7,6 +7,7 @@ import (
 	"mpps/internal/advise/placement"
 	"mpps/internal/golden"
 	"mpps/internal/model/goal"
+	"mpps/internal/must"
 	"mpps/internal/ops"
 )
 
@@ -15,19 +16,11 @@ import (
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	if err := golden.Tree("../../../cmd/mpps/testdata/trees/two-nodes.txtar", root); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, golden.Tree("../../../cmd/mpps/testdata/trees/two-nodes.txtar", root))
 	env := &ops.Env{Root: root, Out: ops.Deaf{}}
-	more, err := ParseGuest("name=vm9,vcpus=1,memory=1G,pps=100k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	more := must.Get(ParseGuest("name=vm9,vcpus=1,memory=1G,pps=100k"))(t)
 	ask := Request{Goal: goal.Unlimited(), Guests: []placement.Guest{more}}
-	p, err := Place(t.Context(), env, ask)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(Place(t.Context(), env, ask))(t)
 	if len(p.Added) != 1 || p.Added[0] != "vm9" {
 		t.Errorf("added %q", p.Added)
 	}

@@ -19,6 +19,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 	"mpps/internal/ops"
 	"mpps/internal/ops/change"
 )
@@ -87,10 +88,7 @@ func (noPipe) Close() error { return nil }
 func standing(t *testing.T, q *queued) *trialHost {
 	t.Helper()
 	root := t.TempDir()
-	j, err := journal.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(journal.Open(root))(t)
 	t.Cleanup(func() { j.Close() })
 	mechanisms := setting.Mechanisms{}
 	for kind := range setting.Kinds {
@@ -131,24 +129,15 @@ func TestAllIsWatched(t *testing.T) {
 		keep(t, h, wants("nic.channels", channels, "2", "4")),
 		keep(t, h, wants("sysctl.weight", weight, "64", "128")),
 	}
-	if err := h.Reset(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	whole, err := h.Whole(t.Context(), kept)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Reset(t.Context()))
+	whole := must.Get(h.Whole(t.Context(), kept))(t)
 	var l ward
 	h.orphans = &change.OrphanGuard{To: &l}
-	if err := h.Try(t.Context(), whole); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Try(t.Context(), whole))
 	if last := l.lines[len(l.lines)-1]; len(h.tried) != 2 || last != strings.Join(h.tried, " ") {
 		t.Errorf("tried %v, watched %q", h.tried, l.lines)
 	}
-	if err := h.Back(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Back(t.Context()))
 	if last := l.lines[len(l.lines)-1]; last != "" {
 		t.Errorf("watched although it was taken back: %q", last)
 	}
@@ -158,13 +147,8 @@ func TestAllIsWatched(t *testing.T) {
 func keep(t *testing.T, h *trialHost, changes ...plan.Change) tune.Candidate {
 	t.Helper()
 	h.plan.Changes, h.stale = changes, false
-	all, err := h.Candidates(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(h.Try(t.Context(), all[0]), h.Keep(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(h.Candidates(t.Context()))(t)
+	must.Do(t, errors.Join(h.Try(t.Context(), all[0]), h.Keep(t.Context())))
 	return all[0]
 }
 
@@ -177,9 +161,7 @@ func onTop(t *testing.T, h *trialHost) *tune.Result {
 		keep(t, h, wants("nic.irq_affinity", irq(3), "0-3", "3")),
 		keep(t, h, wants("sysctl.backlog", backlog, "1000", "5000")),
 	}
-	if _, err := h.Whole(t.Context(), kept); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(h.Whole(t.Context(), kept))(t)
 	r := &tune.Result{Verdict: tune.Met}
 	for _, c := range kept {
 		r.Kept, r.Added = append(r.Kept, c.Key), append(r.Added, c.Key)
@@ -194,10 +176,7 @@ func TestFinalOnTop(t *testing.T) {
 	before := maps.Clone(q.values)
 	h := standing(t, q)
 	r := onTop(t, h)
-	plans, err := h.makeLasting(t.Context(), &Options{}, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plans := must.Get(h.makeLasting(t.Context(), &Options{}, r))(t)
 	if len(plans) != 2 || len(r.Chain) != 2 || r.TX != r.Chain[0] {
 		t.Fatalf("%d plans, transactions %v, the first %s", len(plans), r.Chain, r.TX)
 	}
@@ -214,9 +193,7 @@ func TestFinalOnTop(t *testing.T) {
 	if got, want := r.UndoCommand(), "mpps rollback --with-later "+r.TX; got != want {
 		t.Errorf("undone by %q, expected %q", got, want)
 	}
-	if _, err := h.engine.Rollback(t.Context(), apply.RollbackOptions{TX: r.TX, WithLater: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(h.engine.Rollback(t.Context(), apply.RollbackOptions{TX: r.TX, WithLater: true}))(t)
 	if !maps.EqualFunc(q.values, before, setting.Reading.Same) {
 		t.Errorf("after the rollback: %v, expected %v", q.values, before)
 	}
@@ -228,10 +205,7 @@ func TestProposeOnTop(t *testing.T) {
 	before := maps.Clone(q.values)
 	h := standing(t, q)
 	r := onTop(t, h)
-	plans, err := h.makeLasting(t.Context(), &Options{Propose: true}, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plans := must.Get(h.makeLasting(t.Context(), &Options{Propose: true}, r))(t)
 	if len(plans) != 2 || r.TX != "" || !maps.EqualFunc(q.values, before, setting.Reading.Same) {
 		t.Fatalf("%d plans, transaction %q, values %v", len(plans), r.TX, q.values)
 	}
@@ -279,9 +253,7 @@ func TestKeptStays(t *testing.T) {
 	if first.Key == second.Key || !slices.Equal(second.IDs, first.IDs) {
 		t.Errorf("keys %q and %q of knobs %v", first.Key, second.Key, second.IDs)
 	}
-	if _, err := h.Whole(t.Context(), []tune.Candidate{first, second}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(h.Whole(t.Context(), []tune.Candidate{first, second}))(t)
 	if len(h.whole) != 2 || h.whole[0][0].Address != weight || h.whole[1][0].Address != backlog {
 		t.Errorf("kept %v", h.whole)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/advise/sriov"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 	"mpps/internal/ops"
 	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
@@ -28,13 +29,8 @@ func snapshot(t *testing.T) string {
 	h.Guests = []facts.Guest{{Name: "vm1", Managed: true, State: "running", Definition: "<domain/>",
 		Hostdevs: []string{"0000:01:10.1"}}}
 	name := filepath.Join(t.TempDir(), "host.json")
-	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(facts.Write(f, h, "test"), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(name))(t)
+	must.Do(t, errors.Join(facts.Write(f, h, "test"), f.Close()))
 	return name
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"mpps/internal/measure"
+	"mpps/internal/must"
 )
 
 // campaign is a document of modes and searches, as a comparison of a NIC's modes gives it.
@@ -47,13 +48,9 @@ func campaign() *Document {
 func page1(t *testing.T, d *Document, env string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := HTML(&b, d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, HTML(&b, d))
 	if file := os.Getenv(env); file != "" {
-		if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, b.Bytes(), 0o644))
 	}
 	for _, forbidden := range []string{"NaN", "Inf", "%!", "ZgotmplZ", "src=", "<script>"} {
 		if strings.Contains(b.String(), forbidden) {

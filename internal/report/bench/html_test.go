@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mpps/internal/measure"
+	"mpps/internal/must"
 	"mpps/internal/report"
 )
 
@@ -115,14 +116,10 @@ func document() *Document {
 
 func TestHTMLStandsAlone(t *testing.T) {
 	var b bytes.Buffer
-	if err := HTML(&b, document()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, HTML(&b, document()))
 	page := b.String()
 	if file := os.Getenv("MPPS_PAGE"); file != "" {
-		if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, b.Bytes(), 0o644))
 	}
 	for _, forbidden := range []string{"http://", "https://", "src=", "@import", "url(", "<script>", "ZgotmplZ", "NaN",
 		"%!"} {
@@ -151,10 +148,8 @@ func TestHTMLStandsAlone(t *testing.T) {
 
 func TestHTMLOfLittle(t *testing.T) {
 	var b bytes.Buffer
-	if err := HTML(&b, &Document{Title: "one run",
-		Series: []Series{{Label: "run", Run: run("run", 1000, 0, 1, 1)}}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, HTML(&b, &Document{Title: "one run",
+		Series: []Series{{Label: "run", Run: run("run", 1000, 0, 1, 1)}}}))
 	if page := b.String(); strings.Contains(page, "NaN") || strings.Contains(page, "Put back") {
 		t.Error("a page of one run shows what it has not")
 	}

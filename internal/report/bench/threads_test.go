@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"mpps/internal/measure"
+	"mpps/internal/must"
 	"mpps/internal/report"
 )
 
@@ -32,9 +33,7 @@ func TestThreadsAreDrawn(t *testing.T) {
 		Samples: []measure.Sample{s}}
 	var out bytes.Buffer
 	answer := report.Answer{Verb: "bench-pps", Text: func(text *report.Text) { drawThreads(text, run) }}
-	if err := report.NewPrinter(&out, &out, report.Options{}).Answer(answer); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, report.NewPrinter(&out, &out, report.Options{}).Answer(answer))
 	text := out.String()
 	for _, want := range []string{"ns/packet", "softirq 300k guest 600k", "vcpu of web", "0.50 of 2",
 		"vhost of a guest", "0.12", "2 more that used less", "softirqs"} {

@@ -13,6 +13,7 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 	"mpps/internal/report/svg"
 )
 
@@ -66,9 +67,7 @@ func TestWakeupPage(t *testing.T) {
 	d.AddWakeups("before", awake(9000, 1_475_000))
 	d.AddWakeups("after", awake(5000, 52_000))
 	var page bytes.Buffer
-	if err := HTML(&page, d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, HTML(&page, d))
 	text := page.String()
 	for _, want := range []string{"Longest wake-up 1.48 ms → 52 µs: 28× shorter.", "histogram of wake-ups",
 		"max 1.48 ms, within 0.0 s–10.0 s of run 1", "p99.99", "Wake-ups by percentile", "&lt;script&gt;",

@@ -14,6 +14,7 @@ import (
 	"mpps/internal/golden"
 	"mpps/internal/measure"
 	"mpps/internal/measure/acceptance"
+	"mpps/internal/must"
 	"mpps/internal/report"
 )
 
@@ -118,13 +119,9 @@ func TestAcceptanceText(t *testing.T) {
 
 func TestAcceptancePage(t *testing.T) {
 	var page bytes.Buffer
-	if err := HTML(&page, repeated(t)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, HTML(&page, repeated(t)))
 	if out := os.Getenv("MPPS_ACCEPTANCE_PAGE"); out != "" { // to look at it
-		if err := os.WriteFile(out, page.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(out, page.Bytes(), 0o644))
 	}
 	text := page.String()
 	for _, want := range []string{
@@ -166,9 +163,7 @@ func TestAcceptanceEmulated(t *testing.T) {
 	p.Runs = p.Runs[1:2]
 	p.Runs[0].Judge(&acceptance.Outcomes{})
 	var page bytes.Buffer
-	if err := HTML(&page, p); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, HTML(&page, p))
 	text := report.Draw(80, func(t *report.Text) { Text(t, p, "d") })
 	for what, s := range map[string]string{"page": page.String(), "text": text} {
 		if !strings.Contains(s, "EMULATION") {

@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/advise/queuepath"
 	"mpps/internal/golden"
+	"mpps/internal/must"
 	"mpps/internal/report"
 )
 
@@ -53,10 +54,7 @@ func TestFigure(t *testing.T) {
 
 // TestDocumentedDrawing: the document's text drawing is what is drawn of the same path now, line by line.
 func TestDocumentedDrawing(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/queue-path.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../../docs/queue-path.md"))(t)
 	_, block, found := strings.Cut(string(text), "```text\n")
 	block, _, closed := strings.Cut(block, "```")
 	if drawn := report.Draw(80, func(t *report.Text) { Text(t, mixed()) }); !found || !closed ||

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mpps/internal/advise/queuepath"
+	"mpps/internal/must"
 	"mpps/internal/report"
 )
 
@@ -212,10 +213,8 @@ func TestQueuePathLarge(t *testing.T) {
 func pathPage(t *testing.T, p *queuepath.Path) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := HTML(&b, "kvm1", p, []report.Warning{{Text: "something is missing"}}, "1.0",
-		time.Unix(0, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, HTML(&b, "kvm1", p, []report.Warning{{Text: "something is missing"}}, "1.0",
+		time.Unix(0, 0)))
 	return b.String()
 }
 

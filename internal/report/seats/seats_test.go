@@ -11,6 +11,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 	"mpps/internal/report"
 )
 
@@ -98,9 +99,7 @@ func TestPlacePage(t *testing.T) {
 	h.Guests[0].Name = `</script><b onload="x">`
 	p := &Placing{Host: h, Result: placement.Place(placement.From(h, goal.Unlimited()))}
 	var page bytes.Buffer
-	if err := HTML(&page, p, "1.0", time.Unix(0, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, HTML(&page, p, "1.0", time.Unix(0, 0)))
 	html := page.String()
 	if strings.Contains(html, "<b onload") || strings.Count(html, "</script>") != 1 {
 		t.Error("a guest's name is markup")

@@ -19,15 +19,14 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // pageOf is a sheet as text.
 func pageOf(t *testing.T, s Sheet) string {
 	t.Helper()
 	var text strings.Builder
-	if err := HTML(&text, s, "1.0", time.Date(2026, 11, 27, 16, 0, 0, 0, time.UTC)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, HTML(&text, s, "1.0", time.Date(2026, 11, 27, 16, 0, 0, 0, time.UTC)))
 	return text.String()
 }
 
@@ -78,9 +77,7 @@ func TestPicture(t *testing.T) {
 			PPS: 61e3})
 	}
 	var text strings.Builder
-	if err := Picture(&text, d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Picture(&text, d))
 	if n := strings.Count(text.String(), `class="limit"`); n != 1 {
 		t.Errorf("%d stages are marked", n)
 	}

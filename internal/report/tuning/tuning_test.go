@@ -14,6 +14,7 @@ import (
 	"mpps/internal/advise/tune"
 	"mpps/internal/advise/tune/simulated"
 	"mpps/internal/model/goal"
+	"mpps/internal/must"
 )
 
 // tuned is a run of the loop on a host with a vhost thread that had no time left.
@@ -116,9 +117,7 @@ func tuned() *tune.Result {
 func pageOf(t *testing.T, r *tune.Result) string {
 	t.Helper()
 	var page bytes.Buffer
-	if err := HTML(&page, r, "1.0", time.Date(2026, 11, 22, 21, 0, 0, 0, time.UTC)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, HTML(&page, r, "1.0", time.Date(2026, 11, 22, 21, 0, 0, 0, time.UTC)))
 	return page.String()
 }
 
@@ -128,9 +127,7 @@ func TestTunePage(t *testing.T) {
 	r := tuned()
 	page := pageOf(t, r)
 	if file := os.Getenv("MPPS_PAGE"); file != "" { // to be looked at
-		if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(page), 0o644))
 	}
 	for _, want := range []string{
 		"2.9× more packets: 620\u00a0k → 1.83\u00a0M per second; 3.00\u00a0M were asked for.", "target missed",
@@ -267,10 +264,7 @@ func TestTunePageOfEveryEnd(t *testing.T) {
 		After: &bottleneck.Diagnosis{}})
 	for i, s := range append(simulated.Hosts(4), simulated.Healthy(1)...) {
 		h := simulated.New(s, uint64(i))
-		r, err := tune.Run(context.Background(), h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Seed: uint64(i)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(tune.Run(context.Background(), h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Seed: uint64(i)}))(t)
 		page := pageOf(t, r)
 		for j := range r.Attempts {
 			if a := &r.Attempts[j]; !strings.Contains(page, ">"+strings.ReplaceAll(a.Key, "+", "&#43;")+"<") {

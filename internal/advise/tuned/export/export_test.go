@@ -13,6 +13,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // finding is a finding that is off, or OK if nothing is wanted or it has the wanted value.
@@ -82,10 +83,7 @@ func realtimeFindings() []audit.Finding {
 
 func make1(t *testing.T, r Request) *Profile {
 	t.Helper()
-	p, err := Make(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(Make(r))(t)
 	again, err := Make(r)
 	if err != nil || !reflect.DeepEqual(p, again) {
 		t.Errorf("the same request made two profiles: %v", err)

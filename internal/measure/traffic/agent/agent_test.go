@@ -13,15 +13,13 @@ import (
 
 	"mpps/internal/measure/traffic"
 	"mpps/internal/measure/traffic/talk"
+	"mpps/internal/must"
 )
 
 // start serves on loopback until the test is over.
 func start(t *testing.T, o Options) *Server {
 	t.Helper()
-	s, err := Listen("", "127.0.0.1:0", o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Listen("", "127.0.0.1:0", o))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- s.Serve(ctx) }()
@@ -41,10 +39,7 @@ func start(t *testing.T, o Options) *Server {
 
 func dial(t *testing.T, s *Server, o DialOptions) *Client {
 	t.Helper()
-	c, err := Dial(t.Context(), s.Addr(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Dial(t.Context(), s.Addr(), o))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -96,10 +91,7 @@ func TestFakeAgent(t *testing.T) {
 		"other JSON":   {`{}`, ``, ErrHello},
 		"endless line": {strings.Repeat("x", maxHello+10), ``, ErrHello},
 	} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		go func() {
 			c0, err := l.Accept()
 			if err != nil {
@@ -128,10 +120,7 @@ func TestFakeAgent(t *testing.T) {
 // TestClientVersion: an agent refuses a client of another version.
 func TestClientVersion(t *testing.T) {
 	s := start(t, Options{Open: true})
-	c, err := net.Dial("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp", s.Addr()))(t)
 	defer c.Close()
 	fmt.Fprintln(c, `{"protocol":99}`)
 	r := bufio.NewReader(c)
@@ -147,9 +136,7 @@ func TestClientVersion(t *testing.T) {
 func TestTampered(t *testing.T) {
 	s := start(t, Options{Secret: []byte("s")})
 	c := dial(t, s, DialOptions{Secret: []byte("s")})
-	if _, err := c.Stat(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Stat(t.Context()))(t)
 	c.wire.out.Lock()
 	c.wire.sent-- // the next line takes the number of the last: a repetition
 	c.wire.out.Unlock()
@@ -165,20 +152,14 @@ func TestOpenNetwork(t *testing.T) {
 		}
 	}
 	for _, o := range []Options{{Open: true}, {Secret: []byte("x")}} {
-		s, err := Listen("", "0.0.0.0:0", o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(Listen("", "0.0.0.0:0", o))(t)
 		s.Close()
 	}
 }
 
 func TestInfo(t *testing.T) {
 	c := dial(t, start(t, Options{Version: "7", Open: true}), DialOptions{})
-	i, err := c.Info(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	i := must.Get(c.Info(t.Context()))(t)
 	lo := false
 	for _, l := range i.Links {
 		lo = lo || l.Name == "lo"
@@ -226,9 +207,7 @@ func TestErrorsKeepTheirIdentity(t *testing.T) {
 func TestPowerOff(t *testing.T) {
 	off := make(chan bool, 1)
 	c := dial(t, start(t, Options{Open: true, PowerOff: func() error { off <- true; return nil }}), DialOptions{})
-	if err := c.PowerOff(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.PowerOff(t.Context()))
 	select {
 	case <-off:
 	case <-time.After(2 * time.Second):
@@ -238,10 +217,7 @@ func TestPowerOff(t *testing.T) {
 
 func TestTCP(t *testing.T) {
 	far := dial(t, start(t, Options{Open: true}), DialOptions{})
-	s, err := far.ServeTCP(t.Context(), "", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(far.ServeTCP(t.Context(), "", "127.0.0.1:0"))(t)
 	r, err := talk.RR(t.Context(), talk.RRConfig{Target: s.Target(""), Count: 100})
 	if err != nil || r.Transactions != 100 || r.Histogram().Count() != 100 {
 		t.Errorf("%+v, %v", r, err)
@@ -298,10 +274,7 @@ func TestLost(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ctx) }()
 	c := dial(t, s, DialOptions{})
-	far, err := c.ServeTCP(t.Context(), "", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	far := must.Get(c.ServeTCP(t.Context(), "", "127.0.0.1:0"))(t)
 	time.AfterFunc(100*time.Millisecond, cancel)
 	begin := time.Now()
 	_, err = talk.RR(t.Context(), talk.RRConfig{Target: far.Target(""), Duration: time.Minute})

@@ -19,6 +19,7 @@ import (
 
 	"mpps/internal/measure/traffic"
 	"mpps/internal/measure/traffic/talk"
+	"mpps/internal/must"
 )
 
 // TestBusy: an agent without a secret serves so many clients, and those after them are told.
@@ -50,9 +51,7 @@ func TestBusy(t *testing.T) {
 func TestHandles(t *testing.T) {
 	c := dial(t, start(t, Options{Open: true}), DialOptions{})
 	for range maxHandles {
-		if _, err := c.ServeTCP(t.Context(), "", "127.0.0.1:0"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.ServeTCP(t.Context(), "", "127.0.0.1:0"))(t)
 	}
 	if _, err := c.ServeTCP(t.Context(), "", "127.0.0.1:0"); !errors.Is(err, errRefused) {
 		t.Errorf("one more server: %v", err)
@@ -63,10 +62,7 @@ func TestHandles(t *testing.T) {
 func TestOtherSession(t *testing.T) {
 	s := start(t, Options{Open: true})
 	one, other := dial(t, s, DialOptions{}), dial(t, s, DialOptions{})
-	server, err := one.ServeTCP(t.Context(), "", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(one.ServeTCP(t.Context(), "", "127.0.0.1:0"))(t)
 	target := server.Target("")
 	if err := target.Prove(t.Context()); err != nil {
 		t.Errorf("its own key: %v", err)
@@ -83,10 +79,7 @@ func TestReplayedHello(t *testing.T) {
 	s := start(t, Options{Secret: secret})
 	var reply []byte
 	for i := range 2 {
-		c, err := net.Dial("tcp", s.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(net.Dial("tcp", s.Addr()))(t)
 		defer c.Close()
 		r := bufio.NewReader(c)
 		line, err := r.ReadBytes('\n')
@@ -98,9 +91,7 @@ func TestReplayedHello(t *testing.T) {
 			reply, _ = json.Marshal(helloReply{Protocol: Protocol, Challenge: "00", Proof: mac(secret, "client",
 				h.Challenge, "00")})
 		}
-		if _, err := c.Write(append(reply[:len(reply):len(reply)], '\n')); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Write(append(reply[:len(reply):len(reply)], '\n')))(t)
 		var done helloDone
 		line, _ = r.ReadBytes('\n')
 		if err := json.Unmarshal(line, &done); err != nil || (done.Error == "") != (i == 0) {
@@ -114,10 +105,7 @@ func TestMuteClients(t *testing.T) {
 	s := start(t, Options{Secret: []byte("0123456789abcdef")})
 	before := runtime.NumGoroutine()
 	for range 1000 {
-		c, err := net.Dial("tcp", s.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(net.Dial("tcp", s.Addr()))(t)
 		defer c.Close()
 	}
 	c := dial(t, s, DialOptions{Secret: []byte("0123456789abcdef")})
@@ -131,10 +119,7 @@ func TestMuteClients(t *testing.T) {
 
 // TestHugeAnswer: an agent that answers without end costs a session and no more memory than a line may have.
 func TestHugeAnswer(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	go func() {
 		c, err := l.Accept()
@@ -153,10 +138,7 @@ func TestHugeAnswer(t *testing.T) {
 			}
 		}
 	}()
-	c, err := Dial(t.Context(), l.Addr().String(), DialOptions{Silence: 20 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Dial(t.Context(), l.Addr().String(), DialOptions{Silence: 20 * time.Second}))(t)
 	defer c.Close()
 	if _, err := c.Info(t.Context()); !errors.Is(err, ErrLost) || !errors.Is(err, ErrHello) {
 		t.Errorf("%v", err)
@@ -206,10 +188,7 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s, without limits: %v", name, err)
 		}
 	}
-	release, err := limited.generator(with(func(c *traffic.Config) { c.Rate = 600 }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	release := must.Get(limited.generator(with(func(c *traffic.Config) { c.Rate = 600 })))(t)
 	if _, err := limited.generator(with(func(c *traffic.Config) { c.Rate = 600 })); !errors.Is(err, ErrDenied) {
 		t.Errorf("two generators that are too fast together: %v", err)
 	}
@@ -247,14 +226,9 @@ func TestSocketPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(dir, 0o777))
 	path := filepath.Join(dir, "sock")
-	s, err := Listen("", "unix:"+path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Listen("", "unix:"+path, Options{}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ctx) }()
@@ -272,9 +246,7 @@ func TestSocketPeer(t *testing.T) {
 			t.Errorf("another user connects: %v, %v", c, err)
 		}
 	})
-	if err := os.Chmod(path, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(path, 0o666))
 	as(nobody, func() {
 		c, err := net.Dial("unix", path)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/vishvananda/netns"
 
 	"mpps/internal/measure/traffic"
+	"mpps/internal/must"
 )
 
 // pair is a veth pair between two namespaces made for one test.
@@ -42,18 +43,13 @@ func pair(t *testing.T) (a, b traffic.Endpoint) {
 			}
 		})
 	}
-	hb, err := netns.GetFromName(b.Netns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hb := must.Get(netns.GetFromName(b.Netns))(t)
 	defer hb.Close()
-	if err := a.Do(func() error {
+	must.Do(t, a.Do(func() error {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name = a.Iface
 		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: b.Iface, PeerNamespace: netlink.NsFd(int(hb))})
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for _, e := range []traffic.Endpoint{a, b} {
 		if err := e.Do(func() error {
 			l, err := netlink.LinkByName(e.Iface)
@@ -74,7 +70,7 @@ func pair(t *testing.T) (a, b traffic.Endpoint) {
 // interface has sent.
 func attached(t *testing.T, e traffic.Endpoint) (xdp bool, tx uint64) {
 	t.Helper()
-	if err := e.Do(func() error {
+	must.Do(t, e.Do(func() error {
 		l, err := netlink.LinkByName(e.Iface)
 		if err != nil {
 			return err
@@ -82,9 +78,7 @@ func attached(t *testing.T, e traffic.Endpoint) (xdp bool, tx uint64) {
 		x := l.Attrs().Xdp
 		xdp, tx = x != nil && x.Attached, l.Attrs().Statistics.TxPackets
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return xdp, tx
 }
 
@@ -94,10 +88,7 @@ func TestTraffic(t *testing.T) {
 	a, b := pair(t)
 	near, far := dial(t, start(t, Options{Open: true}), DialOptions{}), dial(t, start(t, Options{Secret: []byte("x")}),
 		DialOptions{Secret: []byte("x")})
-	s, err := far.NewSink(t.Context(), traffic.SinkConfig{In: b, Latency: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(far.NewSink(t.Context(), traffic.SinkConfig{In: b, Latency: true}))(t)
 	var g traffic.Generator = near.NewGenerator(traffic.Config{Out: a, Count: 30_000, Rate: 200_000, Stamp: true})
 	for range 2 {
 		r, err := g.Run(t.Context())
@@ -112,9 +103,7 @@ func TestTraffic(t *testing.T) {
 		if err != nil || h.Count() != 30_000 {
 			t.Errorf("%d delays, %v", h.Count(), err)
 		}
-		if err := s.Reset(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Reset())
 	}
 	// Ended by the context: the result is what was sent.
 	g = near.NewGenerator(traffic.Config{Out: a, Rate: 10_000})
@@ -156,12 +145,8 @@ func TestDropped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, b := pair(t)
 			c := dial(t, start(t, Options{Open: true}), DialOptions{})
-			if _, err := c.NewSink(t.Context(), traffic.SinkConfig{In: b}); err != nil {
-				t.Fatal(err)
-			}
-			if err := c.call(t.Context(), "gen.start", traffic.Config{Out: a, Rate: 50_000}, nil, 0); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.NewSink(t.Context(), traffic.SinkConfig{In: b}))(t)
+			must.Do(t, c.call(t.Context(), "gen.start", traffic.Config{Out: a, Rate: 50_000}, nil, 0))
 			_, tx := attached(t, a)
 			x, _ := attached(t, b)
 			now := tx

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"mpps/internal/measure/traffic/talk"
+	"mpps/internal/must"
 )
 
 // TestServersKeepThePace: what servers send, streams, answers and acknowledgements, is within --max-pps, whatever the
@@ -37,10 +38,7 @@ func TestServersKeepThePace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := dial(t, start(t, Options{Open: true, Limits: &Limits{MaxPPS: limit}}), DialOptions{})
-			s, err := c.ServeTCP(t.Context(), "", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(c.ServeTCP(t.Context(), "", "127.0.0.1:0"))(t)
 			packets, err := measure(s.Target(""))
 			// The sockets' buffers are filled first, before anything is known to have been sent.
 			if most := limit*run.Seconds()*1.1 + 4*portion; err != nil || packets > most || packets < most/20 {

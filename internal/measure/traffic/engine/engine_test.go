@@ -9,14 +9,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mpps/internal/must"
 )
 
 func recorded(t *testing.T, name string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
 	return b
 }
 
@@ -32,14 +31,9 @@ func TestNetperfTransactions(t *testing.T) {
 			Min: 22 * time.Microsecond, Mean: 65080, P50: 58 * time.Microsecond, P90: 68 * time.Microsecond,
 			P99: 284 * time.Microsecond, Max: 2501 * time.Microsecond}},
 	} {
-		values, err := parseNetperf(recorded(t, "netperf-2.7.1-"+name+".txt"), netperfRR)
-		if err != nil {
-			t.Fatal(err)
-		}
+		values := must.Get(parseNetperf(recorded(t, "netperf-2.7.1-"+name+".txt"), netperfRR))(t)
 		var got Transactions
-		if err := got.add(values); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, got.add(values))
 		if got.PerSecond != want.PerSecond || got.Elapsed != want.Elapsed || got.Retransmits != 0 ||
 			*got.Delays != *want.Delays {
 			t.Errorf("%s: %+v %+v, want %+v %+v", name, got, got.Delays, want, want.Delays)
@@ -53,13 +47,8 @@ func TestNetperfTransactions(t *testing.T) {
 func TestNetperfStream(t *testing.T) {
 	var both Stream
 	for _, name := range []string{"tcp_stream", "tcp_maerts"} {
-		values, err := parseNetperf(recorded(t, "netperf-2.7.1-"+name+".txt"), netperfStream)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := both.add(values); err != nil {
-			t.Fatal(err)
-		}
+		values := must.Get(parseNetperf(recorded(t, "netperf-2.7.1-"+name+".txt"), netperfStream))(t)
+		must.Do(t, both.add(values))
 	}
 	want := Stream{Bytes: 651968512 + 579059712, Elapsed: time.Second, BitsPerS: (5214.74 + 4631.88) * 1e6,
 		Retransmits: 1250}
@@ -105,10 +94,7 @@ func TestNonsense(t *testing.T) {
 	}
 	for _, change := range []string{"THROUGHPUT=many", "P50_LATENCY=NaN", "ELAPSED_TIME=1e7", "MAX_LATENCY=1e300",
 		"THROUGHPUT_UNITS=10^6bits/s"} {
-		values, err := parseNetperf(append(recorded(t, "netperf-2.7.1-tcp_rr.txt"), change...), netperfRR)
-		if err != nil {
-			t.Fatal(err)
-		}
+		values := must.Get(parseNetperf(append(recorded(t, "netperf-2.7.1-tcp_rr.txt"), change...), netperfRR))(t)
 		if err := new(Transactions).add(values); err == nil {
 			t.Errorf("%s was taken", change)
 		}
@@ -119,9 +105,7 @@ func TestNonsense(t *testing.T) {
 func fake(t *testing.T, name, text string) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755))
 	t.Setenv("PATH", dir+":/usr/bin:/bin")
 }
 
@@ -175,10 +159,7 @@ func TestHangs(t *testing.T) {
 }
 
 func TestReach(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	addr := l.Addr().String()
 	if err := Reach(t.Context(), "", addr); err != nil {
 		t.Error(err)
@@ -191,10 +172,7 @@ func TestReach(t *testing.T) {
 
 func FuzzIperf3(f *testing.F) {
 	for _, name := range []string{"two", "reverse", "refused"} {
-		b, err := os.ReadFile(filepath.Join("testdata", "iperf3-3.12-"+name+".json"))
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join("testdata", "iperf3-3.12-"+name+".json")))(f)
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -206,10 +184,7 @@ func FuzzIperf3(f *testing.F) {
 
 func FuzzNetperf(f *testing.F) {
 	for _, name := range []string{"tcp_rr", "tcp_crr", "udp_rr"} {
-		b, err := os.ReadFile(filepath.Join("testdata", "netperf-2.7.1-"+name+".txt"))
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join("testdata", "netperf-2.7.1-"+name+".txt")))(f)
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

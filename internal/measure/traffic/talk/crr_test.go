@@ -6,6 +6,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"mpps/internal/must"
 )
 
 func TestCRR(t *testing.T) {
@@ -14,10 +16,7 @@ func TestCRR(t *testing.T) {
 		Target: Target{Conns: 3}}} {
 		c.Addr = s.Addr()
 		before := s.Counts().Transactions
-		r, err := CRR(t.Context(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(CRR(t.Context(), c))(t)
 		want := c.Count * uint64(max(1, c.Conns))
 		if r.Transactions != want || r.Sent != want || r.Lost != 0 || r.Histogram().Count() != want ||
 			s.Counts().Transactions-before != want {
@@ -50,15 +49,9 @@ func TestCRREnds(t *testing.T) {
 
 // A far end that takes connections and does not answer holds nobody up.
 func TestCRRSilence(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	silent := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer silent.Close()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	go func() {
 		c, err := l.Accept()

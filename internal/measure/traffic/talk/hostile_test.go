@@ -9,15 +9,14 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"mpps/internal/must"
 )
 
 // keyed serves whoever has the key "k".
 func keyed(t *testing.T) *Server {
 	t.Helper()
-	s, err := Listen("", "127.0.0.1:0", []byte("k"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Listen("", "127.0.0.1:0", []byte("k"), nil))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -45,19 +44,14 @@ func TestKeyless(t *testing.T) {
 		}
 	}
 	dial := func() net.Conn {
-		c, err := net.Dial("tcp", s.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(net.Dial("tcp", s.Addr()))(t)
 		t.Cleanup(func() { c.Close() })
 		return c
 	}
 	// As version 2 of the protocol did: the hello, and then bytes.
 	c := dial()
 	h := hello{service: serviceSink, request: 1 << 10}.bytes()
-	if _, err := c.Write(append(h[:helloBytes:helloBytes], make([]byte, 4096)...)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Write(append(h[:helloBytes:helloBytes], make([]byte, 4096)...)))(t)
 	_, _ = io.ReadFull(c, make([]byte, challengeBytes+proofBytes))
 	if !closedBy(t, c) {
 		t.Error("a client without a proof was not hung up on")
@@ -68,18 +62,12 @@ func TestKeyless(t *testing.T) {
 	var recorded []byte
 	for i := range 2 {
 		c := dial()
-		if _, err := c.Write(open); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(c, answer); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Write(open))(t)
+		must.Get(io.ReadFull(c, answer))(t)
 		if i == 0 {
 			recorded = proof([]byte("k"), "client", open[:helloBytes], open[helloBytes:], answer[:challengeBytes])
 		}
-		if _, err := c.Write(append(recorded[:proofBytes:proofBytes], make([]byte, 100)...)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Write(append(recorded[:proofBytes:proofBytes], make([]byte, 100)...)))(t)
 		if i == 1 && !closedBy(t, c) {
 			t.Error("a recorded proof was accepted")
 		}
@@ -136,10 +124,7 @@ func TestCrowd(t *testing.T) {
 	s := keyed(t)
 	before := runtime.NumGoroutine()
 	for range 2000 {
-		c, err := net.Dial("tcp", s.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(net.Dial("tcp", s.Addr()))(t)
 		defer c.Close()
 	}
 	r, err := RR(t.Context(), RRConfig{Target: Target{Addr: s.Addr(), Key: []byte("k")}, Count: 10})
@@ -193,15 +178,9 @@ func (a *addressed) RemoteAddr() net.Addr { return &a.from }
 // arranged opens the control connection of a service and returns it with the address that the service goes on at.
 func arranged(t *testing.T, s *Server, h hello) (*conn, string) {
 	t.Helper()
-	control, err := Target{Addr: s.Addr(), Key: []byte("k")}.dial(t.Context(), h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	control := must.Get(Target{Addr: s.Addr(), Key: []byte("k")}.dial(t.Context(), h))(t)
 	t.Cleanup(func() { closeAll(control) })
-	port, err := control[0].port()
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := must.Get(control[0].port())(t)
 	return control[0], net.JoinHostPort("127.0.0.1", fmt.Sprint(port))
 }
 
@@ -211,14 +190,9 @@ func TestConnectionsOfOthers(t *testing.T) {
 	s := keyed(t)
 	control, at := arranged(t, s, hello{service: serviceCRR, request: TokenBytes, response: 4})
 	ask := func(request []byte) int {
-		c, err := net.Dial("tcp", at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(net.Dial("tcp", at))(t)
 		defer c.Close()
-		if _, err := c.Write(request); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Write(request))(t)
 		_ = c.SetReadDeadline(time.Now().Add(3 * requestWithin))
 		n, _ := io.ReadFull(c, make([]byte, 4))
 		return n
@@ -226,10 +200,7 @@ func TestConnectionsOfOthers(t *testing.T) {
 	if n := ask(make([]byte, TokenBytes)); n != 0 {
 		t.Errorf("a request without the token is answered with %d bytes", n)
 	}
-	mute, err := net.Dial("tcp", at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mute := must.Get(net.Dial("tcp", at))(t)
 	defer mute.Close()
 	if n := ask(control.token); n != 4 {
 		t.Errorf("a request with the token is answered with %d bytes", n)
@@ -245,33 +216,22 @@ func TestDatagramsOfOthers(t *testing.T) {
 	s := keyed(t)
 	control, at := arranged(t, s, hello{service: serviceUDPRR, request: firstBytes, response: NumberBytes})
 	dial := func() net.Conn {
-		c, err := net.Dial("udp", at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(net.Dial("udp", at))(t)
 		t.Cleanup(func() { c.Close() })
 		return c
 	}
 	stranger, client := dial(), dial()
 	for range 10 {
-		if _, err := stranger.Write(make([]byte, firstBytes)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(stranger.Write(make([]byte, firstBytes)))(t)
 	}
 	_ = stranger.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
 	if n, err := stranger.Read(make([]byte, 100)); err == nil {
 		t.Errorf("a stranger is answered with %d bytes", n)
 	}
-	if _, err := client.Write(append([]byte{0}, control.token...)); err != nil {
-		t.Fatal(err)
-	}
-	if err := control.readFull(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(client.Write(append([]byte{0}, control.token...)))(t)
+	must.Do(t, control.readFull(make([]byte, 1)))
 	_, _ = stranger.Write(append([]byte{0}, control.token...)) // too late
-	if _, err := client.Write(make([]byte, firstBytes)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(client.Write(make([]byte, firstBytes)))(t)
 	_ = client.SetReadDeadline(time.Now().Add(3 * time.Second))
 	if n, err := client.Read(make([]byte, 100)); err != nil || n != NumberBytes {
 		t.Errorf("the client is answered with %d bytes, %v", n, err)

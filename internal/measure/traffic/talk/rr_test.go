@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mpps/internal/measure/traffic"
+	"mpps/internal/must"
 )
 
 func TestUDP(t *testing.T) {
@@ -20,10 +21,7 @@ func TestUDP(t *testing.T) {
 		{Count: 20, Request: MaxDatagram, Response: 1},
 	} {
 		c.Addr, c.UDP = s.Addr(), true
-		r, err := RR(t.Context(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(RR(t.Context(), c))(t)
 		want := c.Count * uint64(max(1, c.Conns))
 		if r.Transactions != want || r.Sent != want || r.Lost != 0 || r.Late != 0 || r.Histogram().Count() != want ||
 			r.SinceSent != nil {
@@ -35,14 +33,8 @@ func TestUDP(t *testing.T) {
 // lossy answers like a server over UDP, but decides with f what it does with each request, counted from 0.
 func lossy(t *testing.T, f func(n int, answer func(after time.Duration))) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	u, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	u := must.Get(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close(); u.Close() })
 	arrived := make(chan net.Conn, 1)
 	go func() {
@@ -101,13 +93,10 @@ func TestUDPLoss(t *testing.T) {
 					answer(0)
 				}
 			})
-			r, err := RR(t.Context(), RRConfig{
+			r := must.Get(RR(t.Context(), RRConfig{
 				Target: Target{Addr: addr}, UDP: true, Count: 60, Request: size, Response: size, Rate: rate,
 				Timeout: 100 * time.Millisecond,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 			if r.Sent != 60 || r.Transactions+r.Lost != 60 || r.Lost != 2 || r.Late < 1 || r.Late > 2 ||
 				r.Histogram().Count() != r.Transactions || r.Elapsed > 3*time.Second {
 				t.Errorf("rate %g, %d bytes: %d sent, %d answered, %d lost, %d late in %v", rate, size, r.Sent,
@@ -153,13 +142,10 @@ func TestOpenLoop(t *testing.T) {
 	s := serve(t)
 	for _, udp := range []bool{false, true} {
 		for _, conns := range []int{1, 3} {
-			r, err := RR(t.Context(), RRConfig{
+			r := must.Get(RR(t.Context(), RRConfig{
 				Target: Target{Addr: s.Addr(), Conns: conns}, UDP: udp, Rate: 2000, Duration: 252 * time.Millisecond,
 				Request: 16, Response: 32,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 			// 250 ms behind the lead-in of 2 ms.
 			if r.Due != 500 || r.Sent < 400 || r.Sent > 500 || r.Transactions+r.Lost != r.Sent || r.Lost != 0 ||
 				r.Blocked != 0 {
@@ -191,11 +177,8 @@ func TestOpenLoopSeesStalls(t *testing.T) {
 	}
 	slow := map[float64]uint64{}
 	for _, rate := range []float64{0, 1000} {
-		r, err := RR(t.Context(), RRConfig{Target: Target{Addr: lossy(t, stall)}, UDP: true, Rate: rate, Count: 300,
-			Request: 8, Response: 8, Timeout: 2 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(RR(t.Context(), RRConfig{Target: Target{Addr: lossy(t, stall)}, UDP: true, Rate: rate, Count: 300,
+			Request: 8, Response: 8, Timeout: 2 * time.Second}))(t)
 		for _, b := range r.Delays {
 			if b.Low > uint64(20*time.Millisecond) {
 				slow[rate] += b.Count
@@ -211,10 +194,7 @@ func TestOpenLoopSeesStalls(t *testing.T) {
 // A far end that takes nothing more over TCP: what was due and not sent is told, and the delays count from the
 // schedule.
 func TestOpenLoopBlocked(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"mpps/internal/measure/traffic"
+	"mpps/internal/must"
 	"net"
 	"testing"
 	"time"
@@ -23,10 +24,7 @@ func quantile(h *traffic.Histogram, q float64) time.Duration {
 
 func serve(t *testing.T) *Server {
 	t.Helper()
-	s, err := Listen("", "127.0.0.1:0", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Listen("", "127.0.0.1:0", nil, nil))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -35,13 +33,10 @@ func TestStream(t *testing.T) {
 	s := serve(t)
 	for i := range 4 {
 		reverse := i%2 > 0
-		r, err := Stream(t.Context(), StreamConfig{
+		r := must.Get(Stream(t.Context(), StreamConfig{
 			Target: Target{Addr: s.Addr(), Conns: 3}, Bytes: 5_000_001, Reverse: reverse, Buffer: 10_000,
 			Interval: time.Millisecond, Sendfile: i > 1,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		var n uint64
 		for _, i := range r.Intervals {
 			n += i.Count
@@ -72,13 +67,10 @@ func TestStreamDuration(t *testing.T) {
 func TestRamp(t *testing.T) {
 	s := serve(t)
 	for _, reverse := range []bool{false, true} {
-		r, err := Stream(t.Context(), StreamConfig{
+		r := must.Get(Stream(t.Context(), StreamConfig{
 			Target: Target{Addr: s.Addr(), Conns: 2}, Ramp: 400 * time.Millisecond, Duration: 800 * time.Millisecond,
 			Reverse: reverse,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		var all, counted uint64
 		for i, span := range r.Spans {
 			counted += span.Bytes
@@ -119,11 +111,8 @@ func TestRamp(t *testing.T) {
 
 func TestRR(t *testing.T) {
 	s := serve(t)
-	r, err := RR(t.Context(), RRConfig{Target: Target{Addr: s.Addr(), Conns: 2}, Count: 500, Request: 100,
-		Response: 3000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(RR(t.Context(), RRConfig{Target: Target{Addr: s.Addr(), Conns: 2}, Count: 500, Request: 100,
+		Response: 3000}))(t)
 	h := r.Histogram()
 	if r.Transactions != 1000 || h.Count() != 1000 || r.PerConn[0] != 500 || quantile(h, 0) < 500*time.Nanosecond ||
 		quantile(h, 1) > r.Elapsed*101/100 {
@@ -153,10 +142,7 @@ func TestCancel(t *testing.T) {
 // TestDeadServer: a far end that takes requests and never answers does not hang
 // the client for longer than the run and the grace.
 func TestDeadServer(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)
@@ -206,14 +192,9 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	s := serve(t)
-	c, err := net.Dial("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp", s.Addr()))(t)
 	defer c.Close()
-	if _, err := c.Write(make([]byte, helloBytes+challengeBytes)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Write(make([]byte, helloBytes+challengeBytes)))(t)
 	_ = c.SetReadDeadline(time.Now().Add(2 * time.Second))
 	if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil {
 		t.Errorf("nonsense was answered with %d bytes, %v", n, err)
