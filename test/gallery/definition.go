@@ -62,6 +62,14 @@ func (g *guest) definition(h *facts.Host) (string, error) {
 		line("    <interface type='hostdev' managed='yes'>\n      <mac address='%s'/>\n      <source>\n        %s\n"+
 			"      </source>\n    </interface>", g.mac(100+i), address)
 	}
+	for _, pci := range g.Hostdevs {
+		address, err := pciAddress(pci)
+		if err != nil {
+			return "", err
+		}
+		line("    <hostdev mode='subsystem' type='pci' managed='yes'>\n      <source>\n        %s\n      </source>\n"+
+			"    </hostdev>", address)
+	}
 	line("  </devices>\n</domain>")
 	return b.String(), nil
 }
@@ -143,8 +151,13 @@ func (g *guest) functionOf(h *facts.Host, name string) (string, error) {
 		return "", fmt.Errorf("%s has no virtual function %d", pf, first+g.index)
 	}
 	vf.Guest = g.name
+	return pciAddress(vf.PCI)
+}
+
+// pciAddress returns the element of 0000:41:00.0.
+func pciAddress(text string) (string, error) {
 	var d, b, s, f int
-	if _, err := fmt.Sscanf(vf.PCI, "%x:%x:%x.%x", &d, &b, &s, &f); err != nil {
+	if _, err := fmt.Sscanf(text, "%x:%x:%x.%x", &d, &b, &s, &f); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("<address type='pci' domain='0x%04x' bus='0x%02x' slot='0x%02x' function='0x%x'/>", d, b, s, f),

@@ -114,6 +114,7 @@ func (s *Spec) checkApplied(v verdict, p problems) {
 			p.add(s.Name+" twice", "with %q: two audits of the same facts differ (%v)", v.flags, err)
 		}
 	}
+	s.checkPossible(m.Host, v, p)
 	isolated, there := m.Topology.Isolated, threads(m.Host)
 	before := breaches(m.Host, isolated, there)
 	type spot struct {

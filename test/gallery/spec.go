@@ -89,6 +89,8 @@ type CPU struct {
 type Memory struct {
 	GiB   int `yaml:"gib"`
 	Pages map[string]int
+	Far   []int `yaml:"far"`   // nodes of memory without CPUs, such as CXL's, after those of CPUs
+	Empty []int `yaml:"empty"` // nodes of CPUs without memory
 }
 
 // Power is the CPUs' power management.
@@ -188,8 +190,9 @@ type Guests struct {
 	Emulator string   `yaml:"emulator"`
 	Vhost    string   `yaml:"vhost"` // where its vhost threads are pinned, in turn; empty: the emulator's
 	NICs     []VNIC   `yaml:"nics"`
-	VFs      []string `yaml:"vfs"`  // eth0/0; the next guest has the next one
-	FIFO     string   `yaml:"fifo"` // vCPUs with a realtime priority
+	VFs      []string `yaml:"vfs"`      // eth0/0; the next guest has the next one
+	Hostdevs []string `yaml:"hostdevs"` // PCI addresses of whole devices
+	FIFO     string   `yaml:"fifo"`     // vCPUs with a realtime priority
 	Locked   bool     `yaml:"locked"`
 	// Recorded is the file of a recorded definition in definitions, in place of what the keys above would make.
 	Recorded string `yaml:"recorded"`

@@ -60,6 +60,8 @@ func (s *Spec) topology() (facts.Topology, error) {
 	for i, cpus := range nodes {
 		t.Nodes = append(t.Nodes, s.node(i, len(nodes), cpus))
 	}
+	s.emptied(t.Nodes)
+	t.Nodes = s.withFar(t.Nodes)
 	t.Counts = facts.Counts{Packages: c.Sockets, NUMANodes: len(t.Nodes), L3Caches: len(t.Caches), Cores: cores,
 		CPUsOnline: len(t.Online), CPUsOffline: len(offline)}
 	return t, s.addPages(&t)
@@ -178,6 +180,29 @@ func (s *Spec) node(id, count int, cpus setting.CPUSet) facts.Node {
 		}
 	}
 	return n
+}
+
+// emptied takes the memory of the nodes that have none.
+func (s *Spec) emptied(nodes []facts.Node) {
+	for _, id := range s.Memory.Empty {
+		n := &nodes[id]
+		n.Memory, n.Free, n.Available, n.Hugepages = 0, 0, 0, nil
+	}
+}
+
+// withFar adds the nodes without CPUs, at the distance that firmware gives memory behind CXL.
+func (s *Spec) withFar(nodes []facts.Node) []facts.Node {
+	const away = 24
+	for _, gib := range s.Memory.Far {
+		far := facts.Node{ID: len(nodes), Memory: uint64(gib) << 30, Free: uint64(gib) << 30, Available: uint64(gib) << 30}
+		for i := range nodes {
+			nodes[i].Distances = append(nodes[i].Distances, away)
+			far.Distances = append(far.Distances, away)
+		}
+		far.Distances = append(far.Distances, 10)
+		nodes = append(nodes, far)
+	}
+	return nodes
 }
 
 // pageBytes returns the size of a page: "2M".

@@ -33,6 +33,9 @@ var bootHugepages = &Knob{
 			}
 			return Skips("this processor or kernel has no 1 GiB pages: its sizes are " + strings.Join(sizes, ", "))
 		}
+		if len(v.Topology.Hugepages) == 0 && !slices.Contains([]string{facts.X86, facts.ARM64}, v.Architecture()) {
+			return Unsure("the sizes of huge pages that this processor and kernel have are not known")
+		}
 		giants := v.giantPages()
 		need := giants.need
 		switch {
@@ -40,6 +43,8 @@ var bootHugepages = &Knob{
 			return Unsure(giants.problem)
 		case len(giants.guests) == 0 && len(giants.smaller) > 0:
 			return Skips("the definition of " + strings.Join(giants.smaller, ", ") + " names pages of another size")
+		case len(giants.guests) == 0 && len(giants.sealed) > 0:
+			return Skips(strings.Join(giants.sealed, ", ") + ": " + sealedMemory)
 		case len(giants.guests) == 0:
 			return Skips("no guest that the goal is for")
 		}

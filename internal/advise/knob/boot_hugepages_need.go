@@ -13,6 +13,7 @@ type giants struct {
 	placed  map[int]int // excluding those
 	guests  []string    // that the goal is for
 	smaller []string    // that the goal is for, defined with other page sizes
+	sealed  []string    // that the goal is for, confidential
 	others  []string    // already defined with 1 GiB pages
 	noRoom  []string    // others that do not run and for which no room is left
 	problem string
@@ -90,6 +91,10 @@ func (v *View) countGiants(all bool) giants {
 				pages += int(need.pages())
 			}
 		}
+		if mine && !g.Hugepages && sealed(g) {
+			c.sealed = append(c.sealed, g.Name)
+			continue
+		}
 		words := fmt.Sprintf("%s (%.4g GiB)", g.Name, gib(g.Memory))
 		switch {
 		case pages == 0 && mine:
@@ -110,7 +115,8 @@ func (v *View) countGiants(all bool) giants {
 				continue
 			}
 			nodes := need.nodes
-			if placed := v.Placement().Guest(g.Name); mine && len(nodes) == 0 && placed != nil {
+			if placed := v.Placement().Guest(g.Name); mine && placed != nil && (len(nodes) == 0 ||
+				len(placed.Nodes) == 1 && len(needs) == 1) { // where domain.numatune will bind it
 				nodes = placed.Nodes
 			}
 			if len(nodes) == 0 && mine {

@@ -2,6 +2,7 @@ package knob
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"mpps/internal/model/datapath"
@@ -19,6 +20,9 @@ var domainHugepages = &Knob{
 		if v.Tier != goal.Realtime {
 			return Fine("huge pages alone bring no packets; they matter for latency")
 		}
+		if sealed(g) {
+			return Skips(sealedMemory)
+		}
 		if known := v.Readings.At(a); known.State == setting.Known {
 			return v.judgePages(g, known.Value)
 		}
@@ -35,6 +39,20 @@ var domainHugepages = &Knob{
 		}
 		return advice
 	}),
+}
+
+// sealedMemory says why huge pages are not asked for.
+const sealedMemory = "a confidential guest: its private memory is not from a pool of huge pages, which would be " +
+	"reserved on top of it"
+
+// sealed reports whether a guest's private memory is in guest_memfd, as that of SEV-SNP and TDX is
+// (Documentation/virt/kvm/api.rst, KVM_CREATE_GUEST_MEMFD). Plain SEV encrypts the memory that QEMU maps.
+func sealed(g *facts.Guest) bool {
+	doc, err := domain.Parse([]byte(g.Definition))
+	if err != nil {
+		return false
+	}
+	return slices.Contains([]string{"sev-snp", "tdx"}, doc.Guest().LaunchSecurity)
 }
 
 // judgePages judges a guest that is defined with huge pages: unless it runs, a pool of their size must have room.

@@ -138,9 +138,17 @@ var domainQueues = &Knob{
 				g.VCPUs)).At(Low).byDefault("1").restart(g.Name)
 		}
 		return exact(fmt.Sprint(write),
-			fmt.Sprintf("%s: one vhost thread and one vCPU do all the work of a queue; worth trying with %d vCPUs "+
-				"are %s", Count(i.Queues, "queue"), g.VCPUs, span(least, most))).At(High).byDefault("1").restart(g.Name)
+			fmt.Sprintf("%s: one vhost thread and one vCPU do all the work of a queue; %s worth trying with %d "+
+				"vCPUs", Count(i.Queues, "queue"), spanIs(least, most), g.VCPUs)).At(High).byDefault("1").restart(g.Name)
 	}),
+}
+
+// spanIs returns a range as the subject of a sentence: "4 to 9 are", or "1 is".
+func spanIs(least, most int) string {
+	if least == most && most == 1 {
+		return "1 is"
+	}
+	return span(least, most) + " are"
 }
 
 // span returns a range in words: "4 to 9", or "2".

@@ -43,6 +43,9 @@ func (v *View) pin(g *facts.Guest, a setting.Address, cpus, because string) Advi
 	return advice
 }
 
+// oneCPU says why nothing is pinned on a host that has no choice.
+const oneCPU = "the host has one CPU online: there is nothing to choose"
+
 var domainVCPUPin = &Knob{
 	ID: "domain.vcpupin", Title: "A CPU for each vCPU", Stage: datapath.Domain, Risk: goal.None, Tiers: pinned(),
 	Where: eachGuest(managed, func(g *facts.Guest) []setting.Address {
@@ -53,6 +56,9 @@ var domainVCPUPin = &Knob{
 		return eachPin(paths...)(g)
 	}),
 	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
+		if len(v.Topology.Online) == 1 {
+			return Skips(oneCPU)
+		}
 		placed := v.Placement().Guest(g.Name)
 		if placed == nil {
 			return v.unplaced(g.Name)
@@ -65,7 +71,11 @@ var domainVCPUPin = &Knob{
 		if !ok {
 			return Skips("no such vCPU")
 		}
-		return v.givingWay(g.Name, v.pin(g, a, strconv.Itoa(cpu), placed.Why).At(High))
+		because := placed.Why
+		if placed.Kept && v.Readings.At(a).State == setting.Absent {
+			because = "its thread has that CPU, and the definition does not say so: it would not at the next start"
+		}
+		return v.givingWay(g.Name, v.pin(g, a, strconv.Itoa(cpu), because).At(High))
 	}),
 }
 
@@ -74,6 +84,9 @@ var domainEmulatorPin = &Knob{
 	Stage: datapath.Domain, Risk: goal.None, After: []string{"domain.vcpupin"}, Tiers: pinned(),
 	Where: eachGuest(managed, eachPin("emulatorpin")),
 	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
+		if len(v.Topology.Online) == 1 {
+			return Skips(oneCPU)
+		}
 		placed := v.Placement().Guest(g.Name)
 		if placed == nil || len(placed.Emulator) == 0 {
 			return v.unplaced(g.Name)
@@ -136,9 +149,18 @@ var domainNumatune = &Knob{
 		if len(placed.Nodes) > 1 {
 			return Skips("its vCPUs are spread over nodes " + placed.Nodes.String())
 		}
+		if n, known := v.Topology.Node(placed.Nodes[0]); known && n.Memory == 0 && v.memoryElsewhere(n.ID) {
+			return Skips(fmt.Sprintf("its vCPUs run on node %s, which has no memory: bound to it the guest would not "+
+				"start", placed.Nodes))
+		}
 		return exact(placed.Nodes.String(), fmt.Sprintf("its vCPUs run on node %s: memory elsewhere costs the "+
 			"distance for every packet", placed.Nodes)).At(Medium).restart(g.Name)
 	}),
+}
+
+// memoryElsewhere reports whether another node is known to have memory.
+func (v *View) memoryElsewhere(node int) bool {
+	return slices.ContainsFunc(v.Topology.Nodes, func(n facts.Node) bool { return n.ID != node && n.Memory > 0 })
 }
 
 // ioThreads returns the paths of the I/O threads' pins in a guest's definition: "iothreadpin/1".

@@ -27,6 +27,9 @@ var firmwareSMT = firmware(Knob{
 	ID: "firmware.smt", Title: "Simultaneous multithreading",
 	Where: fixed(setting.Of(setting.Sysfs, "devices/system/cpu/smt/control")),
 	Want: func(v *View, a setting.Address) Advice {
+		if v.Tier == goal.Realtime && v.Topology.CPUs != nil && v.siblings() == "none" {
+			return Fine("no core has a second thread online")
+		}
 		if v.Tier == goal.Realtime {
 			return Wants(setting.Any("off", "forceoff", "notsupported", "notimplemented"),
 				"what runs on a sibling thread delays the guest's wake-ups; siblings: "+v.siblings())
@@ -58,7 +61,7 @@ var firmwareNUMA = firmware(Knob{
 	ID: "firmware.numa_per_socket", Title: "NUMA nodes of each socket", Limit: onAMD,
 	Tiers: tiers(goal.Standard, goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Want: onMetal(func(v *View, a setting.Address) Advice {
-		c := v.Topology.Counts
+		c := v.socketCounts()
 		switch {
 		case c.Packages == 0 || c.NUMANodes == 0:
 			return Unsure("the number of sockets and nodes is not known")
@@ -97,6 +100,18 @@ func (v *View) splitSockets() Advice {
 			strings.Join(span[:min(4, len(span))], ", "))).At(Low)
 	}
 	return Fine("every guest that runs fits into a node")
+}
+
+// socketCounts returns the counts of the topology with nodes that have CPUs only: nodes of memory alone, such as CXL's,
+// belong to no socket.
+func (v *View) socketCounts() facts.Counts {
+	c := v.Topology.Counts
+	for _, n := range v.Topology.Nodes {
+		if len(n.CPUs) == 0 && c.NUMANodes > 1 {
+			c.NUMANodes--
+		}
+	}
+	return c
 }
 
 // spansNodes reports whether a guest is known to be larger than each node, and is not shown nodes of its own.

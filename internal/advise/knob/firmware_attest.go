@@ -98,7 +98,7 @@ func virtualization(k *Knob) *Knob {
 func clusterOnDie(k *Knob) *Knob {
 	attest := k.Want
 	k.Want = func(v *View, a setting.Address) Advice {
-		c := v.Topology.Counts
+		c := v.socketCounts()
 		if v.inGuest() || c.Packages == 0 || c.NUMANodes == 0 {
 			return attest(v, a)
 		}
@@ -118,7 +118,7 @@ func clusterOnDie(k *Knob) *Knob {
 func numaOptimized(k *Knob) *Knob {
 	attest := k.Want
 	k.Want = func(v *View, a setting.Address) Advice {
-		if c := v.Topology.Counts; !v.inGuest() && c.Packages > 1 && c.NUMANodes >= c.Packages {
+		if c := v.socketCounts(); !v.inGuest() && c.Packages > 1 && c.NUMANodes >= c.Packages {
 			return fact(Count(c.NUMANodes, "node")+" for "+Count(c.Packages, "socket"),
 				Fine("the kernel knows which memory belongs to which socket"))
 		}

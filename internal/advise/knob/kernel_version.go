@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"mpps/internal/model/datapath"
@@ -47,6 +48,14 @@ func (f *kernelFault) fixed() string {
 		return ""
 	}
 	return fmt.Sprintf("%d.%d.%d", f.major, f.minor, f.before)
+}
+
+// mended says which releases are without the fault.
+func (f *kernelFault) mended() string {
+	if fixed := f.fixed(); fixed != "" {
+		return fixed + ", or another series"
+	}
+	return "another release"
 }
 
 // everAfter stands for a series that never got the fix.
@@ -118,11 +127,7 @@ var kernelVersion = &Knob{
 		case len(missing)+len(has) == 0:
 			return Unsure("the running kernel's version is not known")
 		case fault != nil:
-			wanted := "another release"
-			if fixed := fault.fixed(); fixed != "" {
-				wanted = fixed + ", or another series"
-			}
-			return fact(v.Kernel.Release, exact(wanted, fault.what).At(fault.severity))
+			return fact(v.Kernel.Release, exact(fault.mended(), fault.what).At(fault.severity))
 		case len(missing) > 0 && enterprise.MatchString(v.Kernel.Release):
 			return fact(v.Kernel.Release, Fine("its vendor brings newer features under this number, which tells "+
 				"nothing: measure"))
@@ -170,7 +175,11 @@ var kernelDefault = &Knob{
 			v.Tier != goal.Realtime:
 			return Fine("its vendor brings newer features under this number, which tells nothing: measure")
 		case best == "":
-			return atReboot(exact(v.suitableWords(), "no suitable kernel is installed: "+v.installHint()).At(High))
+			if v.Tier == goal.Realtime && !slices.Contains(realtimeArchs, v.Architecture()) {
+				return Skips("no kernel of " + v.Architecture() + " is PREEMPT_RT and has KVM")
+			}
+			return atReboot(exact(v.suitableWords(next.Version), "no suitable kernel is installed: "+
+				v.installHint()).At(High))
 		case next.Version == best && v.Kernel.Release != "" && v.Kernel.Release != best:
 			return Fine("waiting for a reboot: the newest suitable kernel is the default" + runs)
 		case next.Version == best:
@@ -206,9 +215,14 @@ func realtimeRelease(release string) bool {
 	return false
 }
 
-func (v *View) suitableWords() string {
-	if v.Tier == goal.Realtime {
+// suitableWords says which kernel a release should make room for.
+func (v *View) suitableWords(release string) string {
+	fault := knownFault(release)
+	switch {
+	case v.Tier == goal.Realtime:
 		return "a PREEMPT_RT kernel"
+	case fault != nil:
+		return fault.mended()
 	}
 	return "5.4 or newer"
 }
@@ -217,20 +231,19 @@ func (v *View) suitableWords() string {
 func (v *View) installHint() string {
 	s := v.System
 	family := s.ID + " " + strings.Join(s.Like, " ")
-	realtime := v.Tier == goal.Realtime
 	switch {
-	case strings.HasSuffix(v.Kernel.Release, "-pve") && realtime:
-		return "Proxmox VE has none, and one of Debian's lacks what its storage needs: build one"
+	case v.Tier == goal.Realtime:
+		return v.realtimeHint(family)
 	case strings.HasSuffix(v.Kernel.Release, "-pve"):
 		return "upgrade Proxmox VE"
-	case strings.Contains(family, "debian") && realtime:
-		return "install linux-image-rt-" + debianArch(v.Architecture())
-	case strings.Contains(family, "ubuntu") && realtime:
-		return "install linux-image-realtime (Ubuntu Pro)"
-	case strings.Contains(family, "debian"), strings.Contains(family, "ubuntu"):
+	case strings.Contains(v.Kernel.Release, "+rpt-rpi"):
+		return "upgrade Raspberry Pi OS"
+	case s.ID == "fedora":
+		return "upgrade the distribution"
+	case strings.Contains(family, "ubuntu"):
+		return "install the hardware enablement kernel (linux-generic-hwe), or upgrade the distribution"
+	case strings.Contains(family, "debian"):
 		return "install linux-image of a newer release (backports), or upgrade the distribution"
-	case (strings.Contains(family, "rhel") || strings.Contains(family, "fedora")) && realtime:
-		return "install kernel-rt (repository of the realtime add-on)"
 	case s.Version == "7" || strings.HasPrefix(s.Version, "7."):
 		return "install a newer linux-firmware first, then kernel-uek 5.4.17 (Oracle's repository) or " +
 			"kernel-lt (ELRepo)"
@@ -240,13 +253,37 @@ func (v *View) installHint() string {
 	return "install one from the distribution"
 }
 
-// debianArch returns Debian's name of an architecture.
-func debianArch(arch string) string {
-	return cmp.Or(map[string]string{facts.X86: "amd64", facts.ARM64: "arm64"}[arch], "ARCH")
+// realtimeHint names the packages that bring a PREEMPT_RT kernel, as far as they exist for the architecture.
+func (v *View) realtimeHint(family string) string {
+	const build = "build one (CONFIG_PREEMPT_RT, in mainline since 6.12)"
+	arch := v.Architecture()
+	common := arch == facts.X86 || arch == facts.ARM64
+	switch {
+	case strings.HasSuffix(v.Kernel.Release, "-pve"):
+		return "Proxmox VE has none, and one of Debian's lacks what its storage needs: build one"
+	case strings.Contains(v.Kernel.Release, "+rpt-rpi"):
+		return "Raspberry Pi OS has none, and Debian's lacks drivers of the board: " + build
+	case strings.Contains(family, "ubuntu") && common:
+		return "install linux-image-realtime (Ubuntu Pro)"
+	case strings.Contains(family, "debian") && common:
+		return "install linux-image-rt-" + map[string]string{facts.X86: "amd64", facts.ARM64: "arm64"}[arch]
+	case v.System.ID == "fedora":
+		return "Fedora has none: " + build
+	case (strings.Contains(family, "rhel") || strings.Contains(family, "fedora")) && common:
+		return "install kernel-rt (repository of the realtime add-on)"
+	case !common:
+		return "distributions rarely have one for " + cmp.Or(arch, "this architecture") + ": " + build
+	}
+	return "install one from the distribution"
 }
+
+// realtimeArchs are the architectures of which a kernel can be PREEMPT_RT and have KVM (ARCH_SUPPORTS_RT in
+// arch/*/Kconfig): s390x does not select it, powerpc only without KVM_BOOK3S_64_HV.
+var realtimeArchs = []string{facts.X86, facts.ARM64, "riscv64", "loongarch64"}
 
 var kernelRealtime = &Knob{
 	ID: "kernel.realtime", Title: "PREEMPT_RT kernel",
+	Limit: Limit{Arch: realtimeArchs},
 	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime), Check: true,
 	Where: fixed(hostFact("kernel_realtime")),
 	Want: func(v *View, a setting.Address) Advice {

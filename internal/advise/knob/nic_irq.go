@@ -69,7 +69,18 @@ var nicIRQBalance = &Knob{
 	ID: "nic.irqbalance", Title: "irqbalance leaves the NIC's interrupts alone",
 	Stage: datapath.NIC, Risk: goal.None, Tiers: tiers(goal.Standard, goal.Aggressive, goal.Realtime),
 	Where: fixed(setting.Of(setting.Service, "irqbalance")),
-	Want:  always(exact("stopped", "it moves interrupts that are placed one by one, onto guests' CPUs too")),
+	Want: func(v *View, a setting.Address) Advice {
+		const moves = "it moves interrupts that are placed one by one"
+		b := (*facts.IRQBalance)(nil)
+		if v.Isolation != nil {
+			b = v.Isolation.IRQBalance
+		}
+		if b != nil && b.Configured && len(v.vcpuCPUs()) > 0 && len(v.vcpuCPUs().Minus(b.Banned)) == 0 {
+			return exact("stopped", fmt.Sprintf("%s; the CPUs that it leaves alone (%s) include the guests'", moves,
+				b.Banned)).At(Low)
+		}
+		return exact("stopped", moves+", onto guests' CPUs too")
+	},
 }
 
 var nicIRQAffinity = &Knob{
@@ -98,7 +109,7 @@ var nicIRQAffinity = &Knob{
 		if serving == nil {
 			return Skips("no CPU may serve it: guests have them all")
 		}
-		home, isQueue := v.irqHomes(n, serving.CPUs)[a]
+		home, isQueue := v.irqHomes(n, serving)[a]
 		if !isQueue {
 			return Skips("not a queue's interrupt")
 		}
@@ -113,14 +124,16 @@ var nicIRQAffinity = &Knob{
 }
 
 // irqHomes returns the CPU of each interrupt of a NIC's queues, so that no CPU serves more queues than necessary. An
-// interrupt stays where it is if it can; the others share CPUs with those of their queue, else go to the CPU that queue
+// interrupt stays where it is if it can, of a NIC that the goal does not keep busy on any CPU that may serve it; the
+// others share CPUs with those of their queue, else go to the CPU that queue
 // numbers give it, else to one that serves the fewest queues.
-func (v *View) irqHomes(n *facts.NIC, serving []int) map[setting.Address]int {
+func (v *View) irqHomes(n *facts.NIC, s *placement.Serving) map[setting.Address]int {
+	serving := s.CPUs
 	if homes, known := v.homes[n.Name]; known {
 		return homes
 	}
 	homes, served, queues := map[setting.Address]int{}, map[int]map[int]bool{}, map[int]bool{}
-	for _, cpu := range serving {
+	for _, cpu := range slices.Concat(serving, s.Stay) {
 		served[cpu] = map[int]bool{}
 	}
 	var all []setting.Address
@@ -134,7 +147,7 @@ func (v *View) irqHomes(n *facts.NIC, serving []int) map[setting.Address]int {
 	assign := func(a setting.Address, cpu int) { homes[a], served[cpu][queueAt(a)] = cpu, true }
 	for _, a := range all {
 		if cpus, known := v.cpusAt(a); known && len(cpus) == 1 && served[cpus[0]] != nil &&
-			(served[cpus[0]][queueAt(a)] || len(served[cpus[0]]) < enough) {
+			(served[cpus[0]][queueAt(a)] || s.Most == 0 || len(served[cpus[0]]) < enough) {
 			assign(a, cpus[0])
 		}
 	}

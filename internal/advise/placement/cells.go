@@ -34,7 +34,7 @@ func (t *table) makeCells() {
 		if len(all.And(t.ask.Taken)) > 0 {
 			continue
 		}
-		seats := all
+		seats := all.Minus(t.ask.Barred)
 		for _, set := range sets {
 			if len(all.And(set)) > 0 {
 				k.allowed += set.String() + ";"

@@ -27,8 +27,10 @@ func From(h *facts.Host, g goal.Goal) Ask {
 	for _, p := range h.Pollers {
 		ask.Taken = ask.Taken.Or(wholeCores(ask.CPUs, p.CPUs))
 	}
+	ask.Barred = barred(h)
+	someMemory := slices.ContainsFunc(h.Topology.Nodes, func(n facts.Node) bool { return n.Memory > 0 })
 	for i, n := range h.Topology.Nodes {
-		node := Node{ID: n.ID, Memory: n.Memory, Distances: map[int]int{}}
+		node := Node{ID: n.ID, Memory: n.Memory, Empty: n.Memory == 0 && someMemory, Distances: map[int]int{}}
 		for j, d := range n.Distances {
 			if j < len(h.Topology.Nodes) && j != i {
 				node.Distances[h.Topology.Nodes[j].ID] = d
@@ -59,6 +61,26 @@ func From(h *facts.Host, g goal.Goal) Ask {
 	ask.quietNICs()
 	ask.chooseQueues()
 	return ask
+}
+
+// barred returns the online CPUs that no guest may use, because the top-level groups that they run in have a cpuset
+// without them: with AllowedCPUs= of machine.slice, whoever pins a vCPU elsewhere gets EINVAL (cpuset(7)).
+func barred(h *facts.Host) setting.CPUSet {
+	var open setting.CPUSet
+	for g := range facts.Each(h.Guests) {
+		if !g.Active() {
+			continue
+		}
+		group := h.TopGroup(g)
+		if group == nil || len(group.CPUs) == 0 || len(group.Effective) == 0 {
+			return nil
+		}
+		open = open.Or(group.Effective)
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	return h.Topology.Online.Minus(open)
 }
 
 // quietNICs takes those NICs for quiet that only guests' NICs without a part of the target leave by.

@@ -26,7 +26,7 @@ func (t *table) stores() []store {
 		for _, p := range n.Pages {
 			room -= min(p.Size*p.Count, room)
 		}
-		all = append(all, store{node: n.ID, room: int(room / memoryUnit), unlimited: n.Memory == 0})
+		all = append(all, store{node: n.ID, room: int(room / memoryUnit), unlimited: n.Memory == 0 && !n.Empty})
 	}
 	for _, n := range t.ask.Nodes {
 		pools := slices.Clone(n.Pages)

@@ -297,8 +297,9 @@ func (c *cell) exposure(g *Guest, isolated bool) int64 {
 	return 0
 }
 
+// hasIsolated reports whether CPUs are isolated that guests can have: not those of poll-mode threads.
 func (t *table) hasIsolated() bool {
-	return slices.ContainsFunc(t.ask.CPUs, func(c CPU) bool { return c.Isolated })
+	return slices.ContainsFunc(t.ask.CPUs, func(c CPU) bool { return c.Isolated && !t.ask.Taken.Has(c.ID) })
 }
 
 // nodesWithCPUs returns the nodes that have CPUs, in the kernel's order.

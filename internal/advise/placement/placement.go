@@ -50,6 +50,7 @@ type Ask struct {
 	Quiet  setting.CPUSet
 	Kept   setting.CPUSet // CPUs already kept for the host; they stay so
 	Taken  setting.CPUSet // CPUs of poll-mode threads, and the other threads of their cores: nobody else gets them
+	Barred setting.CPUSet // CPUs outside the cpusets that guests run in: the host has them, no guest can
 	Strict bool           // no rule gives way: a guest that would need it is refused, and the refusal says which
 
 	feasibleOnly bool // any placement without refusals will do
@@ -67,10 +68,11 @@ type CPU struct {
 	Isolated bool
 }
 
-// Node is a NUMA node. Memory is in bytes, 0 if not known.
+// Node is a NUMA node. Memory is in bytes, 0 if not known or Empty.
 type Node struct {
 	ID        int
 	Memory    uint64
+	Empty     bool        // it has no memory
 	Pages     []Pages     // pools of huge pages, part of Memory
 	Distances map[int]int // to other nodes; 10 = local
 }
@@ -235,6 +237,8 @@ type Serving struct {
 	Name string `json:"name"`
 	CPUs []int  `json:"cpus"`
 	Why  string `json:"why"`
+	// CPUs of its node that would serve it as well: an interrupt there may stay, if the goal keeps no queue busy
+	Stay setting.CPUSet `json:"-"`
 	// the most queues that one of the CPUs serves, of all NICs, 0 if the goal keeps none of them busy
 	Most   int           `json:"queues_per_cpu,omitempty"`
 	Others []Alternative `json:"alternatives,omitempty"` // other CPUs for busy interrupts, and their cost

@@ -197,9 +197,8 @@ func (t *table) explainSeat(p *Placed) {
 	case len(wanted) == 1 && t.crowdsServing(p, wanted[0]):
 		queues, names := t.busyOn(wanted[0])
 		p.Why = fmt.Sprintf("node %s: on node %s it would leave too few CPUs for the interrupts of %s there (%s, "+
-			"which need %s); its packets' longer way costs %d points", p.Nodes, wanted, strings.Join(names, ", "),
-			count(queues, "busy queue"), count(t.servingCPUs(wanted[0]), "CPU"),
-			t.nicPoints(g, t.weightOf(g), t.shares(p, t.nodesWithCPUs())))
+			"which need %s); that would cost more than its packets' way between the nodes", p.Nodes, wanted,
+			strings.Join(names, ", "), count(queues, "busy queue"), count(t.servingCPUs(wanted[0]), "CPU"))
 	default:
 		p.Why = fmt.Sprintf("node %s: on the NIC's node %s it would cost others more, or there are too few free "+
 			"cores or too little memory for it", p.Nodes, wanted)

@@ -180,12 +180,17 @@ func (t *table) placeInterrupts(r *Result) {
 func (t *table) serveQuiet(r *Result, n NIC) Serving {
 	s := Serving{Name: n.Name}
 	groups := t.servingGroups(r, n)
+	realtime := slices.ContainsFunc(t.ask.Guests, func(g Guest) bool { return g.Realtime })
 	choose := func(local bool) (from []string) {
 		for _, g := range groups {
+			if g.local == local && g.kind != onVCPUSibling && !(g.kind == onVhost && realtime) {
+				s.Stay = s.Stay.Or(setting.CPUs(g.cpus...))
+			}
 			if g.local == local && len(s.CPUs) < enoughCPUs {
 				s.CPUs, from = append(s.CPUs, g.cpus...), append(from, servingWords[g.kind])
 			}
 		}
+		s.Stay = s.Stay.Or(setting.CPUs(s.CPUs...))
 		return from
 	}
 	where := fmt.Sprintf("of the NIC's node %d", n.Node)

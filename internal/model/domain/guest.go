@@ -17,18 +17,20 @@ type Guest struct {
 	MemoryKiB  uint64 `json:"memory_kib"`
 	CurrentKiB uint64 `json:"current_memory_kib,omitempty"` // after ballooning
 	// <memtune><hard_limit>, for QEMU as a whole; 0 if there is none
-	HardLimitKiB  uint64      `json:"hard_limit_kib,omitempty"`
-	Backing       Backing     `json:"backing"`
-	CPU           CPU         `json:"cpu"`
-	Pins          []Pin       `json:"vcpu_pins,omitempty"`
-	EmulatorPin   string      `json:"emulator_pin,omitempty"` // CPU set
-	IOThreadPins  []Pin       `json:"iothread_pins,omitempty"`
-	Sched         []Sched     `json:"vcpu_sched,omitempty"`
-	EmulatorSched Sched       `json:"emulator_sched,omitzero"`
-	NUMA          NUMA        `json:"numa,omitzero"`
-	Interfaces    []Interface `json:"interfaces,omitempty"`
-	HostDevs      []HostDev   `json:"hostdevs,omitempty"` // <hostdev>; interfaces of type hostdev are in Interfaces
-	Timers        []Timer     `json:"timers,omitempty"`
+	HardLimitKiB uint64  `json:"hard_limit_kib,omitempty"`
+	Backing      Backing `json:"backing"`
+	// type of <launchSecurity>: sev, sev-snp, tdx, s390-pv; empty if there is none
+	LaunchSecurity string      `json:"launch_security,omitempty"`
+	CPU            CPU         `json:"cpu"`
+	Pins           []Pin       `json:"vcpu_pins,omitempty"`
+	EmulatorPin    string      `json:"emulator_pin,omitempty"` // CPU set
+	IOThreadPins   []Pin       `json:"iothread_pins,omitempty"`
+	Sched          []Sched     `json:"vcpu_sched,omitempty"`
+	EmulatorSched  Sched       `json:"emulator_sched,omitzero"`
+	NUMA           NUMA        `json:"numa,omitzero"`
+	Interfaces     []Interface `json:"interfaces,omitempty"`
+	HostDevs       []HostDev   `json:"hostdevs,omitempty"` // <hostdev>; interfaces of type hostdev are in Interfaces
+	Timers         []Timer     `json:"timers,omitempty"`
 	// has qemu:commandline, whose arguments are not interpreted
 	QEMUArgs bool           `json:"qemu_args,omitempty"`
 	Marks    []Mark         `json:"-"` // of the programs that made it

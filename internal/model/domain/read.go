@@ -19,6 +19,7 @@ func (d *Doc) Guest() Guest {
 	r.vcpus(&g)
 	g.MemoryKiB = r.memory(root, "memory")
 	g.CurrentKiB = r.memory(root, "currentMemory")
+	g.LaunchSecurity = root.first("launchSecurity").get("type")
 	if g.HardLimitKiB = r.memory(root.first("memtune"), "hard_limit"); g.HardLimitKiB >= unlimitedKiB {
 		g.HardLimitKiB = 0
 	}

@@ -1,6 +1,10 @@
 package facts
 
-import "mpps/internal/model/setting"
+import (
+	"strings"
+
+	"mpps/internal/model/setting"
+)
 
 // Isolation lists what assigns CPUs in addition to the kernel command line and the guests' definitions.
 type Isolation struct {
@@ -29,6 +33,25 @@ type IRQBalance struct {
 	Configured bool           `json:"told"`
 	From       string         `json:"from,omitempty"` // the file that sets it, or "its environment"
 	Why        string         `json:"why,omitempty"`  // why it could not be determined
+}
+
+// TopGroup returns the top-level control group that a guest runs in: that of its own group, or else systemd's default
+// for libvirt's guests (systemd.special(7), machine.slice). It is nil if that is not known or has no cpuset.
+func (h *Host) TopGroup(g *Guest) *Cgroup {
+	if h.Isolation == nil {
+		return nil
+	}
+	top := ""
+	if g.Managed {
+		top = "machine.slice"
+	}
+	for _, c := range h.Isolation.Cgroups {
+		if c.Guest == g.Name {
+			top, _, _ = strings.Cut(c.Path, "/")
+			break
+		}
+	}
+	return Find(h.Isolation.Cgroups, func(c *Cgroup) bool { return top != "" && c.Path == top })
 }
 
 // stableIsolation omits the groups of guests and groups without a cpuset of their own, which come and go, and derived
