@@ -194,7 +194,8 @@ func (s *Spec) emptied(nodes []facts.Node) {
 func (s *Spec) withFar(nodes []facts.Node) []facts.Node {
 	const away = 24
 	for _, gib := range s.Memory.Far {
-		far := facts.Node{ID: len(nodes), Memory: uint64(gib) << 30, Free: uint64(gib) << 30, Available: uint64(gib) << 30}
+		bytes := uint64(gib) << 30
+		far := facts.Node{ID: len(nodes), Memory: bytes, Free: bytes, Available: bytes}
 		for i := range nodes {
 			nodes[i].Distances = append(nodes[i].Distances, away)
 			far.Distances = append(far.Distances, away)

@@ -139,7 +139,8 @@ var domainQueues = &Knob{
 		}
 		return exact(fmt.Sprint(write),
 			fmt.Sprintf("%s: one vhost thread and one vCPU do all the work of a queue; %s worth trying with %d "+
-				"vCPUs", Count(i.Queues, "queue"), spanIs(least, most), g.VCPUs)).At(High).byDefault("1").restart(g.Name)
+				"vCPUs", Count(i.Queues, "queue"), spanIs(least, most),
+				g.VCPUs)).At(High).byDefault("1").restart(g.Name)
 	}),
 }
 
