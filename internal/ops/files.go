@@ -17,17 +17,22 @@ import (
 
 // ReadSnapshot reads a file written by 'mpps snapshot'.
 func ReadSnapshot(file string) (*facts.Host, error) {
+	return ReadJSON(file, "snapshot", "mpps snapshot", facts.ReadSnapshot)
+}
+
+// ReadJSON reads a file of a kind (noun) that a command makes. The hint of an error says how to make another.
+func ReadJSON[T any](file, noun, command string, decode func(io.Reader) (*T, error)) (*T, error) {
 	f, err := OpenJSON(file)
 	if err != nil {
-		return nil, outcome.Failed(fmt.Errorf("snapshot: %w", err), "make one with 'mpps snapshot -o FILE'")
+		return nil, outcome.Failed(fmt.Errorf("%s: %w", noun, err), "make one with '"+command+" -o FILE'")
 	}
 	defer f.Close()
-	h, err := facts.ReadSnapshot(f)
+	result, err := decode(f)
 	if err != nil {
-		return nil, outcome.Failed(fmt.Errorf("snapshot %s: %w", file, err),
-			"make a new one with 'mpps snapshot -o FILE'")
+		return nil, outcome.Failed(fmt.Errorf("%s %s: %w", noun, file, err),
+			"make a new one with '"+command+" -o FILE'")
 	}
-	return h, nil
+	return result, nil
 }
 
 // ReplaceFile writes a file atomically: a reader sees the old text or the new one. A new file has the permissions that

@@ -177,9 +177,5 @@ func sharedStations(h *facts.Host, hops []reach.Hop) []Station {
 	})), func(a, b reach.Hop) int { return strings.Compare(a.Device, b.Device) })
 	between := slices.DeleteFunc(slices.Clone(hops), isNIC)
 	slices.Reverse(between)
-	var stations []Station
-	for _, hop := range slices.Concat(nics, between) {
-		stations = append(stations, stationOf(h, hop))
-	}
-	return stations
+	return facts.Map(slices.Concat(nics, between), func(hop reach.Hop) Station { return stationOf(h, hop) })
 }

@@ -27,11 +27,7 @@ func TunedCaveats(p *plan.Plan, h *facts.Host) []outcome.Warning {
 		}
 		byCause[c] = append(byCause[c], d)
 	}
-	var warnings []outcome.Warning
-	for _, c := range order {
-		warnings = append(warnings, disputeWarning(byCause[c], h.Lasting.Tuned))
-	}
-	return warnings
+	return facts.Map(order, func(c cause) outcome.Warning { return disputeWarning(byCause[c], h.Lasting.Tuned) })
 }
 
 func disputeWarning(all []lasting.Dispute, t *facts.Tuned) outcome.Warning {

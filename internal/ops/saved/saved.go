@@ -142,14 +142,5 @@ func fileLabel(file string) string {
 
 // ReadPlan reads a plan.
 func ReadPlan(file string) (*plan.Plan, error) {
-	f, err := ops.OpenJSON(file)
-	if err != nil {
-		return nil, outcome.Failed(fmt.Errorf("plan: %w", err), "make one with 'mpps plan … -o FILE'")
-	}
-	defer f.Close()
-	p, err := plan.Decode(f)
-	if err != nil {
-		return nil, outcome.Failed(fmt.Errorf("plan %s: %w", file, err), "make a new one with 'mpps plan … -o FILE'")
-	}
-	return p, nil
+	return ops.ReadJSON(file, "plan", "mpps plan …", plan.Decode)
 }
