@@ -96,6 +96,9 @@ type OVSThread struct {
 	Affinity setting.CPUSet `json:"affinity"`
 }
 
+// Known reports whether the database was read.
+func (o *OpenVSwitch) Known() bool { return o != nil && len(o.Bridges) > 0 }
+
 // PolicedPorts returns the interfaces of Open vSwitch with a policer.
 func (o *OpenVSwitch) PolicedPorts() (all []OVSInterface) {
 	if o == nil {
