@@ -12,6 +12,7 @@ import (
 	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/link"
 	"mpps/internal/machine/netfilter"
+	"mpps/internal/machine/ovs"
 	"mpps/internal/machine/pollers"
 	"mpps/internal/machine/systemd"
 	"mpps/internal/machine/tree"
@@ -29,10 +30,10 @@ func (m *Machine) Inventory(ctx context.Context) *facts.Host {
 	on := m.withTree
 	for _, part := range []func(context.Context, *facts.Host){
 		on(kernel.Inventory), on(boot.Inventory), on(kernel.Firmware), on(cpu.Power), m.readAttestations,
-		on(cpu.Topology), on(link.Inventory), on(vf.Reservations), on(libvirt.Pools), on(netfilter.Inventory),
-		on(kernel.KVM), on(systemd.Inventory), m.readLasting, m.readGuests, on(pollers.Inventory), m.readIsolation,
-		on(vf.Holders),
-		on(vf.Passthrough), m.Inside.Inventory, m.readHousekeeping,
+		on(cpu.Topology), on(ovs.Inventory), on(link.Inventory), on(vf.Reservations), on(libvirt.Pools),
+		on(netfilter.Inventory), on(kernel.KVM), on(systemd.Inventory), m.readLasting, m.readGuests,
+		on(pollers.Inventory), m.readIsolation, on(vf.Holders), on(vf.Passthrough), m.Inside.Inventory,
+		m.readHousekeeping,
 	} {
 		part(ctx, h)
 	}

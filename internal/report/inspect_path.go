@@ -48,7 +48,7 @@ func stationOf(h *facts.Host, hop reach.Hop) Station {
 	s := Station{Kind: hop.Kind, Name: hop.Device}
 	switch hop.Kind {
 	case "openvswitch":
-		s.Kind = "OVS"
+		s.Kind, s.Text = "OVS", ovsText(h.OpenVSwitch, hop.Device)
 	case reach.Routing:
 		s.Kind, s.Name = "route", "the host"
 		s.Text = "forwards by its routes" + words.If(h.Routing.Masquerade == facts.Yes, ", with NAT")
@@ -62,7 +62,7 @@ func stationOf(h *facts.Host, hop reach.Hop) Station {
 	if l := facts.Find(h.Tunnels, func(l *facts.Tunnel) bool { return l.Name == hop.Device }); l != nil {
 		s.Text = tunnelText(*l)
 	}
-	if l := facts.Find(h.Links, func(l *facts.Link) bool { return l.Name == hop.Device }); l != nil {
+	if l := facts.Find(h.Links, func(l *facts.Link) bool { return l.Name == hop.Device }); l != nil && s.Text == "" {
 		s.Text = linkText(*l)
 	}
 	return s

@@ -23,7 +23,6 @@ type underlays struct {
 	conn    *netlink.Conn // nil in a recorded tree
 	names   map[int]string
 	devices []Device
-	remotes map[string][]ends // of Open vSwitch's tunnels, by kind of device; nil before it was asked
 	found   map[uint32]nextHop
 }
 
@@ -62,16 +61,35 @@ func (u *underlays) of(d Device) []string {
 	return u.leave(d.Name, to)
 }
 
-// ofOpenVSwitch returns the ends of Open vSwitch's tunnels that a kind of device serves; none if they are not known.
-func (u *underlays) ofOpenVSwitch(kind string) []ends {
-	if u.remotes == nil {
-		var err error
-		if u.remotes, err = askOVSDB("/"); err != nil {
-			u.remotes = map[string][]ends{}
-			tree.AddUnseen(u.host, "remote ends of Open vSwitch's tunnels", err)
+// ovsTunnels are Open vSwitch's types of tunnels with the kinds of the devices that serve them in the kernel's datapath
+// (lib/dpif-netlink-rtnl.c, vport_type_to_kind).
+var ovsTunnels = map[string][]string{
+	"geneve": {"geneve"}, "vxlan": {"vxlan"}, "gre": {"gretap", "gre"}, "ip6gre": {"ip6gre"},
+	"erspan": {"erspan", "ip6erspan"},
+}
+
+// ofOpenVSwitch returns the ends of Open vSwitch's tunnels that a kind of device serves; none if they are not known, or
+// if flows choose some of them (ovs-vswitchd.conf.db(5), options:remote_ip).
+func (u *underlays) ofOpenVSwitch(kind string) (all []ends) {
+	if u.host.OpenVSwitch == nil {
+		return nil
+	}
+	for b := range facts.Each(u.host.OpenVSwitch.Bridges) {
+		for p := range facts.Each(b.Ports) {
+			for _, i := range p.Interfaces {
+				if !slices.Contains(ovsTunnels[i.Type], kind) {
+					continue
+				}
+				remote, err := netip.ParseAddr(i.Options["remote_ip"])
+				if err != nil {
+					return nil
+				}
+				local, _ := netip.ParseAddr(i.Options["local_ip"])
+				all = append(all, ends{remote: remote, local: local})
+			}
 		}
 	}
-	return u.remotes[kind]
+	return all
 }
 
 // leave returns the devices of the routes to remote ends.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -131,6 +132,55 @@ func TestOnlyRoot(t *testing.T) {
 		}
 		if found := onlyRoot(info); found != c.want {
 			t.Errorf("owner %d, mode %o: %v", c.owner, c.mode, found)
+		}
+	}
+}
+
+// TestPeer: a socket of this user is believed; a connection of another kind is not.
+func TestPeer(t *testing.T) {
+	for network, address := range map[string]string{"unix": t.TempDir() + "/s", "tcp": "127.0.0.1:0"} {
+		listener, err := net.Listen(network, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		conn, err := net.Dial(network, listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if err := Peer(conn); (err == nil) != (network == "unix") {
+			t.Errorf("%s: %v", network, err)
+		}
+	}
+}
+
+// TestFromPIDFile: a PID file proves nothing of a process that a person may have started, or that runs another program.
+func TestFromPIDFile(t *testing.T) {
+	process := func(comm, uid, program string) map[string]string {
+		files := map[string]string{"run/x.pid": "7\n", "proc/7/task/7/comm": comm + "\n",
+			"proc/7/status": "Name:\tx\nUid:\t" + uid + "\t" + uid + "\t" + uid + "\t" + uid + "\n"}
+		if program != "" {
+			files["proc/7/exe"] = "-> " + program
+		}
+		return files
+	}
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  bool
+	}{
+		"root's":         {process("ovs-vswitchd", "0", "/usr/sbin/ovs-vswitchd"), true},
+		"its variant":    {process("ovs-vswitchd", "0", "/usr/lib/x/ovs-vswitchd-dpdk"), true},
+		"account's":      {process("ovs-vswitchd", "987", "/usr/sbin/ovs-vswitchd (deleted)"), true},
+		"recorded":       {process("ovs-vswitchd", "0", ""), true},
+		"a person's":     {process("ovs-vswitchd", "1000", "/usr/sbin/ovs-vswitchd"), false},
+		"another":        {process("ovs-vswitchd", "0", "/usr/bin/python3"), false},
+		"another's name": {process("sshd", "0", "/usr/sbin/ovs-vswitchd"), false},
+		"none":           {map[string]string{"proc/7/task/7/comm": "ovs-vswitchd\n"}, false},
+	} {
+		if pid, found := FromPIDFile(treetest.Recorded(t, c.files), "run/x.pid", "ovs-vswitchd"); found != c.want ||
+			found && pid != 7 {
+			t.Errorf("%s: %d, %v", name, pid, found)
 		}
 	}
 }

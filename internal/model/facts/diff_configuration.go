@@ -31,6 +31,7 @@ func configuration(h *Host) *Host {
 			n.Link = &link
 		}
 	})
+	c.OpenVSwitch = stableOpenVSwitch(h.OpenVSwitch, taps)
 	c.VFs = edited(h.VFs, func(v *VF) { v.Traffic, v.Holder = nil, "" })
 	c.Passthrough = stablePassthrough(h.Passthrough)
 	c.Bridges = edited(h.Bridges, func(b *Bridge) {

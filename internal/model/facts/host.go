@@ -35,7 +35,9 @@ type Host struct {
 	Links    []Link   `json:"links,omitempty"`
 	Pollers  []Poller `json:"pollers,omitempty"`
 	Routing  *Routing `json:"routing,omitempty"` // nil in snapshots from versions that did not collect it
-	VFs      []VF     `json:"vfs"`
+	// nil on hosts without Open vSwitch, and in snapshots from versions that did not collect it
+	OpenVSwitch *OpenVSwitch `json:"open_vswitch,omitempty"`
+	VFs         []VF         `json:"vfs"`
 
 	Reservations []Reservation `json:"reservations,omitempty"` // of VFs, by mpps
 	// of VFs being taken back from guests that use, or used, them

@@ -62,11 +62,12 @@ func (g *graph) add(name string, n node) {
 }
 
 // connect makes ports what is below their masters. Every internal port of Open vSwitch is connected to its datapath,
-// though it has no master (net/openvswitch/vport-internal_dev.c).
+// though it has no master (net/openvswitch/vport-internal_dev.c), if the database does not tell the bridges' ports.
 func (g *graph) connect(h *facts.Host) {
+	g.connectOpenVSwitch(h.OpenVSwitch)
 	for _, name := range slices.Sorted(maps.Keys(g.nodes)) {
 		n := g.nodes[name]
-		if n.kind == "openvswitch" && name != facts.OVSDatapath {
+		if n.kind == "openvswitch" && name != facts.OVSDatapath && !h.OpenVSwitch.Known() {
 			n.below = append(n.below, facts.OVSDatapath)
 			if g.nodes[facts.OVSDatapath] == nil {
 				g.nodes[facts.OVSDatapath] = &node{kind: "openvswitch"}
@@ -127,8 +128,8 @@ func (g *graph) path(guest *facts.Guest, i facts.Interface) Path {
 	case guest.Elsewhere:
 		w.passes(Namespace)
 	case g.nodes[i.Tap] != nil:
-		if i.VirtualPort == "openvswitch" { // its datapath may be a process, which no master of the tap shows
-			w.passes(OpenVSwitch)
+		if i.VirtualPort == "openvswitch" && w.nodes[i.Tap].master == "" { // the datapath may be a process
+			w.passes(Unresolved)
 		}
 		w.start(i.Tap)
 	case (i.Type == "bridge" || i.Type == "direct") && g.nodes[i.Source] != nil:
@@ -172,6 +173,11 @@ type walk struct {
 }
 
 func (w *walk) passes(k Kind) { w.kinds[k] = true }
+
+// onlySwitched reports whether nothing but bridges, of the kernel or of Open vSwitch, was passed.
+func (w *walk) onlySwitched() bool {
+	return len(w.kinds) == 0 || len(w.kinds) == 1 && w.kinds[OpenVSwitch]
+}
 
 // start walks from a tap.
 func (w *walk) start(tap string) {
@@ -224,7 +230,7 @@ func (w *walk) leave() {
 			w.passes(Unresolved)
 		}
 	}
-	if len(w.exits) > 0 && len(w.kinds) == 0 {
+	if len(w.exits) > 0 && w.onlySwitched() {
 		w.passes(Inner)
 	}
 }
@@ -250,6 +256,8 @@ func (w *walk) down(device string) {
 	case n.peer != "":
 		w.cross(n.peer)
 		return
+	case n.kind == "openvswitch" && w.host.OpenVSwitch.Known(): // its own port may have an address
+		w.exits = append(w.exits, device)
 	}
 	for _, lower := range n.below {
 		w.down(lower)
@@ -286,7 +294,7 @@ func (w *walk) found() []string {
 }
 
 func (w *walk) path(guest *facts.Guest, mac string, direct bool) Path {
-	if len(w.kinds) == 0 && len(w.nics) == 0 {
+	if w.onlySwitched() && len(w.nics) == 0 {
 		w.leave()
 	}
 	if len(w.kinds) == 0 {

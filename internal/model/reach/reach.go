@@ -92,7 +92,7 @@ func (m *Map) add(p Path) {
 		m.carries[nic] = true
 	}
 	for _, k := range p.Kinds {
-		unknown := len(p.NICs) == 0 && k != Inner || k == Unresolved || k == Namespace
+		unknown := len(p.NICs) == 0 && !p.Has(Inner) || k == Unresolved || k == Namespace
 		if unknown && !slices.Contains(m.unsure, k) {
 			m.unsure = append(m.unsure, k)
 		}

@@ -151,7 +151,44 @@ func TestPaths(t *testing.T) {
 		}, []Kind{Routed}, "eth1", ""},
 		"a tap of Open vSwitch's datapath in a process": {func(h *facts.Host) {
 			h.Guests[0].Interfaces[0].VirtualPort = "openvswitch"
-		}, []Kind{OpenVSwitch}, "", ""},
+		}, []Kind{Unresolved}, "", ""},
+		"bridges of Open vSwitch with a patch and a tunnel": {func(h *facts.Host) {
+			h.Taps[0].Master, h.NICs[0].Master = "ovs-system", "ovs-system"
+			h.Tunnels = []facts.Tunnel{{Name: "vxlan_sys_4789", Type: "vxlan", Master: "ovs-system", External: true,
+				Underlay: []string{"eth1"}}}
+			h.Links = []facts.Link{{Name: "ovs-system", Kind: "openvswitch"}, {Name: "br-int", Kind: "openvswitch"},
+				{Name: "br-tun", Kind: "openvswitch"}, {Name: "br-ex", Kind: "openvswitch"}}
+			h.OpenVSwitch = &facts.OpenVSwitch{Bridges: []facts.OVSBridge{
+				ovsBridge("br-int", "system", facts.OVSInterface{Name: "tap0"}, patch("pt", "pi")),
+				ovsBridge("br-tun", "system", patch("pi", "pt"), facts.OVSInterface{Name: "vx0", Type: "vxlan"}),
+				ovsBridge("br-ex", "system", facts.OVSInterface{Name: "eth0"})}}
+		}, []Kind{OpenVSwitch}, "eth1", "tap0 br-int br-tun vxlan_sys_4789 eth1"},
+		"a bond of Open vSwitch": {func(h *facts.Host) {
+			h.Taps[0].Master, h.NICs[0].Master, h.NICs[1].Master = "ovs-system", "ovs-system", "ovs-system"
+			h.Links = []facts.Link{{Name: "ovs-system", Kind: "openvswitch"}, {Name: "br0", Kind: "openvswitch"}}
+			b := ovsBridge("br0", "system", facts.OVSInterface{Name: "tap0"})
+			b.Ports = append(b.Ports, facts.OVSPort{Name: "bond0", BondMode: "balance-slb",
+				Interfaces: []facts.OVSInterface{{Name: "eth0"}, {Name: "eth1"}}})
+			h.OpenVSwitch = &facts.OpenVSwitch{Bridges: []facts.OVSBridge{b}}
+		}, []Kind{OpenVSwitch}, "eth0 eth1", "tap0 br0 eth0 eth1"},
+		"a tap on Open vSwitch's polling datapath": {func(h *facts.Host) {
+			h.Guests[0].Interfaces[0].VirtualPort = "openvswitch"
+			h.Taps[0].Master = "br0"
+			h.OpenVSwitch = &facts.OpenVSwitch{Bridges: []facts.OVSBridge{
+				ovsBridge("br0", facts.UserDatapath, facts.OVSInterface{Name: "tap0"})}}
+		}, []Kind{VhostUser}, "", "tap0 br0"},
+		"a bridge of Open vSwitch with nothing but guests": {func(h *facts.Host) {
+			h.Taps[0].Master = "ovs-system"
+			h.Routing = &facts.Routing{Forward: facts.Yes}
+			h.OpenVSwitch = &facts.OpenVSwitch{Bridges: []facts.OVSBridge{
+				ovsBridge("br0", "system", facts.OVSInterface{Name: "tap0"})}}
+		}, []Kind{Inner, OpenVSwitch}, "", "tap0 br0"},
+		"a bridge of Open vSwitch whose own port the host routes": {func(h *facts.Host) {
+			h.Taps[0].Master = "ovs-system"
+			h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"br0"}, Uplinks: []string{"eth1"}}
+			h.OpenVSwitch = &facts.OpenVSwitch{Bridges: []facts.OVSBridge{
+				ovsBridge("br0", "system", facts.OVSInterface{Name: "tap0"})}}
+		}, []Kind{OpenVSwitch, Routed}, "eth1", "tap0 br0  eth1"},
 		"a representor is not the wire": {func(h *facts.Host) {
 			h.NICs[1].PortName, h.NICs[1].SwitchID = "pf0vf3", "a1"
 			h.Taps[0].Master, h.NICs[1].Master = "br0", "br0"
@@ -168,6 +205,18 @@ func TestPaths(t *testing.T) {
 			t.Errorf("%s: %v by %v to %v", name, p.Kinds, hops, p.NICs)
 		}
 	}
+}
+
+func ovsBridge(name, datapath string, interfaces ...facts.OVSInterface) facts.OVSBridge {
+	b := facts.OVSBridge{Name: name, Datapath: datapath}
+	for _, i := range append(interfaces, facts.OVSInterface{Name: name, Type: "internal"}) {
+		b.Ports = append(b.Ports, facts.OVSPort{Name: i.Name, Interfaces: []facts.OVSInterface{i}})
+	}
+	return b
+}
+
+func patch(name, peer string) facts.OVSInterface {
+	return facts.OVSInterface{Name: name, Type: "patch", Options: map[string]string{"peer": peer}}
 }
 
 // TestCarries asks whether a NIC that is on no path carries guests' packets.

@@ -1,0 +1,231 @@
+package ovs
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/mdlayher/netlink"
+
+	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
+)
+
+// database answers a transaction as ovsdb-server does, after a request of its own; without an answer it hangs.
+func database(t *testing.T, answer string) string {
+	t.Helper()
+	address := filepath.Join(t.TempDir(), "db.sock")
+	listener, err := net.Listen("unix", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_, _ = conn.Write([]byte(`{"id":"echo","method":"echo","params":[]}`))
+		_, _ = bufio.NewReader(conn).ReadString('\n')
+		if answer == "" {
+			time.Sleep(2 * patience)
+		}
+		_, _ = conn.Write([]byte(answer))
+	}()
+	return address
+}
+
+// recordedAnswer is the answer of ovsdb-server 3.5.0 for a host with OpenStack's bridges, cut to one port each.
+const recordedAnswer = `{"id":"mpps","error":null,"result":[
+{"rows":[{"ovs_version":"3.5.0","other_config":["map",[["max-idle","30000"]]],"external_ids":["map",[["ovn-remote",
+"tcp:192.0.2.1:6642"],["ovn-encap-type","geneve"],["ovn-encap-ip","192.0.2.7"],["system-id","x"]]]}]},
+{"rows":[{"name":"br-int","datapath_type":"","fail_mode":"secure","ports":["set",[["uuid","p2"],["uuid","p1"]]]},
+{"name":"br-dpdk","datapath_type":"netdev","fail_mode":["set",[]],"ports":["set",[]]}]},
+{"rows":[{"_uuid":["uuid","p1"],"name":"tap0","interfaces":["uuid","i1"],"bond_mode":["set",[]],"tag":5,
+"trunks":["set",[]],"qos":["uuid","q"]},{"_uuid":["uuid","p2"],"name":"gen0","interfaces":["set",[["uuid","i2"]]],
+"bond_mode":"balance-slb","tag":["set",[]],"trunks":["set",[1,2,3]],"qos":["set",[]]}]},
+{"rows":[{"_uuid":["uuid","i1"],"name":"tap0","type":"","ofport":3,"ingress_policing_rate":1000,
+"ingress_policing_burst":100,"mtu":1442,"link_state":"up","error":["set",[]],"options":["map",[]],
+"external_ids":["map",[["vm-uuid","7"]]]},{"_uuid":["uuid","i2"],"name":"gen0","type":"geneve","ofport":["set",[]],
+"ingress_policing_rate":0,"ingress_policing_burst":0,"mtu":["set",[]],"link_state":["set",[]],"error":"no route",
+"options":["map",[["remote_ip","192.0.2.8"],["psk","secret"]]],"external_ids":["map",[]]}]}]}`
+
+func TestInventory(t *testing.T) {
+	m := treetest.Recorded(t, map[string]string{
+		socket:                               recordedAnswer,
+		folder + "/ovs-vswitchd.pid":         "41\n",
+		"proc/41/task/41/comm":               "ovs-vswitchd\n",
+		"proc/41/task/41/stat":               treetest.Stat(41, "ovs-vswitchd", 7, 0, 0, 0),
+		"proc/41/task/44/stat":               treetest.Stat(44, "handler1", 7, 2, 0, 0),
+		"proc/41/task/44/status":             "Name:\tx\nCpus_allowed_list:\t2-3\n",
+		"proc/41/task/45/stat":               treetest.Stat(45, "urcu3", 7, 2, 0, 0),
+		"sys/module/openvswitch/refcnt":      "1\n",
+		"sys/class/net/ovs-system/addr_len":  "6\n",
+		"sys/class/net/ovs-system/ifindex":   "5\n",
+		"run/openvswitch/unrelated/file.txt": "",
+	})
+	h := &facts.Host{}
+	Inventory(t.Context(), m, h)
+	want := &facts.OpenVSwitch{Version: "3.5.0", Config: map[string]string{"max-idle": "30000"},
+		OVN:       &facts.OVN{Remote: "tcp:192.0.2.1:6642", Bridge: "br-int", EncapType: "geneve", EncapIP: "192.0.2.7"},
+		OpenStack: true, Datapaths: []facts.KernelDatapath{}, PID: 41,
+		Threads: []facts.OVSThread{{TID: 44, Role: "handler", CPU: 2, Affinity: setting.CPUs(2, 3)}},
+		Bridges: []facts.OVSBridge{
+			{Name: "br-dpdk", Datapath: "netdev", Ports: []facts.OVSPort{}},
+			{Name: "br-int", Datapath: "system", FailMode: "secure", Ports: []facts.OVSPort{
+				{Name: "gen0", BondMode: "balance-slb", Trunks: 3, Interfaces: []facts.OVSInterface{
+					{Name: "gen0", Type: "geneve", Error: "no route", Options: map[string]string{"remote_ip": "192.0.2.8"}},
+				}},
+				{Name: "tap0", Tag: 5, QoS: true, Interfaces: []facts.OVSInterface{
+					{Name: "tap0", OFPort: 3, PolicingRate: 1000, PolicingBurst: 100, MTU: 1442, LinkState: "up"},
+				}},
+			}},
+		},
+	}
+	if d := cmp.Diff(want, h.OpenVSwitch); d != "" || len(h.Unseen) > 0 {
+		t.Errorf("%s\nunseen: %+v", d, h.Unseen)
+	}
+	none := &facts.Host{}
+	if Inventory(t.Context(), treetest.Recorded(t, map[string]string{"proc/version": "x"}), none); none.OpenVSwitch != nil {
+		t.Error("a host without Open vSwitch has it")
+	}
+}
+
+// TestDatabase: an answer that is of another version, cut off, too large or never comes is an error within the time.
+func TestDatabase(t *testing.T) {
+	for name, answer := range map[string]string{
+		"hangs":      "",
+		"cut off":    `{"id":"mpps","error":null,"result":[{"ro`,
+		"no result":  `{"id":"mpps","error":null,"result":7}`,
+		"unknown db": `{"id":"mpps","error":{"error":"unknown database"},"result":null}`,
+		"version":    `{"id":"mpps","error":null,"result":[{"rows":[]},{"error":"unknown column","details":"qos"},null,null]}`,
+		"huge":       `{"id":"mpps","error":null,"result":["` + strings.Repeat("x", mostBytes) + `"]}`,
+	} {
+		begun := time.Now()
+		results, err := ask(database(t, answer), selects)
+		if err == nil || time.Since(begun) > patience+2*time.Second {
+			t.Errorf("%s: %v, %v after %v", name, results, err, time.Since(begun))
+		}
+		var refused *Refused
+		if errors.As(err, &refused) != (name == "version") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := ask(filepath.Join(t.TempDir(), "none"), selects); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no database answered: %v", err)
+	}
+}
+
+// TestFewerRows: rows of a schema that lacks what is asked for are an error, not zero values.
+func TestFewerRows(t *testing.T) {
+	for _, result := range []string{`[{"rows":[]}]`, `[{"rows":[]},{"rows":[{"ports":7}]},{"rows":[]},{"rows":[]}]`} {
+		m := treetest.Recorded(t, map[string]string{socket: `{"result":` + result + `}`})
+		h := &facts.Host{}
+		if Inventory(t.Context(), m, h); h.OpenVSwitch != nil || len(h.Unseen) != 1 {
+			t.Errorf("%s became %+v, unseen %+v", result, h.OpenVSwitch, h.Unseen)
+		}
+	}
+}
+
+// largeAnswer has so many ports on one bridge.
+func largeAnswer(ports int) string {
+	var of, rows, interfaces []string
+	for i := range ports {
+		of = append(of, fmt.Sprintf(`["uuid","p%d"]`, i))
+		rows = append(rows, fmt.Sprintf(`{"_uuid":["uuid","p%d"],"name":"tap%d","interfaces":["uuid","i%d"],`+
+			`"bond_mode":["set",[]],"tag":%d,"trunks":["set",[]],"qos":["set",[]]}`, i, i, i, i%4096))
+		interfaces = append(interfaces, fmt.Sprintf(`{"_uuid":["uuid","i%d"],"name":"tap%d","type":"","ofport":%d,`+
+			`"ingress_policing_rate":0,"ingress_policing_burst":0,"mtu":1500,"link_state":"up","error":["set",[]],`+
+			`"options":["map",[]],"external_ids":["map",[["attached-mac","fa:16:3e:00:00:01"],["iface-id",`+
+			`"00000000-0000-4000-8000-000000000001"],["vm-uuid","00000000-0000-4000-8000-000000000002"]]]}`, i, i, i))
+	}
+	return `{"id":"mpps","error":null,"result":[{"rows":[]},{"rows":[{"name":"br-int","datapath_type":"system",` +
+		`"fail_mode":"secure","ports":["set",[` + strings.Join(of, ",") + `]]}]},{"rows":[` + strings.Join(rows, ",") +
+		`]},{"rows":[` + strings.Join(interfaces, ",") + `]}]}`
+}
+
+// TestManyPorts: 5,000 ports take at most 0.5 s of CPU time, and of more than are read the number is told.
+func TestManyPorts(t *testing.T) {
+	m := treetest.Recorded(t, map[string]string{socket: largeAnswer(5000)})
+	before := treetest.CPUTime(t)
+	h := &facts.Host{}
+	Inventory(t.Context(), m, h)
+	used := treetest.CPUTime(t) - before
+	if h.OpenVSwitch == nil || len(h.OpenVSwitch.Bridges[0].Ports) != 5000 || used > 500*time.Millisecond {
+		t.Errorf("expected 5000 ports in 0.5 s, took %v; unseen %+v", used, h.Unseen)
+	}
+	t.Logf("5000 ports: %v", used)
+	h = &facts.Host{}
+	Inventory(t.Context(), treetest.Recorded(t, map[string]string{socket: largeAnswer(maxRows + 7)}), h)
+	if len(h.Unseen) != 1 || !strings.HasPrefix(h.Unseen[0].What, "14 ") { // 7 ports and 7 interfaces
+		t.Errorf("unseen: %+v", h.Unseen)
+	}
+}
+
+func TestParseDatapath(t *testing.T) {
+	ae := netlink.NewAttributeEncoder()
+	numbers := func(all ...uint64) (b []byte) {
+		for _, n := range all {
+			b = binary.NativeEndian.AppendUint64(b, n)
+		}
+		return b
+	}
+	ae.String(datapathName, "ovs-system")
+	ae.Bytes(datapathStats, numbers(1000, 20, 3, 17))
+	ae.Bytes(datapathMegaflows, numbers(5000, 12, 900, 0))
+	ae.Uint32(datapathFeatures, perCPUUpcalls|1)
+	attributes, err := ae.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := parseDatapath(append(binary.NativeEndian.AppendUint32(nil, 5), attributes...))
+	want := facts.KernelDatapath{Name: "ovs-system", Index: 5, Hit: 1000, Missed: 20, Lost: 3, Flows: 17, MaskHit: 5000,
+		Masks: 12, CacheHit: 900, PerCPU: true}
+	if diff := cmp.Diff(want, d); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	if _, err := parseDatapath([]byte{1, 2}); err == nil {
+		t.Error("half a header was read")
+	}
+	ae = netlink.NewAttributeEncoder()
+	ae.String(vportName, "tap0")
+	ae.Nested(vportUpcalls, func(in *netlink.AttributeEncoder) error {
+		in.Bytes(upcallsDone, numbers(9))
+		in.Bytes(upcallsLost, numbers(4))
+		return nil
+	})
+	if attributes, err = ae.Encode(); err != nil {
+		t.Fatal(err)
+	}
+	if u := parsePort(append(make([]byte, headerSize), attributes...)); u != (facts.OVSUpcalls{Port: "tap0", Done: 9, Lost: 4}) {
+		t.Errorf("%+v", u)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(recordedAnswer))
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		_, _ = parseDatapath(data)
+		parsePort(data)
+		var message struct{ Result []*outcome }
+		if json.Unmarshal(data, &message) != nil {
+			return
+		}
+		if results, err := parseResult(message.Result); err == nil {
+			_, _, _ = rowsOf[interfaceRow](results, 0)
+			_, _, _ = rowsOf[portRow](results, 0)
+		}
+	})
+}

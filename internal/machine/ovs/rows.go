@@ -1,0 +1,176 @@
+package ovs
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
+)
+
+// selects are the tables that are read, with their columns (ovs-vswitchd.conf.db(5)). All of these columns are in every
+// version since 2.3; of a select with a column that the schema lacks the whole transaction fails.
+var selects = []operation{
+	selectOf("Open_vSwitch", "ovs_version", "other_config", "external_ids"),
+	selectOf("Bridge", "name", "datapath_type", "fail_mode", "ports"),
+	selectOf("Port", "_uuid", "name", "interfaces", "bond_mode", "tag", "trunks", "qos"),
+	selectOf("Interface", "_uuid", "name", "type", "ofport", "ingress_policing_rate", "ingress_policing_burst", "mtu",
+		"link_state", "error", "options", "external_ids"),
+}
+
+func selectOf(table string, columns ...string) operation {
+	return operation{"op": "select", "table": table, "where": []any{}, "columns": columns}
+}
+
+type rootRow struct {
+	Version     text  `json:"ovs_version"`
+	Config      table `json:"other_config"`
+	ExternalIDs table `json:"external_ids"`
+}
+
+type bridgeRow struct {
+	Name     text       `json:"name"`
+	Datapath text       `json:"datapath_type"`
+	FailMode text       `json:"fail_mode"`
+	Ports    references `json:"ports"`
+}
+
+type portRow struct {
+	UUID       references `json:"_uuid"`
+	Name       text       `json:"name"`
+	Interfaces references `json:"interfaces"`
+	BondMode   text       `json:"bond_mode"`
+	Tag        integer    `json:"tag"`
+	Trunks     integer    `json:"trunks"`
+	QoS        references `json:"qos"`
+}
+
+type interfaceRow struct {
+	UUID        references      `json:"_uuid"`
+	Name        text            `json:"name"`
+	Type        text            `json:"type"`
+	OFPort      integer         `json:"ofport"`
+	Rate        integer         `json:"ingress_policing_rate"`
+	Burst       integer         `json:"ingress_policing_burst"`
+	MTU         integer         `json:"mtu"`
+	LinkState   text            `json:"link_state"`
+	Error       text            `json:"error"`
+	Options     table           `json:"options"`
+	ExternalIDs json.RawMessage `json:"external_ids"`
+}
+
+// rowsOf decodes at most maxRows rows of a result; cut is the number of others.
+func rowsOf[T any](results []outcome, at int) (rows []T, cut int, err error) {
+	if at >= len(results) {
+		return nil, 0, errors.New("database of Open vSwitch: fewer results than questions")
+	}
+	all := results[at].Rows
+	cut = max(len(all)-maxRows, 0)
+	rows = make([]T, len(all)-cut)
+	for i := range rows {
+		if err := json.Unmarshal(all[i], &rows[i]); err != nil {
+			return nil, 0, fmt.Errorf("database of Open vSwitch: %w", err)
+		}
+	}
+	return rows, cut, nil
+}
+
+// readDatabase reads what the database holds of bridges, ports and settings, in one transaction.
+func readDatabase(m *tree.Tree) (*facts.OpenVSwitch, int, error) {
+	results, err := transact(m, selects...)
+	if err != nil {
+		return nil, 0, err
+	}
+	roots, _, err1 := rowsOf[rootRow](results, 0)
+	bridges, cut2, err2 := rowsOf[bridgeRow](results, 1)
+	ports, cut3, err3 := rowsOf[portRow](results, 2)
+	interfaces, cut4, err4 := rowsOf[interfaceRow](results, 3)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return nil, 0, err
+	}
+	o := &facts.OpenVSwitch{Config: map[string]string{}, Bridges: []facts.OVSBridge{}}
+	if len(roots) > 0 {
+		o.Version, o.OVN = string(roots[0].Version), chassis(roots[0].ExternalIDs)
+		for key, value := range roots[0].Config {
+			o.Config[key] = value
+		}
+	}
+	byUUID := interfacesByUUID(interfaces, o)
+	portsByUUID := map[string]facts.OVSPort{}
+	for _, p := range ports {
+		portsByUUID[id(p.UUID)] = p.fact(byUUID)
+	}
+	for _, b := range bridges {
+		o.Bridges = append(o.Bridges, b.fact(portsByUUID))
+	}
+	slices.SortFunc(o.Bridges, func(a, b facts.OVSBridge) int { return strings.Compare(a.Name, b.Name) })
+	return o, cut2 + cut3 + cut4, nil
+}
+
+func id(r references) string {
+	if len(r) == 0 {
+		return ""
+	}
+	return r[0]
+}
+
+// chassis returns what ovn-controller was told (ovn-controller(8)); nil without an OVN database.
+func chassis(ids table) *facts.OVN {
+	if ids["ovn-remote"] == "" {
+		return nil
+	}
+	return &facts.OVN{Remote: ids["ovn-remote"], Bridge: cmp.Or(ids["ovn-bridge"], "br-int"),
+		EncapType: ids["ovn-encap-type"], EncapIP: ids["ovn-encap-ip"]}
+}
+
+// options that say where a patch port or tunnel leads, and how large its packets get.
+var options = []string{"peer", "remote_ip", "local_ip", "dst_port", "key", "df_default", "csum"}
+
+func interfacesByUUID(rows []interfaceRow, o *facts.OpenVSwitch) map[string]facts.OVSInterface {
+	all := map[string]facts.OVSInterface{}
+	for _, r := range rows {
+		i := facts.OVSInterface{Name: string(r.Name), Type: string(r.Type), OFPort: r.OFPort.value,
+			PolicingRate: r.Rate.value, PolicingBurst: r.Burst.value, MTU: r.MTU.value, LinkState: string(r.LinkState),
+			Error: string(r.Error)}
+		for _, name := range options {
+			if value, has := r.Options[name]; has {
+				if i.Options == nil {
+					i.Options = map[string]string{}
+				}
+				i.Options[name] = value
+			}
+		}
+		o.OpenStack = o.OpenStack || bytes.Contains(r.ExternalIDs, []byte(`"vm-uuid"`))
+		all[id(r.UUID)] = i
+	}
+	return all
+}
+
+func (r portRow) fact(interfaces map[string]facts.OVSInterface) facts.OVSPort {
+	p := facts.OVSPort{Name: string(r.Name), BondMode: string(r.BondMode), Tag: r.Tag.value, Trunks: r.Trunks.count,
+		QoS: len(r.QoS) > 0, Interfaces: []facts.OVSInterface{}}
+	for _, uuid := range r.Interfaces {
+		if i, known := interfaces[uuid]; known {
+			p.Interfaces = append(p.Interfaces, i)
+		}
+	}
+	slices.SortFunc(p.Interfaces, func(a, b facts.OVSInterface) int { return strings.Compare(a.Name, b.Name) })
+	return p
+}
+
+func (r bridgeRow) fact(ports map[string]facts.OVSPort) facts.OVSBridge {
+	b := facts.OVSBridge{Name: string(r.Name), Datapath: cmp.Or(string(r.Datapath), "system"),
+		FailMode: string(r.FailMode), Ports: []facts.OVSPort{}}
+	for _, uuid := range r.Ports {
+		if p, known := ports[uuid]; known {
+			b.Ports = append(b.Ports, p)
+		}
+	}
+	slices.SortFunc(b.Ports, func(a, b facts.OVSPort) int { return strings.Compare(a.Name, b.Name) })
+	return b
+}

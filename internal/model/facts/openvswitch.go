@@ -1,0 +1,133 @@
+package facts
+
+import "mpps/internal/model/setting"
+
+// OpenVSwitch is what Open vSwitch's database and the kernel's datapath hold. Flows are in neither part: there can be
+// hundreds of thousands.
+type OpenVSwitch struct {
+	Version string `json:"version"` // empty: the database was not read, or does not tell
+	// other_config of the table Open_vSwitch: n-handler-threads, max-idle, hw-offload …
+	Config map[string]string `json:"other_config"`
+	OVN    *OVN              `json:"ovn,omitempty"` // nil: no chassis of OVN
+	// OpenStack's os-vif has named the instance of a port (external_ids:vm-uuid)
+	OpenStack bool             `json:"openstack,omitempty"`
+	Bridges   []OVSBridge      `json:"bridges"`
+	Datapaths []KernelDatapath `json:"datapaths"`
+	// ovs-vswitchd's process, 0 if it does not run or is not known to be the system's
+	PID     int         `json:"pid,omitempty"`
+	Threads []OVSThread `json:"threads"` // of that process, by TID
+}
+
+// OVN is the chassis that a host is of OVN (ovn-controller(8), external_ids of the table Open_vSwitch).
+type OVN struct {
+	Remote    string `json:"remote"`
+	Bridge    string `json:"bridge"` // of the integration: br-int if ovn-bridge is not set
+	EncapType string `json:"encap_type"`
+	EncapIP   string `json:"encap_ip"`
+}
+
+// OVSBridge is a bridge of Open vSwitch.
+type OVSBridge struct {
+	Name     string    `json:"name"`
+	Datapath string    `json:"datapath_type"` // system: the kernel's; netdev: polling threads of ovs-vswitchd
+	FailMode string    `json:"fail_mode,omitempty"`
+	Ports    []OVSPort `json:"ports"`
+}
+
+// UserDatapath is the datapath type that ovs-vswitchd implements by itself, with DPDK or AF_XDP (lib/dpif-netdev.c).
+const UserDatapath = "netdev"
+
+// OVSPort is a port of a bridge: one interface, or those of a bond.
+type OVSPort struct {
+	Name       string         `json:"name"`
+	BondMode   string         `json:"bond_mode,omitempty"`
+	Tag        int            `json:"tag,omitempty"`
+	Trunks     int            `json:"trunks,omitempty"` // number of VLANs that it carries; 0: all, or none but its tag's
+	QoS        bool           `json:"qos,omitempty"`    // has a row of QoS: a shaper on what leaves by it
+	Interfaces []OVSInterface `json:"interfaces"`
+}
+
+// OVSInterface is an interface of a port.
+type OVSInterface struct {
+	Name   string `json:"name"`
+	Type   string `json:"type"` // empty or system: a device of the kernel; internal, patch, vxlan, geneve, gre, dpdk …
+	OFPort int    `json:"ofport"`
+	// policer of what arrives by it, in kbit/s and kbit; rate 0: none
+	PolicingRate  int    `json:"ingress_policing_rate,omitempty"`
+	PolicingBurst int    `json:"ingress_policing_burst,omitempty"`
+	MTU           int    `json:"mtu,omitempty"`
+	LinkState     string `json:"link_state,omitempty"`
+	Error         string `json:"error,omitempty"`
+	// options of patch ports and tunnels: peer, remote_ip, local_ip, dst_port, key, df_default, csum
+	Options map[string]string `json:"options,omitempty"`
+}
+
+// KernelDatapath is a datapath of the kernel (include/uapi/linux/openvswitch.h, struct ovs_dp_stats and
+// ovs_dp_megaflow_stats). Counters are totals since it was made.
+type KernelDatapath struct {
+	Name     string `json:"name"`
+	Index    int    `json:"ifindex"`
+	Hit      uint64 `json:"hit"`       // packets for which it had a flow
+	Missed   uint64 `json:"missed"`    // packets that ovs-vswitchd was asked about (upcalls)
+	Lost     uint64 `json:"lost"`      // those of them that did not reach it
+	Flows    uint64 `json:"flows"`     // now
+	MaskHit  uint64 `json:"mask_hit"`  // masks tried
+	CacheHit uint64 `json:"cache_hit"` // packets whose mask was remembered
+	Masks    uint64 `json:"masks"`     // now
+	// each CPU has a handler for its upcalls (OVS_DP_F_DISPATCH_UPCALL_PER_CPU): n-handler-threads is not used
+	PerCPU bool `json:"per_cpu_upcalls"`
+	Ports  int  `json:"ports"`
+	// ports with upcalls that failed, the most first, at most 64; the kernel counts them since Linux 6.3
+	Upcalls []OVSUpcalls `json:"upcalls,omitempty"`
+}
+
+// OVSUpcalls is the upcalls of one port of a datapath (OVS_VPORT_ATTR_UPCALL_STATS).
+type OVSUpcalls struct {
+	Port string `json:"port"`
+	Done uint64 `json:"done"`
+	Lost uint64 `json:"lost"`
+}
+
+// OVSThread is a thread of ovs-vswitchd that carries packets or flows.
+type OVSThread struct {
+	TID      int            `json:"tid"`
+	Role     string         `json:"role"` // handler, revalidator or pmd
+	CPU      int            `json:"cpu"`  // where it ran last
+	Affinity setting.CPUSet `json:"affinity"`
+}
+
+// Known reports whether the database was read.
+func (o *OpenVSwitch) Known() bool { return o != nil && len(o.Bridges) > 0 }
+
+// PolicedPorts returns the interfaces of Open vSwitch with a policer.
+func (o *OpenVSwitch) PolicedPorts() (all []OVSInterface) {
+	if o == nil {
+		return nil
+	}
+	for b := range Each(o.Bridges) {
+		for p := range Each(b.Ports) {
+			all = append(all, Where(p.Interfaces, func(i OVSInterface) bool { return i.PolicingRate > 0 })...)
+		}
+	}
+	return all
+}
+
+// stableOpenVSwitch returns a copy without counters, threads, states of links, and ports of guests, which come and go
+// with them.
+func stableOpenVSwitch(o *OpenVSwitch, taps map[string]string) *OpenVSwitch {
+	if o == nil {
+		return nil
+	}
+	c := *o
+	c.PID, c.Threads, c.OpenStack = 0, nil, false
+	c.Datapaths = edited(o.Datapaths, func(d *KernelDatapath) {
+		*d = KernelDatapath{Name: d.Name, PerCPU: d.PerCPU}
+	})
+	c.Bridges = edited(o.Bridges, func(b *OVSBridge) {
+		b.Ports = Where(b.Ports, func(p OVSPort) bool { return taps[p.Name] == "" })
+		b.Ports = edited(b.Ports, func(p *OVSPort) {
+			p.Interfaces = edited(p.Interfaces, func(i *OVSInterface) { i.OFPort, i.LinkState, i.Error = 0, "", "" })
+		})
+	})
+	return &c
+}
