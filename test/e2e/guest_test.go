@@ -172,6 +172,7 @@ func queuesOf(b *box, p *plan.Plan) int {
 
 // isVhost requires that the guest runs on vhost with a number of queues, by libvirt, the host's kernel, and the guest's
 // own driver: it has taken the offered queues and enabled them, for a tap shows only those (tun_set_real_num_queues).
+// QEMU itself is not asked: 11.1.3 crashes at "info virtio-status" of a NIC on vhost.
 func (b *box) isVhost(queues int) {
 	b.Helper()
 	live := readDefinition(b, b.Must("virsh dumpxml "+guestName)).Interfaces[0]
@@ -187,17 +188,5 @@ func (b *box) isVhost(queues int) {
 	}
 	if n := len(regexp.MustCompile(`(?m) vhost-\d+$`).FindAllString(b.threads().threads(), -1)); n != queues {
 		b.Errorf("%d vhost threads for %d queues", n, queues)
-	}
-	devices := b.Must("virsh qemu-monitor-command " + guestName + " --hmp 'info virtio'")
-	found := regexp.MustCompile(`(?m)^(\S+) \[virtio-net\]`).FindStringSubmatch(devices)
-	if found == nil {
-		b.Fatalf("QEMU has no virtio-net:\n%s", devices)
-	}
-	path := found[1]
-	status := b.Must(fmt.Sprintf("virsh qemu-monitor-command %s --hmp 'info virtio-status %s'", guestName, path))
-	_, guest, _ := strings.Cut(status, "Guest features:")
-	guest, _, _ = strings.Cut(guest, "Backend features:")
-	if !strings.Contains(guest, "VIRTIO_NET_F_MQ") || !strings.Contains(status, "DRIVER_OK") {
-		b.Errorf("the guest's driver has not taken the queues:\n%s", status)
 	}
 }
