@@ -59,6 +59,8 @@ func quantity(v float64, unit string) string {
 		return words.Share(v)
 	case strings.HasPrefix(unit, "share of "):
 		return words.Share(v) + strings.TrimPrefix(unit, "share")
+	case unit == "queues": // what they are follows
+		return fmt.Sprintf("%.0f", v)
 	case unit == "node":
 		return fmt.Sprintf("node %.0f", v)
 	case unit == "us" && v >= 1000:

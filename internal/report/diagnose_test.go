@@ -39,7 +39,7 @@ func TestDiagnosis(t *testing.T) {
 	for _, want := range []string{
 		"vhost-2113 (queue 3) is at 99 % of CPU 17 while vCPUs are at 43 %", "confidence 93 %", "do fewer vCPUs",
 		"knobs domain.queues, vhost.threads", "99 % share of CPU 17",
-		"/proc/2113/task/2117/schedstat", "44.2 kpps lost before vm1", "5.24 ms wait", "4 queues queues of vm1",
+		"/proc/2113/task/2117/schedstat", "44.2 kpps lost before vm1", "5.24 ms wait", "4 queues of vm1",
 		"then the guest's CPUs have no time left: vm1 vCPU 2 is at 43 % (47 %)",
 		"nic eth0 – 1.20 M", "▶ vhost", "221 k packets lost: tap", "took 48 ms of a CPU",
 	} {

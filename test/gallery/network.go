@@ -43,7 +43,7 @@ func (s *Spec) addNetwork(h *facts.Host) error {
 			}
 			h.Tunnels = append(h.Tunnels, facts.Tunnel{Name: name, Type: d.Kind, Lower: lower, Master: d.Master,
 				TxQueues: max(1, d.Queues), RxQueues: max(1, d.Queues), Lockless: !d.Locked, LocklessBy: "driver",
-				Up: true, Underlay: d.Underlay})
+				Up: true, Underlay: d.Underlay, MTU: d.MTU})
 		default:
 			h.Links = append(h.Links, facts.Link{Name: name, Kind: d.Kind, Master: d.Master, Lower: d.Lower,
 				Peer: d.Peer, Elsewhere: d.Elsewhere, Up: true})

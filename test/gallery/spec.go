@@ -148,6 +148,7 @@ type Device struct {
 	Peer      string   `yaml:"peer"`      // of a veth
 	Elsewhere bool     `yaml:"elsewhere"` // its other end is in another network namespace
 	Queues    int      `yaml:"queues"`    // 1 if 0
+	MTU       int      `yaml:"mtu"`       // of a tunnel; 0: not recorded
 	Locked    bool     `yaml:"locked"`
 	VLAN      bool     `yaml:"vlan-filtering"`
 	STP       bool     `yaml:"stp"`

@@ -13,6 +13,9 @@ var overlayMTU = &Knob{
 	Stage: datapath.Overlay, Risk: goal.Connectivity, Tiers: viaKernel(), Check: true,
 	Where: eachOverlay("mtu"),
 	Want: forOverlay(func(v *View, t *facts.Tunnel) Advice {
+		if t.Master == facts.OVSDatapath { // lib/dpif-netlink-rtnl.c, dpif_netlink_rtnl_create, MAX_MTU
+			return Skips("Open vSwitch gives each of its tunnels MTU 65000: the guests' MTU decides what fits")
+		}
 		if t.MTU == 0 {
 			return Unsure("its MTU was not recorded")
 		}

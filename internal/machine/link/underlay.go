@@ -61,13 +61,6 @@ func (u *underlays) of(d Device) []string {
 	return u.leave(d.Name, to)
 }
 
-// ovsTunnels are Open vSwitch's types of tunnels with the kinds of the devices that serve them in the kernel's datapath
-// (lib/dpif-netlink-rtnl.c, vport_type_to_kind).
-var ovsTunnels = map[string][]string{
-	"geneve": {"geneve"}, "vxlan": {"vxlan"}, "gre": {"gretap", "gre"}, "ip6gre": {"ip6gre"},
-	"erspan": {"erspan", "ip6erspan"},
-}
-
 // ofOpenVSwitch returns the ends of Open vSwitch's tunnels that a kind of device serves; none if they are not known, or
 // if flows choose some of them (ovs-vswitchd.conf.db(5), options:remote_ip).
 func (u *underlays) ofOpenVSwitch(kind string) (all []ends) {
@@ -77,7 +70,7 @@ func (u *underlays) ofOpenVSwitch(kind string) (all []ends) {
 	for b := range facts.Each(u.host.OpenVSwitch.Bridges) {
 		for p := range facts.Each(b.Ports) {
 			for _, i := range p.Interfaces {
-				if !slices.Contains(ovsTunnels[i.Type], kind) {
+				if !slices.Contains(facts.OVSTunnels[i.Type], kind) {
 					continue
 				}
 				remote, err := netip.ParseAddr(i.Options["remote_ip"])

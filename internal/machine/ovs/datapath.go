@@ -173,20 +173,3 @@ func parsePort(data []byte) (u facts.OVSUpcalls) {
 	}
 	return u
 }
-
-// Counters returns the sums of the datapaths of this network namespace, by the names that kinds of path declare; nil if
-// there is none.
-func Counters(m *tree.Tree) map[string]uint64 {
-	all, err := Datapaths(m)
-	if err != nil || len(all) == 0 {
-		return nil
-	}
-	sum := map[string]uint64{}
-	for _, d := range all {
-		for name, n := range map[string]uint64{"hit": d.Hit, "missed": d.Missed, "lost": d.Lost,
-			"mask_hit": d.MaskHit, "cache_hit": d.CacheHit, "flows.entries": d.Flows, "masks.entries": d.Masks} {
-			sum[name] += n
-		}
-	}
-	return sum
-}

@@ -8,10 +8,10 @@ import (
 	"strconv"
 	"strings"
 
+	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
 	"mpps/internal/machine/trust"
 	"mpps/internal/model/facts"
-	"mpps/internal/model/setting"
 )
 
 // Inventory reads Open vSwitch; nothing if the host has neither its database nor its datapath.
@@ -63,12 +63,12 @@ func switchThreads(m *tree.Tree) (int, []facts.OVSThread) {
 	for _, tid := range names[:min(len(names), mostThreads)] {
 		text, there := tasks.Text(tid + "/stat")
 		t, err := trust.ParseStat(text)
-		role := role(t.Comm)
-		if !there || err != nil || role == "" {
+		does := role(t.Comm)
+		if !there || err != nil || does == "" {
 			continue
 		}
-		status, _ := tasks.Text(tid + "/status")
-		all = append(all, facts.OVSThread{TID: t.TID, Role: role, CPU: t.CPU, Affinity: allowed(status)})
+		all = append(all, facts.OVSThread{TID: t.TID, Role: does, CPU: t.CPU,
+			Affinity: threads.Affinity(m, t.TID, pid)})
 	}
 	return pid, all
 }
@@ -81,14 +81,4 @@ func role(comm string) string {
 		}
 	}
 	return ""
-}
-
-func allowed(status string) setting.CPUSet {
-	_, rest, _ := strings.Cut(status, "Cpus_allowed_list:")
-	list, _, _ := strings.Cut(rest, "\n")
-	set, err := setting.ParseCPUs(list)
-	if err != nil {
-		return nil
-	}
-	return set
 }

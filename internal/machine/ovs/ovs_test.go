@@ -22,7 +22,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// database answers a transaction as ovsdb-server does, after a request of its own; without an answer it hangs.
+// database answers a transaction as ovsdb-server does, after it has sent a request itself; without an answer it hangs.
 func database(t *testing.T, answer string) string {
 	t.Helper()
 	address := filepath.Join(t.TempDir(), "db.sock")
@@ -156,7 +156,7 @@ func largeAnswer(ports int) string {
 		`]},{"rows":[` + strings.Join(interfaces, ",") + `]}]}`
 }
 
-// TestManyPorts: 5,000 ports take at most 0.5 s of CPU time, and of more than are read the number is told.
+// TestManyPorts: 5,000 ports take at most 0.5 s of CPU time; how many were left out beyond the limit is reported.
 func TestManyPorts(t *testing.T) {
 	m := treetest.Recorded(t, map[string]string{socket: largeAnswer(5000)})
 	before := treetest.CPUTime(t)

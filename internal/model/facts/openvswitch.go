@@ -37,6 +37,13 @@ type OVSBridge struct {
 // UserDatapath is the datapath type that ovs-vswitchd implements by itself, with DPDK or AF_XDP (lib/dpif-netdev.c).
 const UserDatapath = "netdev"
 
+// OVSTunnels are Open vSwitch's types of tunnels with the kinds of the devices that serve them in the kernel's datapath
+// (lib/dpif-netlink-rtnl.c, vport_type_to_kind).
+var OVSTunnels = map[string][]string{
+	"geneve": {"geneve"}, "vxlan": {"vxlan"}, "gre": {"gretap", "gre"}, "ip6gre": {"ip6gre"},
+	"erspan": {"erspan", "ip6erspan"},
+}
+
 // OVSPort is a port of a bridge: one interface, or those of a bond.
 type OVSPort struct {
 	Name       string         `json:"name"`
@@ -98,19 +105,6 @@ type OVSThread struct {
 
 // Known reports whether the database was read.
 func (o *OpenVSwitch) Known() bool { return o != nil && len(o.Bridges) > 0 }
-
-// PolicedPorts returns the interfaces of Open vSwitch with a policer.
-func (o *OpenVSwitch) PolicedPorts() (all []OVSInterface) {
-	if o == nil {
-		return nil
-	}
-	for b := range Each(o.Bridges) {
-		for p := range Each(b.Ports) {
-			all = append(all, Where(p.Interfaces, func(i OVSInterface) bool { return i.PolicingRate > 0 })...)
-		}
-	}
-	return all
-}
 
 // stableOpenVSwitch returns a copy without counters, threads, states of links, and ports of guests, which come and go
 // with them.

@@ -7,13 +7,6 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// ovsTunnels are Open vSwitch's types of tunnels with the kinds of the devices that serve them in the kernel's datapath
-// (lib/dpif-netlink-rtnl.c, vport_type_to_kind).
-var ovsTunnels = map[string][]string{
-	"geneve": {"geneve"}, "vxlan": {"vxlan"}, "gre": {"gretap", "gre"}, "ip6gre": {"ip6gre"},
-	"erspan": {"erspan", "ip6erspan"},
-}
-
 // connectOpenVSwitch puts below each bridge of Open vSwitch what its ports lead to, where the database was read. What
 // its flows do with packets is not known: every port may be a way out.
 func (g *graph) connectOpenVSwitch(o *facts.OpenVSwitch) {
@@ -57,8 +50,8 @@ func (g *graph) addPort(bridge string, i *facts.OVSInterface, owner map[string]s
 		if peer := owner[i.Options["peer"]]; peer != "" {
 			at.below = append(at.below, peer)
 		}
-	case ovsTunnels[i.Type] != nil:
-		for _, kind := range ovsTunnels[i.Type] {
+	case facts.OVSTunnels[i.Type] != nil:
+		for _, kind := range facts.OVSTunnels[i.Type] {
 			at.below = append(at.below, facts.Where(tunnels[kind], func(name string) bool {
 				return !slices.Contains(at.below, name)
 			})...)

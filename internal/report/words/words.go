@@ -167,8 +167,12 @@ func Count(n int, noun string, plural ...string) string {
 // NoBreak keeps a figure and its unit on one line.
 func NoBreak(text string) string { return strings.ReplaceAll(text, " ", "\u00a0") }
 
-// Sentence returns a text with a capital letter at its beginning.
+// Sentence returns a text with a capital letter at its beginning, unless that is the name of a thread or device:
+// vhost-2113, eth0.
 func Sentence(text string) string {
+	if word, _, _ := strings.Cut(text, " "); strings.ContainsAny(word, "0123456789") {
+		return text
+	}
 	first, n := utf8.DecodeRuneInString(text)
 	return If(n > 0, "%c", unicode.ToUpper(first)) + text[n:]
 }
