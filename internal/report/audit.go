@@ -88,6 +88,7 @@ func drawWorst(t *Text, all []audit.Finding) {
 			line += "  " + t.In(Faint, Cut(where, room))
 		}
 		t.Line("%s %s", severity(t, f.Severity), line)
+		drawChinese(t, f)
 	}
 	if len(groups) <= worst {
 		return
@@ -142,6 +143,7 @@ func drawFindings(t *Text, all []audit.Finding) {
 		mark := words.Either(off, severity(t, f.Severity), Pad("", 8))
 		t.Wrap(mark+" "+t.In(Bold, f.ID)+"  ",
 			words.Either(alike, valuesText(f), fmt.Sprintf("%d values", len(group))))
+		drawChinese(t, f)
 		if alike && brief(f.Found) != words.Or(f.Found) && f.Wanted != "" && !f.Address.Kind.IsText() {
 			drawInFull(t, under+"found: ", f.Found)
 		}
@@ -157,6 +159,15 @@ func drawFindings(t *Text, all []audit.Finding) {
 		}
 		drawRules(t, f.Rules)
 		t.Field(under+"not changed: ", words.Either(off, f.Blocked, ""))
+	}
+}
+
+// drawChinese says in Chinese what a finding is about and what the value should be, where the reader's locale asks.
+func drawChinese(t *Text, f audit.Finding) {
+	if k := knob.Find(f.ID); k != nil && t.Chinese {
+		if said, found := k.Chinese(); found {
+			t.Wrap(Pad("", 9), said.Title+"；应为："+said.Want)
+		}
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 
 // Knob draws the page of one knob.
 func Knob(t *Text, k *knob.Knob) {
-	t.Wrap(t.In(Bold, k.ID)+"  ", k.Title)
+	brief := briefOf(t, k)
+	t.Wrap(t.In(Bold, k.ID)+"  ", brief.Title)
 	t.Wrap("", fmt.Sprintf("stage %s · risk %s · has an opinion for %s", k.Stage, k.Risk, tiersOf(k)))
 	t.LineIf(only(k.Limit) != "", "%s", only(k.Limit))
 	t.LineIf(k.Check, "checked and explained only: mpps does not set it")
@@ -27,7 +28,7 @@ func Knob(t *Text, k *knob.Knob) {
 			}))
 	}
 	doc := k.Doc()
-	paragraphs := [][2]string{{"wanted", doc.Want}, {"why", doc.Why}, {"cost", doc.Cost}, {"verify", doc.Verify}}
+	paragraphs := [][2]string{{"wanted", brief.Want}, {"why", brief.Why}, {"cost", doc.Cost}, {"verify", doc.Verify}}
 	for _, trap := range doc.Traps {
 		paragraphs = append(paragraphs, [2]string{"trap", trap})
 	}
@@ -46,6 +47,15 @@ func Knob(t *Text, k *knob.Knob) {
 	}
 }
 
+// briefOf returns title, value and reason of a knob in the language of the view.
+func briefOf(t *Text, k *knob.Knob) knob.Brief {
+	if brief, found := k.Chinese(); found && t.Chinese {
+		return brief
+	}
+	doc := k.Doc()
+	return knob.Brief{Title: k.Title, Want: doc.Want, Why: doc.Why}
+}
+
 // only says which machines a limit allows, "" if all.
 func only(l knob.Limit) string { return words.If(l.Words() != "", "for %s only", l.Words()) }
 
@@ -58,7 +68,7 @@ func Knobs(t *Text, all []*knob.Knob) {
 			longest = max(longest, len(k.ID))
 		}
 		for _, k := range stage {
-			t.Wrap("  "+Pad(k.ID, longest)+"  ", k.Title)
+			t.Wrap("  "+Pad(k.ID, longest)+"  ", briefOf(t, k).Title)
 		}
 	}
 }
@@ -71,7 +81,11 @@ func Hits(t *Text, found lookup.Hits) {
 		return
 	}
 	for _, h := range found.Hits {
-		t.Wrap(t.In(Bold, h.ID)+"  ", h.Title)
+		title := h.Title
+		if k := knob.Find(h.ID); k != nil {
+			title = briefOf(t, k).Title
+		}
+		t.Wrap(t.In(Bold, h.ID)+"  ", title)
 		t.Wrap("    "+t.In(Cyan, h.Field+": "), h.Text)
 	}
 	t.Line("'mpps explain ID' shows the whole entry")

@@ -64,3 +64,36 @@ func TestKnobsInPathOrder(t *testing.T) {
 		}
 	}
 }
+
+func TestKnobInChinese(t *testing.T) {
+	text := &Text{Width: 80, Chinese: true}
+	Knob(text, knob.Find("nic.ring.rx"))
+	Knobs(text, knob.Catalogue())
+	for _, want := range []string{"nic.ring.rx  网卡每个队列的接收描述符数\n", "wanted  有丢包计数增长时加倍",
+		"why     网卡的每个队列有一个描述符环", "\n  boot.aspm           PCIe 链路不休眠\n"} {
+		if !strings.Contains(text.b.String(), want) {
+			t.Errorf("%q is not in\n%.2000s", want, text.b.String())
+		}
+	}
+	for line := range strings.Lines(text.b.String()) {
+		if n := Visible(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+func TestChinese(t *testing.T) {
+	for _, c := range []struct {
+		env  map[string]string
+		want bool
+	}{
+		{map[string]string{}, false},
+		{map[string]string{"LANG": "zh_CN.UTF-8"}, true},
+		{map[string]string{"LANG": "zh_CN.UTF-8", "LC_ALL": "C"}, false},
+		{map[string]string{"LANG": "en_US.UTF-8", "LC_MESSAGES": "zh_TW.UTF-8"}, true},
+	} {
+		if have := chinese(func(name string) string { return c.env[name] }); have != c.want {
+			t.Errorf("%v: %v", c.env, have)
+		}
+	}
+}

@@ -3,6 +3,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -29,6 +30,7 @@ type Printer struct {
 	out, err io.Writer
 	opts     Options
 	color    bool
+	chinese  bool // what there is in Chinese is printed so
 	live     bool // standard error is a terminal: progress may be drawn
 	width    int  // columns of the terminal, 80 if there is none
 	drawn    bool // an unfinished progress line is on the terminal
@@ -39,11 +41,17 @@ func NewPrinter(out, err io.Writer, opts Options) *Printer {
 	p := &Printer{out: out, err: err, opts: opts, width: 80}
 	dumb := os.Getenv("TERM") == "dumb"
 	p.color = !opts.NoColor && os.Getenv("NO_COLOR") == "" && !dumb && columns(out) > 0
+	p.chinese = chinese(os.Getenv)
 	p.live = !opts.Quiet && !dumb && columns(err) > 0
 	if w := columns(out); w >= 40 {
 		p.width = w
 	}
 	return p
+}
+
+// chinese reports whether the locale for messages is a Chinese one (locale(7): LC_ALL, LC_MESSAGES, LANG).
+func chinese(getenv func(string) string) bool {
+	return strings.HasPrefix(cmp.Or(getenv("LC_ALL"), getenv("LC_MESSAGES"), getenv("LANG")), "zh")
 }
 
 // columns returns the width of the terminal that a stream leads to, 0 if it is none.

@@ -8,6 +8,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/text/width"
+
 	"mpps/internal/model/facts"
 	"mpps/internal/report/words"
 )
@@ -16,10 +18,14 @@ import (
 type Text struct {
 	Color bool // styles are drawn
 	Width int  // columns that a line may have
-	b     strings.Builder
+
+	// Chinese has titles, values and reasons of knobs in Chinese.
+	Chinese bool
+
+	b strings.Builder
 }
 
-func (p *Printer) text() *Text { return &Text{Color: p.color, Width: p.width} }
+func (p *Printer) text() *Text { return &Text{Color: p.color, Width: p.width, Chinese: p.chinese} }
 
 // Draw returns what a view draws on a terminal of so many columns, without colour.
 func Draw(columns int, view func(*Text)) string {
@@ -30,7 +36,7 @@ func Draw(columns int, view func(*Text)) string {
 
 // Part returns the lines of a view, drawn with the same width and colours.
 func (t *Text) Part(view func(*Text)) []string {
-	part := &Text{Color: t.Color, Width: t.Width}
+	part := &Text{Color: t.Color, Width: t.Width, Chinese: t.Chinese}
 	view(part)
 	if part.b.Len() == 0 {
 		return nil
@@ -141,8 +147,9 @@ func (t *Text) List(name string, texts []string) {
 	}
 }
 
-// Wrap adds text broken at spaces to the width, but not before a per cent sign, the first line after a prefix, the
-// others indented as far. A prefix that leaves too little room stands alone, and the text follows indented by four.
+// Wrap adds text broken to the width at spaces, but not before a per cent sign, and beside wide characters; the first
+// line after a prefix, the others indented as far. A prefix that leaves too little room stands alone, and the text
+// follows indented by four.
 func (t *Text) Wrap(prefix, text string) {
 	const deep = "    "
 	line, used, fresh := prefix, Visible(prefix), true
@@ -158,34 +165,68 @@ func (t *Text) Wrap(prefix, text string) {
 		start(indent)
 	}
 	for _, word := range unbroken(text) {
-		n := Visible(word)
+		n, gap := Visible(word.text), words.Either(word.glued, "", " ")
 		switch {
 		case fresh && used+n > t.Width && strings.TrimSpace(line) != "": // no room after the prefix
 			t.Line("%s", strings.TrimRight(line, " "))
 			indent = deep
 			start(indent)
-		case !fresh && used+1+n > t.Width:
+		case !fresh && used+len(gap)+n > t.Width:
 			t.Line("%s", line)
 			start(indent)
 		case !fresh:
-			line, used = line+" ", used+1
+			line, used = line+gap, used+len(gap)
 		}
-		line, used, fresh = line+word, used+n, false
+		line, used, fresh = line+word.text, used+n, false
 	}
 	t.Line("%s", strings.TrimRight(line, " "))
 }
 
-// unbroken returns the words of a text; a per cent sign stays with its number.
-func unbroken(text string) []string {
-	var all []string
+// piece is a part of a text that no line break divides.
+type piece struct {
+	text  string
+	glued bool // no space stands between it and the piece before it
+}
+
+// unbroken returns the pieces of a text: its words, of which a per cent sign stays with its number, and within a word
+// what lies between wide characters.
+func unbroken(text string) []piece {
+	var all []piece
 	for _, word := range strings.Fields(text) {
 		if n := len(all); n > 0 && strings.HasPrefix(word, "%") {
-			all[n-1] += " " + word
+			all[n-1].text += " " + word
 			continue
 		}
-		all = append(all, word)
+		all = append(all, divided(word)...)
 	}
 	return all
+}
+
+// Punctuation that does not begin a line, and such as does not end one.
+const (
+	noFirst = "，。；：、！？）》”%…"
+	noLast  = "（《“"
+)
+
+// divided divides a word beside its wide characters.
+func divided(word string) []piece {
+	var all []piece
+	from, before := 0, rune(0)
+	for at, r := range word {
+		kept := strings.ContainsRune(noFirst, r) || strings.ContainsRune(noLast, before)
+		if at > 0 && (wide(before) || wide(r)) && !kept {
+			all = append(all, piece{word[from:at], from > 0})
+			from = at
+		}
+		before = r
+	}
+	return append(all, piece{word[from:], from > 0})
+}
+
+// wide reports whether a character takes two columns (Unicode Standard Annex 11).
+func wide(r rune) bool {
+	k := width.LookupRune(r).Kind()
+	return k == width.EastAsianWide || k == width.EastAsianFullwidth
 }
 
 // Table adds rows whose columns are padded to the widest cell; the last column is wrapped at the width.
@@ -256,6 +297,8 @@ func Visible(text string) int {
 			escape = true
 		case escape:
 			escape = r != 'm'
+		case wide(r):
+			n += 2
 		default:
 			n++
 		}
@@ -274,10 +317,17 @@ func Pad(text string, width int) string {
 // Cut cuts a value at a number of columns.
 func Cut(value string, columns int) string {
 	value = sanitize(value, false)
-	if r := []rune(value); len(r) > columns {
-		return string(r[:max(columns-1, 0)]) + "…"
+	if Visible(value) <= columns {
+		return value
 	}
-	return value
+	end, used := 0, 1
+	for at, r := range value {
+		if used += Visible(string(r)); used > columns {
+			break
+		}
+		end = at + utf8.RuneLen(r)
+	}
+	return value[:end] + "…"
 }
 
 // brief returns a value in at most 32 columns; the JSON has all of it.

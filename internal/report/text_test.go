@@ -21,3 +21,21 @@ func TestWrapped(t *testing.T) {
 		t.Errorf("a long prefix made\n%q", long)
 	}
 }
+
+func TestWrappedWide(t *testing.T) {
+	for width, want := range map[int]string{
+		21: "一二三四，五六 CPU 七\n八（九）。\n",
+		9:  "一二三\n四，五六\nCPU 七八\n（九）。\n", // no comma begins a line
+		10: "一二三四，\n五六 CPU\n七八\n（九）。\n", // and no parenthesis ends one
+	} {
+		if have := draw(width, func(t *Text) { t.Wrap("", "一二三四，五六 CPU 七八（九）。") }); have != want {
+			t.Errorf("%d columns:\n%sexpected\n%s", width, have, want)
+		}
+	}
+	if have := Cut("一二三四", 7); have != "一二三…" {
+		t.Errorf("cut to %q", have)
+	}
+	if have := Cut("一二三四", 6); have != "一二…" {
+		t.Errorf("cut to %q", have)
+	}
+}
