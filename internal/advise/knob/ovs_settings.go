@@ -24,32 +24,37 @@ type ovsSetting struct {
 // database is the kind of a value in Open vSwitch's database, named by its key of other_config.
 const database setting.Kind = "ovsdb"
 
+// reading returns the value that the key has.
+func (s ovsSetting) reading(v *View, o *facts.OpenVSwitch) setting.Reading {
+	if s.sets {
+		return v.Readings.At(setting.Of(database, s.key))
+	}
+	if text, has := o.Config[s.key]; has {
+		return setting.Value(text)
+	}
+	return setting.Missing("not set")
+}
+
 // knob returns the setting's knob. Its opinion is asked with the value that the key has or stands for.
 func (s ovsSetting) knob(want func(v *View, o *facts.OpenVSwitch, now int64) Advice) *Knob {
 	k := ovsCheck(s.name, s.title, func(v *View, o *facts.OpenVSwitch) Advice {
-		if !o.Known() {
+		reading, now := s.reading(v, o), s.otherwise
+		if !o.Known() || reading.State == setting.Unknown {
 			return Unsure("Open vSwitch's database was not read")
 		}
-		text, has := o.Config[s.key]
-		now, err := strconv.ParseInt(text, 10, 64)
-		switch {
-		case !has:
-			now = s.otherwise
-		case err != nil:
-			return Unsure(s.key + " of other_config is no number")
+		if reading.State == setting.Known {
+			var err error
+			if now, err = strconv.ParseInt(reading.Value, 10, 64); err != nil {
+				return Unsure(s.key + " of other_config is no number")
+			}
 		}
 		advice := want(v, o, now)
 		if s.otherwise > 0 {
 			advice = advice.byDefault(strconv.FormatInt(s.otherwise, 10))
 		}
-		if s.sets {
-			return advice
+		if !s.sets {
+			advice.Found = &reading
 		}
-		reading := setting.Missing("not set")
-		if has {
-			reading = setting.Value(text)
-		}
-		advice.Found = &reading
 		return advice
 	})
 	k.Risk = s.risk
@@ -71,7 +76,7 @@ var ovsHandlers = ovsSetting{
 		return Unsure("the datapath was not read: with upcalls per CPU the value is not used")
 	case slices.ContainsFunc(o.Datapaths, func(d facts.KernelDatapath) bool { return d.PerCPU }):
 		return Fine("each CPU has its handler: the value is not used")
-	case o.Config["n-handler-threads"] == "":
+	case now == 0:
 		return Fine(fmt.Sprintf("ovs-vswitchd chooses by the number of CPUs: %d", usual))
 	}
 	if advice, needed := v.noInterval(); needed {
