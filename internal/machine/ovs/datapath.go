@@ -71,6 +71,11 @@ func Datapaths(m *tree.Tree) ([]facts.KernelDatapath, error) {
 // none if there is no datapath.
 func Counters(m *tree.Tree) map[string]uint64 {
 	all, _ := Datapaths(m) // what cannot be read is missing, as with files of /proc/net
+	return sum(all)
+}
+
+// sum adds up what datapaths counted; nil if there is none.
+func sum(all []facts.KernelDatapath) map[string]uint64 {
 	if len(all) == 0 {
 		return nil
 	}
