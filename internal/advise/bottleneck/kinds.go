@@ -35,6 +35,10 @@ const (
 	NeighboursFull Kind = "neighbours-full" // the table of neighbours has no room
 	NextHop        Kind = "next-hop"        // the next hop does not answer
 
+	OVSUpcalls Kind = "ovs-upcalls" // packets without a flow do not reach ovs-vswitchd
+	OVSMasks   Kind = "ovs-masks"   // the search for packets' flows takes the CPU's time
+	OVSPolicer Kind = "ovs-policer" // a port's policer drops what its guest sends
+
 	TunnelQueue  Kind = "tunnel-queue"   // a tunnel with one transmit queue, and a lock around it
 	TunnelOneCPU Kind = "tunnel-one-cpu" // one CPU takes all packets out of a tunnel
 	TunnelCost   Kind = "tunnel-cost"    // encapsulation takes the CPU's time
@@ -220,6 +224,21 @@ var meanings = []Meaning{
 	{Kind: NextHop, Stage: "routing", level: byLimit, steady: true, Title: "the next hop does not answer",
 		Seen:   "NEIGH_FAILED or NEIGH_QUEUEFULL (tracepoint)",
 		Advice: "see whether the next hop is up, in the same network, and its address right: ip neigh show"},
+
+	{Kind: OVSUpcalls, Stage: "bridge", level: byLimit, Title: "upcalls of Open vSwitch are lost",
+		Seen: "lost of the kernel's datapath grows (OVS_DP_ATTR_STATS)",
+		Advice: "fewer packets without a flow: rules that match fewer fields, a longer max-idle; handler threads " +
+			"with CPU time",
+		Knobs: []string{"ovs.upcalls", "ovs.handlers", "ovs.max_idle", "ovs.flow_limit"}},
+	{Kind: OVSMasks, Stage: "bridge", level: byCost, Title: "Open vSwitch tries many masks for each packet",
+		Seen: "at least 10 masks tried for a packet (OVS_DP_ATTR_MEGAFLOW_STATS), and the datapath takes at least " +
+			"35 % of a full CPU (profile); without one, from the packets and masks",
+		Advice: "rules that match fewer combinations of fields; a larger cache of masks: ovs-appctl " +
+			"dpctl/cache-set-size",
+		Knobs: []string{"ovs.masks", "ovs.offload"}},
+	{Kind: OVSPolicer, Stage: "bridge", level: byLimit, steady: true, Title: "a policer of Open vSwitch drops",
+		Seen:   "a filter at ingress drops on a port with ingress_policing_rate",
+		Advice: "a higher rate or a larger burst, if the site allows it", Knobs: []string{"ovs.policing"}},
 
 	{Kind: TunnelQueue, Stage: "overlay", level: byCost, Title: "a tunnel with one queue",
 		Seen:   "waits for a lock, and most packets go through a tunnel with one transmit queue",

@@ -20,6 +20,7 @@ const (
 	atPacket  place = "packet" // the ring of an AF_PACKET socket
 	inGuest   place = "guest"  // inside a guest, before its sockets
 	atReader  place = "reader" // at a socket inside a guest
+	atUpcall  place = "upcall" // Open vSwitch has no flow for it, and ovs-vswitchd was not reached
 	atKernel  place = "kernel" // anywhere else, for a reason that the kernel gives
 )
 
@@ -103,6 +104,7 @@ func (p *path) findLosses() {
 		}
 		udp(&g.Sockets, atReader, g.Name, " inside "+g.Name)
 	}
+	p.addUpcallLosses()
 	p.addTracedLosses()
 	p.addStackLosses()
 	p.addBenignLosses()

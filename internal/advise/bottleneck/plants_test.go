@@ -1,6 +1,8 @@
 package bottleneck
 
 import (
+	"slices"
+
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
@@ -13,7 +15,7 @@ type plant struct {
 	blind bool // visible by counters alone too
 }
 
-var plants = []plant{
+var plants = slices.Concat(ovsPlants, []plant{
 	{"vhost threads have nothing left", Vhost, func(s *scene) {
 		s.offered = 4.2e6 + 1e6*s.Float64()
 		s.taken = 3.55e6
@@ -516,7 +518,7 @@ var plants = []plant{
 		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 61, TID: 61, Comm: "mpps", Role: "mpps", VCPU: -1,
 			Queue: -1, CPU: 15, Ran: 0.3, Quota: 0.3, Throttle: 0.6})
 	}, true},
-}
+})
 
 func repeated(line string, n int) []string {
 	lines := make([]string, n)

@@ -178,6 +178,7 @@ var dropPlaces = []struct {
 	function string
 	dropMeaning
 }{
+	{"ovs_dp_process_packet", dropMeaning{place: atUpcall}},
 	{"br_dev_queue_push_xmit", dropMeaning{stage: "bridge", sends: true,
 		what: "they are longer than the MTU of the bridge port, or the port is not up",
 		do:   "set the same MTU on all ports of the bridge and behind them"}},

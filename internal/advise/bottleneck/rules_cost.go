@@ -70,6 +70,12 @@ func (p *path) costByProfile(cpu int, packetTime float64) (suspect, bool) {
 			f.object, f.keys = deviceName(t), []string{deviceKey(t)}
 		}
 	}
+	switchShare, function := p.profileShare(cpu, "bridge")
+	lookups, tried := min(switchShare/packetTime, 1), p.masksTried()
+	if tried >= manyMasks && lookups >= 0.35 {
+		add(OVSMasks, min(0.62+0.5*lookups, 0.95), switchShare, function, "datapath of Open vSwitch",
+			fmt.Sprintf("finding packets' flows, each with %.0f masks", tried), "Open vSwitch").showMasks(tried)
+	}
 	if f, is := p.captureCost(cpu, packetTime); is {
 		found = append(found, f)
 	}
@@ -103,6 +109,12 @@ func (p *path) costByRules(cpu int) (suspect, bool) {
 		add(NetfilterRules, "netfilter", float64(other)*ruleCost+bridgeNFCost,
 			fmt.Sprintf("up to %s of netfilter", count(other, "rule")), other)
 	}
+	if tried := p.masksTried(); tried >= manyMasks {
+		add(OVSMasks, "datapath of Open vSwitch", tried*maskCost, fmt.Sprintf("%.0f masks each", tried), 0)
+		if n := len(found); n > 0 && found[n-1].kind == OVSMasks {
+			found[n-1].showMasks(tried)
+		}
+	}
 	if t := p.tunnel(); t != nil && p.rate(float64(max(t.RxPackets, t.TxPackets))) > 0.3*pps {
 		add(TunnelCost, deviceName(t), overlayCost, "the tunnel "+deviceName(t), 0, deviceKey(t))
 	}
@@ -133,9 +145,12 @@ func (p *path) countRules() (bridge, other int) {
 }
 
 // rulesSeePackets reports whether iptables and nft rules see the packets: routed ones always, bridged ones if a bridge
-// passes them on.
+// passes them on, those of Open vSwitch only as outer packets of tunnels.
 func (p *path) rulesSeePackets() bool {
-	return len(p.h.Bridges) == 0 ||
+	switched := p.tunnel() == nil && len(p.h.Taps) > 0 && !slices.ContainsFunc(p.h.Taps, func(t facts.Tap) bool {
+		return t.Guest != "" && t.Master != facts.OVSDatapath
+	})
+	return len(p.h.Bridges) == 0 && !switched ||
 		slices.ContainsFunc(p.h.Bridges, func(b facts.Bridge) bool {
 			return b.CallIPTables || b.CallIP6Tables || b.CallARPTables
 		}) ||

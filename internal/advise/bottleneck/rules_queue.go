@@ -36,8 +36,15 @@ func rateLimits(p *path) (found []suspect) {
 			f.object = "filter at " + deviceName(s.device)
 			f.keys = []string{deviceKey(s.device)}
 		}
+		limit := p.policed(s.device)
+		if limit != nil {
+			f.kind, f.object = OVSPolicer, "policer of Open vSwitch at "+deviceName(s.device)
+		}
 		f.say = fmt.Sprintf("%s drops %s of the packets", f.object, percent(s.share))
 		f.show("dropped by a filter", p.rate(s.packets), "packets/s", s.source)
+		if limit != nil {
+			f.show("its rate", float64(limit.PolicingRate)*1000, "bit/s", "ingress_policing_rate")
+		}
 		found = append(found, f)
 	}
 	return found

@@ -36,7 +36,7 @@ var (
 	bridgeVLANFiltering = bridgeReport("bridge.vlan_filtering", "VLAN filtering", "vlan_filtering")
 )
 
-// eachBridgedTap lists an address of every guest's tap that is a port of a bridge.
+// eachBridgedTap lists an address of every guest's tap that is a port of a bridge, Linux's or Open vSwitch's.
 func eachBridgedTap(at func(tap string) setting.Address) func(*facts.Host) []setting.Address {
 	return func(h *facts.Host) []setting.Address {
 		var all []setting.Address
@@ -52,9 +52,15 @@ func eachBridgedTap(at func(tap string) setting.Address) func(*facts.Host) []set
 var bridgeUnicastFlood = &Knob{
 	ID: "bridge.unicast_flood", Title: "Frames to unknown addresses go to every guest",
 	Stage: datapath.Bridge, Risk: goal.Connectivity, Tiers: viaKernel(), Check: true,
-	Where: eachBridgedTap(func(tap string) setting.Address {
-		return setting.Of(setting.Sysfs, "class/net", tap, "brport/unicast_flood")
-	}),
+	Where: func(h *facts.Host) []setting.Address {
+		var all []setting.Address
+		for _, t := range h.Taps { // ports of Open vSwitch have no such flag
+			if t.Type != "macvtap" && t.Master != "" && t.Master != facts.OVSDatapath {
+				all = append(all, setting.Of(setting.Sysfs, "class/net", t.Name, "brport/unicast_flood"))
+			}
+		}
+		return all
+	},
 	Want: func(v *View, a setting.Address) Advice {
 		device, _ := queueFile(setting.Of(a.Kind, a.Path[:len(a.Path)-len("/unicast_flood")], "x-0"))
 		tap := v.taps[device]

@@ -31,6 +31,7 @@ func Catalogue() []*Knob {
 		netfilterConntrackMax, netfilterConntrackBuckets, netfilterFlowtable,
 		routeForwarding, routeRPFilter, routeNeighbours,
 		bridgeSnooping, bridgeSTP, bridgeVLANFiltering, bridgeUnicastFlood, bridgeTapQdisc,
+		ovsUpcalls, ovsHandlers, ovsFlowLimit, ovsMaxIdle, ovsPolicing, ovsMasks, ovsOffload,
 		overlayQueues, overlayQueueMapping, overlayMTU,
 		softirqBacklog, softirqBudget, softirqBudgetUsecs, softirqWeight,
 		kvmHaltPoll, kvmEPT, kvmAVIC, kvmPLEGap, kvmClockSync, kvmTimerAdvance, kvmNXHugePages,

@@ -20,14 +20,27 @@ var (
 	conntrackBuckets = setting.Of(setting.Sysctl, "net.netfilter.nf_conntrack_buckets")
 )
 
-// tracked lists an address where connections are tracked on a host that routes.
+// tracked lists an address where connections are tracked on a host that routes, or has Open vSwitch, whose flows may
+// send packets to tracking.
 func tracked(a setting.Address) func(*facts.Host) []setting.Address {
-	return onPaths(reach.Routed, func(h *facts.Host) []setting.Address {
-		if !h.Netfilter.Conntrack {
+	return func(h *facts.Host) []setting.Address {
+		if !h.Netfilter.Conntrack || !reach.Routed.Present(h) && !reach.OpenVSwitch.Present(h) {
 			return nil
 		}
 		return []setting.Address{a}
-	})
+	}
+}
+
+// forTracked returns the Want of a knob that has an opinion only where packets of running guests may be tracked.
+func forTracked(want func(v *View, a setting.Address) Advice) func(*View, setting.Address) Advice {
+	return func(v *View, a setting.Address) Advice {
+		if !slices.ContainsFunc(v.paths.Paths, func(p reach.Path) bool {
+			return p.Active && (p.Has(reach.Routed) || p.Has(reach.OpenVSwitch))
+		}) {
+			return Skips("the host routes no guest's packets, and none passes Open vSwitch")
+		}
+		return want(v, a)
+	}
 }
 
 // connections returns how many connections are tracked, and how many packets were refused for want of room, or to keep
@@ -45,15 +58,19 @@ var netfilterConntrackMax = &Knob{
 	ID: "netfilter.conntrack_max", Title: "The table of connections has room",
 	Stage: datapath.Netfilter, Risk: goal.None, Tiers: viaKernel(), Most: maxConnections,
 	Where: tracked(conntrackMax),
-	Want: forRouted(func(v *View, a setting.Address) Advice {
+	Want: forTracked(func(v *View, a setting.Address) Advice {
 		entries, refused, _, counted := v.connections()
 		limit, known := number(v.Readings.At(a))
 		if !counted || !known {
 			return Unsure("how many connections there are, or may be, was not read")
 		}
 		used := fmt.Sprintf("%d of %d connections are in use", entries, limit)
-		if refused == 0 && float64(entries) < 0.8*float64(limit) {
+		switch {
+		case refused == 0 && float64(entries) < 0.8*float64(limit):
 			return Fine(used)
+		case float64(entries) < 0.5*float64(limit):
+			return Fine(fmt.Sprintf("%s: what %d packets were refused for %s is not its length", used, refused,
+				v.overInterval()))
 		}
 		if limit >= maxConnections {
 			return Fine(fmt.Sprintf("%s, but %d is as far as mpps raises it: shorter timeouts, or rules that exempt "+
@@ -78,7 +95,7 @@ var netfilterConntrackBuckets = &Knob{
 	Stage: datapath.Netfilter, Risk: goal.Blip, After: []string{"netfilter.conntrack_max"}, Tiers: viaKernel(),
 	Most:  maxConnections,
 	Where: tracked(conntrackBuckets),
-	Want: forRouted(func(v *View, a setting.Address) Advice {
+	Want: forTracked(func(v *View, a setting.Address) Advice {
 		if facts.CompareVersions(v.Kernel.Release, writableBuckets) < 0 {
 			return Skips("it can be written since Linux " + writableBuckets + "; before, nf_conntrack's parameter " +
 				"hashsize is")

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/facts"
 )
 
 // managementPath returns the devices that the operator's connection depends on, with the reason: the devices of the
@@ -52,7 +53,8 @@ func managementPath(m *tree.Tree, devices []Device) map[string]string {
 	return why
 }
 
-// withLower returns a device and all devices that its frames pass on their way out.
+// withLower returns a device and all devices that its frames pass on their way out. An internal port of Open vSwitch
+// has no master (net/openvswitch/vport-internal_dev.c): its frames may leave by any port of the datapath.
 func withLower(name string, devices []Device) []string {
 	byName, byIndex := map[string]Device{}, map[int]Device{}
 	for _, d := range devices {
@@ -70,6 +72,9 @@ func withLower(name string, devices []Device) []string {
 		names = append(names, name)
 		if lower, known := byIndex[d.lower]; known {
 			walk(lower.Name)
+		}
+		if d.Kind == "openvswitch" {
+			walk(facts.OVSDatapath)
 		}
 		for _, port := range devices {
 			if port.master == d.Index && d.Index != 0 {

@@ -32,6 +32,13 @@ func TestWayInGoesThroughBridgesVLANsAndBonds(t *testing.T) {
 		"vnet0"}; !slices.Equal(got, want) {
 		t.Errorf("under br0: %v, want %v", got, want)
 	}
+	switched := []Device{
+		{Name: "ovs-system", Index: 5, Kind: "openvswitch"}, {Name: "br-ex", Index: 6, Kind: "openvswitch"},
+		{Name: "eth0", Index: 1, master: 5}, {Name: "eth1", Index: 2},
+	}
+	if got, want := withLower("br-ex", switched), []string{"br-ex", "ovs-system", "eth0"}; !slices.Equal(got, want) {
+		t.Errorf("under a bridge of Open vSwitch: %v, want %v", got, want)
+	}
 	ends := []Device{{Name: "v0", Index: 1, lower: 2}, {Name: "v1", Index: 2, lower: 1},
 		{Name: "vlan", Index: 3, lower: 1}}
 	if separateVethEnds(ends); ends[0].lower != 0 || ends[1].lower != 0 || ends[2].lower != 1 {

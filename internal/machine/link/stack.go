@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"mpps/internal/machine/ovs"
 	"mpps/internal/machine/tree"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/reach"
@@ -25,7 +26,11 @@ func ReadStack(m *tree.Tree, folder string, counters []reach.Counter) map[string
 	for _, c := range counters {
 		values, read := files[c.File]
 		if !read {
-			values = readCounters(m, path.Join(folder, c.File))
+			if c.File == reach.Datapaths {
+				values = ovs.Counters(m)
+			} else {
+				values = readCounters(m, path.Join(folder, c.File))
+			}
 			files[c.File] = values
 		}
 		if n, has := values[c.Name]; has {

@@ -67,6 +67,31 @@ func Datapaths(m *tree.Tree) ([]facts.KernelDatapath, error) {
 	return all, nil
 }
 
+// Counters returns what the datapaths of this network namespace counted, all together, by the names of reach.Counter;
+// none if there is no datapath.
+func Counters(m *tree.Tree) map[string]uint64 {
+	all, _ := Datapaths(m) // what cannot be read is missing, as with files of /proc/net
+	return sum(all)
+}
+
+// sum adds up what datapaths counted; nil if there is none.
+func sum(all []facts.KernelDatapath) map[string]uint64 {
+	if len(all) == 0 {
+		return nil
+	}
+	counters := map[string]uint64{}
+	for _, d := range all {
+		counters["hit"] += d.Hit
+		counters["missed"] += d.Missed
+		counters["lost"] += d.Lost
+		counters["mask_hit"] += d.MaskHit
+		counters["cache_hit"] += d.CacheHit
+		counters["flows.entries"] += d.Flows
+		counters["masks.entries"] += d.Masks
+	}
+	return counters
+}
+
 // dumpFamily dumps the objects of a family, of one datapath or of all (0).
 func dumpFamily(conn *genetlink.Conn, name string, command, version uint8, datapath int) ([]genetlink.Message, error) {
 	family, err := conn.GetFamily(name)

@@ -19,6 +19,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
+	"mpps/internal/model/reach"
 	"mpps/internal/model/setting"
 )
 
@@ -211,6 +212,25 @@ func TestParseDatapath(t *testing.T) {
 	}
 	if u := parsePort(append(make([]byte, headerSize), attributes...)); u != (facts.OVSUpcalls{Port: "tap0", Done: 9, Lost: 4}) {
 		t.Errorf("%+v", u)
+	}
+}
+
+// TestSum: every counter that the kind of path declares has a value, that of all datapaths together.
+func TestSum(t *testing.T) {
+	one := facts.KernelDatapath{Hit: 1, Missed: 2, Lost: 3, MaskHit: 4, CacheHit: 5, Flows: 6, Masks: 7}
+	counters := sum([]facts.KernelDatapath{one, one})
+	declared := 0
+	for _, c := range reach.About(reach.OpenVSwitch).Counters {
+		if c.File != reach.Datapaths {
+			continue
+		}
+		declared++
+		if n := counters[c.Name]; n == 0 || n%2 != 0 || c.Key() != "openvswitch."+c.Name {
+			t.Errorf("%s: %d", c.Key(), n)
+		}
+	}
+	if declared != len(counters) || sum(nil) != nil {
+		t.Errorf("%d counters are declared, and %v counted", declared, counters)
 	}
 }
 

@@ -106,6 +106,23 @@ type OVSThread struct {
 // Known reports whether the database was read.
 func (o *OpenVSwitch) Known() bool { return o != nil && len(o.Bridges) > 0 }
 
+// Policed returns the interfaces that police what arrives by them, by bridge and name.
+func (o *OpenVSwitch) Policed() (all []*OVSInterface) {
+	if o == nil {
+		return nil
+	}
+	for b := range Each(o.Bridges) {
+		for p := range Each(b.Ports) {
+			for i := range Each(p.Interfaces) {
+				if i.PolicingRate > 0 {
+					all = append(all, i)
+				}
+			}
+		}
+	}
+	return all
+}
+
 // stableOpenVSwitch returns a copy without counters, threads, states of links, and ports of guests, which come and go
 // with them.
 func stableOpenVSwitch(o *OpenVSwitch, taps map[string]string) *OpenVSwitch {

@@ -38,17 +38,24 @@ type Hops struct {
 	Bottlenecks []string
 }
 
-// Counter is a counter of the kernel's network layer in a file below /proc/net.
+// Counter is a counter of the kernel's network layer in a file below /proc/net, or of Datapaths.
 type Counter struct {
-	File string // snmp, netstat, stat/arp_cache …
+	File string // snmp, netstat, stat/arp_cache …, or Datapaths
 	Name string // in it; in snmp and netstat with its group: TcpExt.IPReversePathFilter
 }
+
+// Datapaths stands for a file of counters: those of the kernel's datapaths of Open vSwitch, which are asked for over
+// generic netlink.
+const Datapaths = "openvswitch"
 
 // Key returns the name of a counter in facts.Host.Stack and facts.StackLoad. Tables of /proc/net/stat have the file's
 // name before the column's: arp_cache.table_fulls.
 func (c Counter) Key() string {
 	if table, found := strings.CutPrefix(c.File, "stat/"); found {
 		return table + "." + c.Name
+	}
+	if c.File == Datapaths {
+		return c.File + "." + c.Name
 	}
 	return c.Name
 }
@@ -104,8 +111,13 @@ func (k Kind) Present(h *facts.Host) bool {
 func Counters(h *facts.Host) []Counter {
 	var all []Counter
 	for _, k := range kinds {
-		if len(k.Counters) > 0 && k.Kind.Present(h) {
-			all = append(all, k.Counters...)
+		if len(k.Counters) == 0 || !k.Kind.Present(h) {
+			continue
+		}
+		for _, c := range k.Counters {
+			if !slices.Contains(all, c) {
+				all = append(all, c)
+			}
 		}
 	}
 	return all

@@ -268,11 +268,13 @@ func TestCarries(t *testing.T) {
 // TestDeclined asks which devices are on paths that are not judged.
 func TestDeclined(t *testing.T) {
 	m := Of(host(func(h *facts.Host) {
-		h.Taps[0].Master, h.NICs[0].Master = facts.OVSDatapath, facts.OVSDatapath
-		h.Links = []facts.Link{{Name: facts.OVSDatapath, Kind: "openvswitch"}}
+		h.Taps[0].Master, h.NICs[0].Master = "br-dpdk", "br-dpdk"
+		h.OpenVSwitch = &facts.OpenVSwitch{Bridges: []facts.OVSBridge{{Name: "br-dpdk", Datapath: facts.UserDatapath,
+			Ports: []facts.OVSPort{{Name: "tap0", Interfaces: []facts.OVSInterface{{Name: "tap0"}}},
+				{Name: "eth0", Interfaces: []facts.OVSInterface{{Name: "eth0"}}}}}}}
 	}))
-	for _, device := range []string{"tap0", facts.OVSDatapath, "eth0"} {
-		if !slices.Equal(m.Declined(device), []Kind{OpenVSwitch}) {
+	for _, device := range []string{"tap0", "br-dpdk", "eth0"} {
+		if !slices.Equal(m.Declined(device), []Kind{VhostUser}) {
 			t.Errorf("%s: %v", device, m.Declined(device))
 		}
 	}
