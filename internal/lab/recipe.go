@@ -28,7 +28,8 @@ var packages = []string{
 	"iperf3", "netperf", "sockperf", "xdp-tools", "bpftool", "rt-tests",
 	"systemd", "systemd-sysv", "dbus", "tuned",
 	"grub-common", "grub2-common",
-	"qemu-guest-agent", // for guests with Agent, which take it from this tree
+	"openvswitch-switch", // its services are masked: a scene starts the switch with ovs-ctl
+	"qemu-guest-agent",   // for guests with Agent, which take it from this tree
 }
 
 // aptConf keeps the tree small and unpacking fast.

@@ -10,6 +10,7 @@ import (
 	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/link"
 	"mpps/internal/machine/netfilter"
+	"mpps/internal/machine/ovs"
 	"mpps/internal/machine/systemd"
 	"mpps/internal/machine/threads"
 	"mpps/internal/machine/vf"
@@ -35,6 +36,7 @@ func (m *Machine) Mechanisms() setting.Mechanisms {
 		threads.Mechanisms(m.Tree),
 		vf.Mechanisms(m.Tree),
 		link.Mechanisms(m.Tree),
+		ovs.Mechanisms(m.Tree),
 	} {
 		maps.Copy(all, some)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"mpps/internal/advise/tuned"
 	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/ovs"
 	"mpps/internal/machine/systemd"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
@@ -42,6 +43,13 @@ func (m *Machine) GuestOwners(ctx context.Context) []facts.Guest {
 	h := &facts.Host{}
 	libvirt.WithoutThreads(ctx, m.Tree, h, &m.definitions)
 	return h.Guests
+}
+
+// SwitchOwners returns what Open vSwitch's database tells: whose switch it is. Nil if there is none.
+func (m *Machine) SwitchOwners(ctx context.Context) *facts.OpenVSwitch {
+	h := &facts.Host{}
+	ovs.Inventory(ctx, m.Tree, h)
+	return h.OpenVSwitch
 }
 
 // sysctlFolders are read by systemd-sysctl and sysctl(8) --system; of files of the same name the first one counts

@@ -43,6 +43,7 @@ func TestWritable(t *testing.T) {
 		"unit:mpps-restore.service": "idle",
 		"kernel-arg:iommu":          "pt", "swap:dev/sda2": "off", "thread-sched:ksoftirqd/0": "SCHED_FIFO 2",
 		"rule-set:nft": "x", "vf-attr:br0/0/trust": "on", "root-qdisc:br0": "noqueue", "queue-lanes:br0": "tap0=0+1",
+		"ovsdb:max-idle": "20000",
 	} {
 		a, err := setting.ParseAddress(address)
 		if err != nil {

@@ -93,6 +93,14 @@ func (m *Machine) shown(a setting.Address) (setting.Reading, bool) {
 			return setting.CouldNotTell("no boot loader was found"), true
 		}
 		return setting.Value(next.Version), true
+	case setting.OVSDB:
+		if m.OpenVSwitch == nil {
+			return setting.NoObject("there is no Open vSwitch here"), true
+		}
+		if value, has := m.OpenVSwitch.Config[a.Path]; has {
+			return setting.Value(value), true
+		}
+		return setting.Missing("the key is not there"), true
 	case setting.Service:
 		s := facts.Find(m.Services, func(s *facts.Service) bool { return s.Name == a.Path })
 		switch {

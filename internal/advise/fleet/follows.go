@@ -27,6 +27,7 @@ var readBy = []struct{ path, address string }{
 	{"bridges[NAME].multicast_snooping", "sysfs:class/net/NAME/bridge/multicast_snooping"},
 	{"bridges[NAME].nf_call_REST", "sysfs:class/net/NAME/bridge/nf_call_REST"},
 	{"services[NAME]", "service:NAME"},
+	{"open_vswitch.other_config[NAME]", "ovsdb:NAME"},
 	{"lasting.sysctls[NAME]", "sysctl:NAME"},
 	{"kernel.clocksource", "sysfs:devices/system/clocksource/clocksource0/current_clocksource"},
 	{"topology.smt", "sysfs:devices/system/cpu/smt/control"},

@@ -84,11 +84,12 @@ var ways = map[setting.Kind]way{
 	setting.VFAttr: byRestore, setting.VFCount: byRestore, setting.NICState: byRestore, setting.QueueLanes: byRestore,
 	setting.RootQdisc: byRestore,
 
-	// in libvirt's, the boot loader's or systemd's own files, and what goes with a guest that runs or a transaction
+	// in Open vSwitch's database, in libvirt's, the boot loader's or systemd's own files, and what goes with a guest
+	// that runs or a transaction
 	setting.Domain: byItself, setting.DomainDevice: byItself, setting.DomainLive: byItself,
 	setting.VirtNetwork: byItself, setting.RuleSet: byItself, setting.PCIDriver: byItself, setting.KernelArg: byItself,
 	setting.BootKernel: byItself, setting.File: byItself, setting.Directory: byItself, setting.Unit: byItself,
-	setting.Inside: byItself, setting.Fact: byItself,
+	setting.Inside: byItself, setting.Fact: byItself, setting.OVSDB: byItself,
 }
 
 // volatile reports whether a parameter comes and goes with a device or module: sysctl.d is read once at boot (and for

@@ -221,6 +221,22 @@ func TestOwners(t *testing.T) {
 	}
 }
 
+// TestOwnersOfTheSwitch: where OVN or Neutron manages Open vSwitch, a change of its settings names them.
+func TestOwnersOfTheSwitch(t *testing.T) {
+	h := host()
+	for want, o := range map[string]*facts.OpenVSwitch{
+		"": {},
+		"OVN manages this Open vSwitch and may set it too; Neutron manages this Open vSwitch and may set it too": {
+			OVN: &facts.OVN{Remote: "tcp:192.0.2.1:6642"}, OpenStack: true},
+	} {
+		h.OpenVSwitch = o
+		p := add(t, h, change("ovsdb:max-idle", "5000", "10000"))
+		if c := p.Changes[0]; strings.Join(c.Owners, "; ") != want || len(p.Changes) != 1 || !c.Lasts.Kept() {
+			t.Errorf("%+v", p.Changes)
+		}
+	}
+}
+
 // TestUnitsAreTheDeployedOnes: go:embed cannot reach deploy/.
 func TestUnitsAreTheDeployedOnes(t *testing.T) {
 	for name, template := range map[string]string{UnitName: unitTemplate, VFsName: vfsTemplate,

@@ -18,10 +18,15 @@ type Owner struct {
 	Value string // what they set it to; empty if not one value
 	When  string // when they set it
 	Wins  bool   // their value replaces that of mpps
+	// Manages: the value is part of what they configure; whether they set this one is not known
+	Manages string
 }
 
 func (o Owner) String() string {
 	text := o.Who + " sets it too"
+	if o.Manages != "" {
+		return o.Who + " manages " + o.Manages + " and may set it too"
+	}
 	if o.Value != "" {
 		text = fmt.Sprintf("%s sets it to %s", o.Who, o.Value)
 	}
@@ -58,8 +63,24 @@ func daemonOwners(h *facts.Host, a setting.Address) []Owner {
 		return []Owner{{Who: "ksmtuned", When: "as memory fills", Wins: true}}
 	case (a.Kind == setting.ThreadAffinity || a.Kind == setting.DomainLive) && runs(h, "numad"):
 		return []Owner{{Who: "numad", When: "when it moves the guest", Wins: true}}
+	case a.Kind == setting.OVSDB:
+		return switchOwners(h.OpenVSwitch)
 	}
 	return nil
+}
+
+// switchOwners returns the platforms that configure Open vSwitch on this host, by the external_ids that they set.
+func switchOwners(o *facts.OpenVSwitch) (all []Owner) {
+	if o == nil {
+		return nil
+	}
+	if o.OVN != nil {
+		all = append(all, Owner{Who: "OVN", Manages: "this Open vSwitch"})
+	}
+	if o.OpenStack {
+		all = append(all, Owner{Who: "Neutron", Manages: "this Open vSwitch"})
+	}
+	return all
 }
 
 func runs(h *facts.Host, name string) bool {

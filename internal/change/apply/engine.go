@@ -69,6 +69,7 @@ var slow = map[setting.Kind]time.Duration{
 	setting.NICRing: 30 * time.Second, setting.NICChannels: 30 * time.Second, setting.NICFlag: 30 * time.Second,
 	setting.Inside:    30 * time.Second,
 	setting.PCIDriver: 30 * time.Second,
+	setting.OVSDB:     30 * time.Second, // a database that restarts is waited for
 }
 
 func (e *Engine) deadline(a setting.Address) time.Duration {

@@ -71,14 +71,31 @@ func recorded(m *tree.Tree) ([]outcome, error) {
 
 // ask sends a transaction to a socket and returns its result.
 func ask(address string, operations []operation) ([]outcome, error) {
-	conn, err := net.DialTimeout("unix", address, patience)
+	conn, err := dial(address)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	if err := trust.Peer(conn); err != nil {
-		return nil, fmt.Errorf("database of Open vSwitch: %w", err)
+	return exchange(conn, operations)
+}
+
+// dial connects to the database, if a process of the system listens there.
+func dial(address string) (net.Conn, error) {
+	conn, err := net.DialTimeout("unix", address, patience)
+	if err != nil {
+		return nil, err
 	}
+	if err := trust.Peer(conn); err != nil {
+		return nil, errors.Join(fmt.Errorf("database of Open vSwitch: %w", err), conn.Close())
+	}
+	return conn, nil
+}
+
+// errNoAnswer is the error of a transaction that was sent and of which no result came: it may have been executed.
+var errNoAnswer = errors.New("no answer of Open vSwitch's database")
+
+// exchange sends a transaction over a connection and returns its result.
+func exchange(conn net.Conn, operations []operation) ([]outcome, error) {
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return nil, err
 	}
@@ -89,7 +106,7 @@ func ask(address string, operations []operation) ([]outcome, error) {
 	}
 	request := map[string]any{"method": "transact", "params": params, "id": id}
 	if err := json.NewEncoder(conn).Encode(request); err != nil {
-		return nil, err
+		return nil, err // part of a request is no request
 	}
 	decoder := json.NewDecoder(io.LimitReader(conn, mostBytes))
 	for {
@@ -100,7 +117,7 @@ func ask(address string, operations []operation) ([]outcome, error) {
 			Result []*outcome `json:"result"`
 		}
 		if err := decoder.Decode(&message); err != nil {
-			return nil, fmt.Errorf("database of Open vSwitch: %w", err)
+			return nil, fmt.Errorf("%w: %w", errNoAnswer, err)
 		}
 		switch {
 		case message.ID != id || message.Method != "": // a request of the server, such as echo

@@ -28,9 +28,10 @@ func selectOf(table string, columns ...string) operation {
 }
 
 type rootRow struct {
-	Version     text  `json:"ovs_version"`
-	Config      table `json:"other_config"`
-	ExternalIDs table `json:"external_ids"`
+	UUID        references `json:"_uuid"` // read where a value is set
+	Version     text       `json:"ovs_version"`
+	Config      table      `json:"other_config"`
+	ExternalIDs table      `json:"external_ids"`
 }
 
 type bridgeRow struct {

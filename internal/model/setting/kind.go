@@ -118,6 +118,7 @@ var Kinds = map[Kind]KindInfo{
 	PCIDriver:   {What: "driver of a device", Canonical: canonicalDriver, Lasts: UntilDeviceGone},
 	RootQdisc:   {What: "queueing discipline of a virtual device", Canonical: canonicalQdisc, Lasts: UntilReboot},
 	QueueLanes:  {What: "queue lanes", Canonical: canonicalLanes, Lasts: UntilReboot, CanAbsent: true},
+	OVSDB:       {What: "setting of Open vSwitch", Canonical: canonicalFields, Lasts: InOpenVSwitch, CanAbsent: true},
 	KernelArg:   {What: "kernel argument", Canonical: canonicalArgument, Lasts: InBootLoader, CanAbsent: true},
 	BootKernel:  {What: "kernel that is booted by default", Canonical: canonicalFields, Lasts: InBootLoader},
 	File:        {What: "file", Canonical: canonicalFile, Lasts: AcrossReboot, CanAbsent: true},

@@ -17,5 +17,7 @@ const (
 // InLibvirt is how long libvirt keeps a value.
 const InLibvirt Lasting = "in libvirt's configuration"
 
-// Kept reports whether libvirt or the boot loader keeps a value across a reboot.
-func (l Lasting) Kept() bool { return l == InDefinition || l == InBootLoader || l == InLibvirt }
+// Kept reports whether libvirt, the boot loader or Open vSwitch keeps a value across a reboot.
+func (l Lasting) Kept() bool {
+	return l == InDefinition || l == InBootLoader || l == InLibvirt || l == InOpenVSwitch
+}

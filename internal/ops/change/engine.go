@@ -70,7 +70,7 @@ func (e *Engine) Explain(ctx context.Context) {
 }
 
 // watchOwners makes the engine report who else sets a value that has drifted. Files and daemons are read only if there
-// is such a value, and guests only if it is one of a guest.
+// is such a value, guests only if it is one of a guest, and Open vSwitch only if it is in its database.
 func (e *Engine) watchOwners(ctx context.Context) {
 	owners := sync.OnceValue(func() *facts.Host { return e.Machine.Owners(ctx) })
 	guests := sync.OnceValue(func() *facts.Host {
@@ -78,10 +78,18 @@ func (e *Engine) watchOwners(ctx context.Context) {
 		h.Guests = e.Machine.GuestOwners(ctx)
 		return &h
 	})
+	switches := sync.OnceValue(func() *facts.Host {
+		h := *owners()
+		h.OpenVSwitch = e.Machine.SwitchOwners(ctx)
+		return &h
+	})
 	e.Owner = func(c journal.Change, found setting.Reading) string {
 		h := owners
-		if plan.IsGuests(c.Address) {
+		switch {
+		case plan.IsGuests(c.Address):
 			h = guests
+		case c.Address.Kind == setting.OVSDB:
+			h = switches
 		}
 		for _, o := range lasting.Owners(h(), c.Address) {
 			if o.Value == "" || found.State == setting.Known && o.Value == found.Value {
