@@ -21,13 +21,10 @@ type ovsSetting struct {
 	sets bool
 }
 
-// database is the kind of a value in Open vSwitch's database, named by its key of other_config.
-const database setting.Kind = "ovsdb"
-
 // reading returns the value that the key has.
 func (s ovsSetting) reading(v *View, o *facts.OpenVSwitch) setting.Reading {
 	if s.sets {
-		return v.Readings.At(setting.Of(database, s.key))
+		return v.Readings.At(setting.Of(setting.OVSDB, s.key))
 	}
 	if text, has := o.Config[s.key]; has {
 		return setting.Value(text)
@@ -59,14 +56,14 @@ func (s ovsSetting) knob(want func(v *View, o *facts.OpenVSwitch, now int64) Adv
 	})
 	k.Risk = s.risk
 	if s.sets {
-		k.Check, k.Where = false, onPaths(reach.OpenVSwitch, fixed(setting.Of(database, s.key)))
+		k.Check, k.Where = false, onPaths(reach.OpenVSwitch, fixed(setting.Of(setting.OVSDB, s.key)))
 	}
 	return k
 }
 
 var ovsHandlers = ovsSetting{
 	name: "handlers", key: "n-handler-threads", title: "Upcalls have enough handler threads", risk: goal.Blip,
-	sets: false, // true once package setting has the kind ovsdb
+	sets: true,
 }.knob(func(v *View, o *facts.OpenVSwitch, now int64) Advice {
 	// ofproto/ofproto-dpif-upcall.c, udpif_set_threads: a quarter of the CPUs and one are revalidators
 	cpus := int64(max(len(v.Topology.Online), 2))
@@ -108,7 +105,7 @@ const maxFlows = 1 << 20
 var ovsFlowLimit = ovsSetting{
 	name: "flow_limit", key: "flow-limit", title: "The datapath has room for flows", otherwise: flowLimit,
 	risk: goal.None,
-	sets: false, // true once package setting has the kind ovsdb
+	sets: true,
 }.knob(func(v *View, o *facts.OpenVSwitch, limit int64) Advice {
 	flows, read := mostFlows(o)
 	if !read {
@@ -146,7 +143,7 @@ const manyUpcalls = 0.05
 var ovsMaxIdle = ovsSetting{
 	name: "max_idle", key: "max-idle", title: "Flows stay while their packets come", otherwise: maxIdle,
 	risk: goal.None,
-	sets: false, // true once package setting has the kind ovsdb
+	sets: true,
 }.knob(func(v *View, o *facts.OpenVSwitch, idle int64) Advice {
 	if idle >= maxIdle {
 		return Fine("not shorter than the default")
