@@ -336,10 +336,10 @@ func fixed(all ...setting.Address) func(*facts.Host) []setting.Address {
 	return func(*facts.Host) []setting.Address { return slices.Clone(all) }
 }
 
-// guestCPUs returns the CPUs that only vCPUs should use: those isolated at boot and those that the user named, or else
-// those that the placement gives to the vCPUs of the goal's guests.
+// guestCPUs returns the CPUs that only vCPUs should use: those isolated at boot and those that the user named, without
+// those of poll-mode threads, or else those that the placement gives to the vCPUs of the goal's guests.
 func (v *View) guestCPUs() setting.CPUSet {
-	if set := v.setAside(); len(set) > 0 {
+	if set := v.setAside().Minus(v.ask().Taken); len(set) > 0 {
 		return set
 	}
 	var set setting.CPUSet
