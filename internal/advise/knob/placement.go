@@ -58,9 +58,9 @@ var placementOvercommit = &Knob{
 	},
 }
 
-// overcommitSeverity returns how much it matters that there are more vCPUs or more memory than the host has. Memory that
-// is not there ends in the OOM killer, whatever the target. vCPUs that take turns are how most hosts are run: they cost
-// packets from the rates on at which a vCPU has to answer at once, and break a wake-up latency.
+// overcommitSeverity returns how much it matters that there are more vCPUs or more memory than the host has. Memory
+// that is not there ends in the OOM killer, whatever the target. vCPUs that take turns are how most hosts are run: they
+// cost packets at rates at which a vCPU has to answer at once, and break a wake-up latency.
 func (v *View) overcommitSeverity(of string) Severity {
 	switch {
 	case of == "memory", v.Tier == goal.Realtime:
