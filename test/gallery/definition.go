@@ -37,6 +37,9 @@ func (g *guest) definition(h *facts.Host) (string, error) {
 		line("  </memoryBacking>")
 	}
 	line("  <vcpu placement='static'>%d</vcpu>", g.VCPUs)
+	if g.IOThreads > 0 {
+		line("  <iothreads>%d</iothreads>", g.IOThreads)
+	}
 	g.tuning(line)
 	if g.Nodes != "" {
 		line("  <numatune>\n    <memory mode='strict' nodeset='%s'/>\n  </numatune>", g.Nodes)

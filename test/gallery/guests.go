@@ -100,6 +100,9 @@ func (g *guest) add(h *facts.Host) error {
 	}
 	if !g.Stopped {
 		f.State = "running"
+		if g.Paused {
+			f.State = "paused"
+		}
 		if err := g.start(h, &f); err != nil {
 			return err
 		}
@@ -202,6 +205,10 @@ func (g *guest) start(h *facts.Host, f *facts.Guest) error {
 		}
 		addThread(f, facts.Thread{Comm: fmt.Sprintf("CPU %d/KVM", v), Role: "vcpu", Index: v, Queue: -1,
 			Affinity: affinity, Policy: policy, Priority: priority})
+	}
+	for i := range g.IOThreads {
+		addThread(f, facts.Thread{Comm: fmt.Sprintf("IO iothread%d", i+1), Role: "iothread", Index: i + 1, Queue: -1,
+			Affinity: rest})
 	}
 	for i := range f.Interfaces {
 		nic := &f.Interfaces[i]

@@ -9,6 +9,7 @@ import (
 	"mpps/internal/advise/audit"
 	"mpps/internal/advise/knob"
 	"mpps/internal/advise/lasting"
+	"mpps/internal/advise/plan"
 	"mpps/internal/advise/site"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
@@ -143,6 +144,28 @@ func (s *Spec) checkApplied(v verdict, p problems) {
 		if to, was := changed[spot{f.ID, f.Address}]; was && f.Blocked == "" {
 			p.add(s.Name+" again "+f.ID, "with %q: %s was set to %s and is to be %s then (found %s): %s", v.flags,
 				f.Address, to, f.Wanted, f.Found, f.Why)
+		}
+	}
+	s.checkSettled(m, v, after, p)
+}
+
+// checkSettled: once a plan has been applied, another one changes only what the first said it leaves for later.
+func (s *Spec) checkSettled(m *Machine, v verdict, after audit.Report, p problems) {
+	second, err := plan.From(m.Host, v.goal, after, knob.Catalogue())
+	if err != nil {
+		p.add(s.Name+" ends", "the plan after the plan for %q: %v", v.flags, err)
+		return
+	}
+	later := map[string]bool{}
+	for _, l := range v.plan.Later {
+		for _, id := range l.IDs {
+			later[id] = true
+		}
+	}
+	for _, c := range second.Changes {
+		if !later[c.ID] {
+			p.add(s.Name+" second "+c.ID, "with %q: once its plan is applied, %s is to change from %s to %s: %s",
+				v.flags, c.Address, c.From, c.To, c.Because)
 		}
 	}
 }

@@ -177,24 +177,26 @@ type Guests struct {
 	Count int `yaml:"count"` // 1 if 0
 	// libvirt (as when empty), nova, ovirt, zstack, cloudstack, kubevirt, opennebula; without libvirt on the host qemu,
 	// proxmox, pod (of KubeVirt), harvester
-	By       string   `yaml:"by"`
-	VCPUs    int      `yaml:"vcpus"`
-	GiB      int      `yaml:"gib"` // memory; 2 for each vCPU if 0
-	Mode     string   `yaml:"mode"`
-	Machine  string   `yaml:"machine"`
-	Stopped  bool     `yaml:"stopped"`
-	Windows  bool     `yaml:"windows"`
-	Pages    bool     `yaml:"pages"`    // huge pages of the default size
-	Nodes    string   `yaml:"nodes"`    // of its memory
-	CPUs     string   `yaml:"cpus"`     // where its vCPUs are pinned: the next of these for each vCPU of each guest
-	Floating bool     `yaml:"floating"` // each vCPU may use all of CPUs
-	Emulator string   `yaml:"emulator"`
-	Vhost    string   `yaml:"vhost"` // where its vhost threads are pinned, in turn; empty: the emulator's
-	NICs     []VNIC   `yaml:"nics"`
-	VFs      []string `yaml:"vfs"`      // eth0/0; the next guest has the next one
-	Hostdevs []string `yaml:"hostdevs"` // PCI addresses of whole devices
-	FIFO     string   `yaml:"fifo"`     // vCPUs with a realtime priority
-	Locked   bool     `yaml:"locked"`
+	By        string   `yaml:"by"`
+	VCPUs     int      `yaml:"vcpus"`
+	GiB       int      `yaml:"gib"` // memory; 2 for each vCPU if 0
+	Mode      string   `yaml:"mode"`
+	Machine   string   `yaml:"machine"`
+	Stopped   bool     `yaml:"stopped"`
+	Paused    bool     `yaml:"paused"`
+	Windows   bool     `yaml:"windows"`
+	Pages     bool     `yaml:"pages"`    // huge pages of the default size
+	Nodes     string   `yaml:"nodes"`    // of its memory
+	CPUs      string   `yaml:"cpus"`     // where its vCPUs are pinned: the next of these for each vCPU of each guest
+	Floating  bool     `yaml:"floating"` // each vCPU may use all of CPUs
+	Emulator  string   `yaml:"emulator"`
+	IOThreads int      `yaml:"iothreads"`
+	Vhost     string   `yaml:"vhost"` // where its vhost threads are pinned, in turn; empty: the emulator's
+	NICs      []VNIC   `yaml:"nics"`
+	VFs       []string `yaml:"vfs"`      // eth0/0; the next guest has the next one
+	Hostdevs  []string `yaml:"hostdevs"` // PCI addresses of whole devices
+	FIFO      string   `yaml:"fifo"`     // vCPUs with a realtime priority
+	Locked    bool     `yaml:"locked"`
 	// Recorded is the file of a recorded definition in definitions, in place of what the keys above would make.
 	Recorded string `yaml:"recorded"`
 	// their taps are in another network namespace

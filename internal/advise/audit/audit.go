@@ -110,7 +110,7 @@ func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) 
 		return cmp.Or(cmp.Compare(slices.Index(States(), a.State), slices.Index(States(), b.State)),
 			cmp.Compare(b.Severity, a.Severity), cmp.Compare(order[a.ID], order[b.ID]))
 	})
-	if view.Tier != goal.Default {
+	if view.Tier != goal.Default && !r.Role.Declined() {
 		r.Place = view.Placement()
 	}
 	if h.Lasting != nil && h.Lasting.Tuned != nil && h.Lasting.Tuned.Running {
@@ -233,10 +233,10 @@ func noOpinion(k *knob.Knob, tier goal.Tier) string {
 // declines returns why nothing is judged at a stage on a machine of a role; empty if it is. Where there are no guests,
 // rules, bridges and tunnels are those of whatever else the machine does: containers, a router.
 func declines(r facts.Role, stage datapath.Stage) string {
-	switch r {
-	case facts.RoleXen:
+	switch {
+	case r.Declined():
 		return r.Why()
-	case facts.RoleEmpty, facts.RoleNoKVM:
+	case r == facts.RoleEmpty, r == facts.RoleNoKVM:
 		switch stage {
 		case datapath.Netfilter, datapath.Routing, datapath.Bridge, datapath.Overlay:
 			return r.Why()
@@ -250,8 +250,11 @@ var stageOf = map[goal.Tier]datapath.Stage{goal.Passthrough: datapath.SRIOV, goa
 
 // verdict sums up a report in a sentence, which begins with what the machine is if no guest runs on it.
 func verdict(r Report, catalogue []*knob.Knob) string {
-	text := r.summary()
-	if why := r.Role.Why(); why != "" {
+	text, why := r.summary(), r.Role.Why()
+	switch {
+	case r.Role.Declined():
+		return why
+	case why != "":
 		text = why + "; " + text
 	}
 	stage, own := stageOf[r.Tier]

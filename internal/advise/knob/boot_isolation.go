@@ -74,6 +74,10 @@ func (i isolation) advise(v *View, a setting.Address, because string) Advice {
 				fmt.Sprintf("all of the guests' CPUs %s are among them, and the three lists agree%s", set, note))
 		}
 	}
+	if len(i.flags) > 0 && len(set.Minus(v.IsolatedPartitions())) == 0 {
+		return Fine(fmt.Sprintf("isolated cpuset partitions have the guests' CPUs %s: the scheduler balances nothing "+
+			"onto them%s", set, note))
+	}
 	if g := v.floating(); g != nil {
 		return Skips(fmt.Sprintf("guest %s is not pinned, and its platform (%s) would have to: CPUs that are set "+
 			"aside would be taken from it", g.Name, g.Platform().Title()))
@@ -91,10 +95,14 @@ func (v *View) floating() *facts.Guest {
 	})
 }
 
-// listsAgree reports whether isolcpus, nohz_full and rcu_nocbs all name exactly these CPUs at the next boot.
+// listsAgree reports whether isolcpus, nohz_full and rcu_nocbs all name exactly these CPUs at the next boot. Isolated
+// cpuset partitions that have all of them stand for isolcpus.
 func (v *View) listsAgree(set setting.CPUSet) bool {
 	for _, name := range []string{"isolcpus", "nohz_full", "rcu_nocbs"} {
 		next := v.Readings.At(bootArgument(name))
+		if name == "isolcpus" && next.State == setting.Absent && len(set.Minus(v.IsolatedPartitions())) == 0 {
+			continue
+		}
 		if next.State != setting.Known {
 			return false
 		}
@@ -126,6 +134,9 @@ var (
 // the guests' CPUs, or else the guests' CPUs.
 func (v *View) nextIsolated() setting.CPUSet {
 	set, _ := v.dedicatedCPUs()
+	if all := v.IsolatedPartitions(); len(all) > 0 && len(set.Minus(all)) == 0 && v.listsAgree(all) {
+		return all
+	}
 	if next := v.Readings.At(bootArgument("isolcpus")); next.State == setting.Known {
 		if _, cpus, ok := (isolation{}).parse(v, next.Value); ok && len(set.Minus(cpus)) == 0 && v.listsAgree(cpus) {
 			return cpus

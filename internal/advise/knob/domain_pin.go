@@ -59,9 +59,9 @@ var domainVCPUPin = &Knob{
 		if len(v.Topology.Online) == 1 {
 			return Skips(oneCPU)
 		}
-		placed := v.Placement().Guest(g.Name)
+		placed, why := v.seat(g)
 		if placed == nil {
-			return v.unplaced(g.Name)
+			return why
 		}
 		vcpu, err := strconv.Atoi(a.Path[strings.LastIndexByte(a.Path, '/')+1:])
 		if err != nil {
@@ -87,8 +87,11 @@ var domainEmulatorPin = &Knob{
 		if len(v.Topology.Online) == 1 {
 			return Skips(oneCPU)
 		}
-		placed := v.Placement().Guest(g.Name)
-		if placed == nil || len(placed.Emulator) == 0 {
+		placed, why := v.seat(g)
+		switch {
+		case placed == nil:
+			return why
+		case len(placed.Emulator) == 0:
 			return v.unplaced(g.Name)
 		}
 		if placed.Emulator.Equal(g.EmulatorPin) {
@@ -142,8 +145,11 @@ var domainNumatune = &Knob{
 		if strings.Contains(g.Definition, "<memnode") {
 			return Fine("its vNUMA cells are bound to nodes one by one (memnode)")
 		}
-		placed := v.Placement().Guest(g.Name)
-		if placed == nil || len(placed.Nodes) == 0 {
+		placed, why := v.seat(g)
+		switch {
+		case placed == nil:
+			return why
+		case len(placed.Nodes) == 0:
 			return v.unplaced(g.Name)
 		}
 		if len(placed.Nodes) > 1 {
@@ -188,8 +194,11 @@ var domainIOThreadPin = &Knob{
 			return eachPin(ioThreads(g)...)(g)
 		}),
 	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
-		placed := v.Placement().Guest(g.Name)
-		if placed == nil || len(placed.Emulator) == 0 {
+		placed, why := v.seat(g)
+		switch {
+		case placed == nil:
+			return why
+		case len(placed.Emulator) == 0:
 			return v.unplaced(g.Name)
 		}
 		set, known := v.cpusAt(a)

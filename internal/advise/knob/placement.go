@@ -28,7 +28,7 @@ var placementOvercommit = &Knob{
 		var found, wanted string
 		var over bool
 		if a.Rest() == "vcpus" {
-			room := len(v.Topology.Online.Minus(v.ask().Taken)) - len(v.Placement().Housekeeping)
+			room := v.vcpuRoom()
 			if room <= 0 || len(v.Topology.Online) == 0 {
 				return Unsure("the number of CPUs is not known")
 			}
@@ -52,10 +52,23 @@ var placementOvercommit = &Knob{
 			if refused := v.Placement().Refused; len(refused) > 0 && a.Rest() == "vcpus" {
 				because += fmt.Sprintf("; no place for %s: %s", refused[0].Guest, refused[0].Shortage)
 			}
-			advice = exact(wanted, because).At(Critical)
+			advice = exact(wanted, because).At(v.overcommitSeverity(a.Rest()))
 		}
 		return fact(found, advice)
 	},
+}
+
+// overcommitSeverity returns how much it matters that there are more vCPUs or more memory than the host has. Memory
+// that is not there ends in the OOM killer, whatever the target. vCPUs that take turns are how most hosts are run: they
+// cost packets at rates at which a vCPU has to answer at once, and break a wake-up latency.
+func (v *View) overcommitSeverity(of string) Severity {
+	switch {
+	case of == "memory", v.Tier == goal.Realtime:
+		return Critical
+	case v.Tier == goal.Standard:
+		return Low
+	}
+	return High
 }
 
 func gib(bytes uint64) float64 { return float64(bytes) / (1 << 30) }

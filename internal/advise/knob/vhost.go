@@ -50,9 +50,9 @@ var vhostThreads = &Knob{
 			return Unsure("which thread serves it is in doubt: packets of its NIC did not make the threads run that " +
 				"the order of creation gives it")
 		}
-		placed := v.Placement().Guest(g.Name)
+		placed, why := v.seat(g)
 		if placed == nil {
-			return v.unplaced(g.Name)
+			return why
 		}
 		place := placed.Queue(parts[2], queue)
 		if place == nil {
@@ -94,7 +94,8 @@ func (v *View) servesWell(g *facts.Guest, placed *placement.Placed, cpu int) boo
 	return threads <= (len(placed.Vhost)+len(pool)-1)/len(pool)
 }
 
-// vhostMoves returns the CPUs that vhost.threads moves threads of a guest to.
+// vhostMoves returns the CPUs that vhost.threads moves threads of a guest to: now, and once more queues have brought
+// more threads, which begin on the CPUs of the emulator.
 func (v *View) vhostMoves(g *facts.Guest, placed *placement.Placed) setting.CPUSet {
 	if !slices.Contains(viaKernel(), v.Goal.Tier()) {
 		return nil
@@ -103,11 +104,22 @@ func (v *View) vhostMoves(g *facts.Guest, placed *placement.Placed) setting.CPUS
 	for _, w := range placed.Vhost {
 		a := setting.Of(setting.ThreadAffinity, g.Name, "vhost", w.NIC, strconv.Itoa(w.Queue))
 		cpus, known := v.cpusAt(a)
+		if len(w.Stays) == 0 && startsLater(g, w) {
+			to = append(to, w.CPU)
+		}
 		if known && len(w.Stays) == 0 && !(len(cpus) == 1 && v.servesWell(g, placed, cpus[0])) {
 			to = append(to, w.CPU)
 		}
 	}
 	return setting.CPUs(to...)
+}
+
+// startsLater reports whether a guest that runs has no thread yet for a queue that it is to have: false where some of
+// its vhost threads were not identified.
+func startsLater(g *facts.Guest, w placement.Vhost) bool {
+	return g.Active() && !slices.ContainsFunc(g.Threads, func(t facts.Thread) bool {
+		return t.Role == "vhost" && (t.NIC == "" || t.NIC == w.NIC && t.Queue == w.Queue)
+	})
 }
 
 var vhostBudget = &Knob{

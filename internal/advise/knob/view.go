@@ -80,26 +80,6 @@ func (v *View) Placement() *placement.Result {
 	return v.placed
 }
 
-// unplaced says why the placement gives a guest no CPUs.
-func (v *View) unplaced(guest string) Advice {
-	if left := v.Placement().LeftAlone(guest); left != nil {
-		return Skips("it stays on " + left.CPUs.Words() + ": " + left.Why)
-	}
-	if refused := v.Placement().Refusal(guest); refused != nil {
-		return Skips("no place for it: " + refused.Shortage + "; " + refused.Relax)
-	}
-	return Skips("no place for the guest on this host")
-}
-
-// givingWay names in advice the rules of the placement that become worse because of a guest's place.
-func (v *View) givingWay(guest string, advice Advice) Advice {
-	advice.GivesWay = v.Placement().GivingWay(guest)
-	if len(advice.GivesWay) > 0 {
-		advice.Risk = goal.Blip
-	}
-	return advice
-}
-
 // rulesFor returns the rules that bridged frames traverse because of one tool (iptables, ip6tables, arptables).
 func (v *View) rulesFor(tool string) []string {
 	rules, known := v.rules[tool]
@@ -336,10 +316,10 @@ func fixed(all ...setting.Address) func(*facts.Host) []setting.Address {
 	return func(*facts.Host) []setting.Address { return slices.Clone(all) }
 }
 
-// guestCPUs returns the CPUs that only vCPUs should use: those isolated at boot and those that the user named, or else
-// those that the placement gives to the vCPUs of the goal's guests.
+// guestCPUs returns the CPUs that only vCPUs should use: those isolated at boot and those that the user named, without
+// those of poll-mode threads, or else those that the placement gives to the vCPUs of the goal's guests.
 func (v *View) guestCPUs() setting.CPUSet {
-	if set := v.setAside(); len(set) > 0 {
+	if set := v.setAside().Minus(v.ask().Taken); len(set) > 0 {
 		return set
 	}
 	var set setting.CPUSet

@@ -156,6 +156,9 @@ func (b *brute) finish(i int) {
 	if len(idle) > 0 {
 		give(setting.CPUs(idle...))
 	}
+	if t := newTable(b.ask); t.keptIsFull(&g) {
+		give(p.VCPUSet())
+	}
 	give([]int{-1}) // on CPUs that are kept: which ones is known at the end
 }
 

@@ -22,7 +22,7 @@ func (t *table) makeCells() {
 		}
 	}
 	t.emulatorOn = t.emulators()
-	t.crowded = t.sharedBy(vhostPins).Or(t.sharedBy(vhostPinsOfEmulator))
+	t.crowded = t.sharedBy(vhostPins).Or(t.sharedBy(vhostPinsOfEmulator)).Or(t.lastOrdinary())
 	at := map[key]int{}
 	seen := map[int]bool{}
 	for _, c := range t.ask.CPUs {
@@ -86,6 +86,32 @@ func (t *table) emulators() (set setting.CPUSet) {
 // keeps reports whether the host keeps a CPU already: what vhost threads of several guests are pinned to, and emulators
 // with such threads, is its part of the CPUs.
 func (t *table) keeps(cpu int) bool { return t.ask.Kept.Has(cpu) || t.crowded.Has(cpu) }
+
+// lastOrdinary returns, on a host with isolated CPUs, the ordinary CPUs of nodes on which vhost threads have each core
+// with such CPUs: they are the host's part of the node all the same.
+func (t *table) lastOrdinary() (set setting.CPUSet) {
+	if !t.hasIsolated() {
+		return nil
+	}
+	own, idle := map[int]setting.CPUSet{}, map[int]bool{} // by node
+	for _, all := range t.cores {
+		ordinary := slices.DeleteFunc(slices.Clone(setting.CPUSet(all)), func(cpu int) bool {
+			return t.ask.setAside(t.cpus[cpu]) || t.ask.Taken.Has(cpu)
+		})
+		if len(ordinary) == 0 || slices.ContainsFunc(all, func(cpu int) bool { return t.vcpuOn[cpu] != "" }) {
+			continue
+		}
+		node := t.cpus[all[0]].Node
+		own[node] = own[node].Or(ordinary)
+		idle[node] = idle[node] || !slices.ContainsFunc(all, func(cpu int) bool { return t.vhostOn[cpu] > 0 })
+	}
+	for node, cpus := range own {
+		if !idle[node] {
+			set = set.Or(cpus)
+		}
+	}
+	return set
+}
 
 // sharedBy returns the CPUs that more than one guest has.
 func (t *table) sharedBy(of func(g *Guest) setting.CPUSet) (shared setting.CPUSet) {

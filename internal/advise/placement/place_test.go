@@ -240,3 +240,34 @@ func TestDataNICs(t *testing.T) {
 		}
 	}
 }
+
+// TestCrowdedHost: where the CPUs kept for the host would have a dozen vhost threads or more each, these go to their
+// guests' own CPUs, except those of realtime guests.
+func TestCrowdedHost(t *testing.T) {
+	for name, c := range map[string]struct {
+		guests   int
+		realtime bool
+		most     int // vhost threads on a CPU
+	}{
+		"a core for each":   {15, false, 1},
+		"too many":          {30, false, 1},
+		"too many realtime": {30, true, 15},
+	} {
+		ask := sized(1, 32, 1).nic(0)
+		for i := range c.guests {
+			ask = ask.guest(fmt.Sprintf("vm%d", i), 1, 1)
+			ask.Guests[i].Memory, ask.Guests[i].Realtime = 1<<30, c.realtime
+		}
+		r := Place(ask)
+		on, most := map[int]int{}, 0
+		for _, g := range r.Guests {
+			for _, w := range g.Vhost {
+				on[w.CPU]++
+				most = max(most, on[w.CPU])
+			}
+		}
+		if len(r.Guests) != c.guests || most != c.most {
+			t.Errorf("%s: %d threads on one CPU, expected %d: %s", name, most, c.most, picture(r))
+		}
+	}
+}

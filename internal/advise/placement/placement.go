@@ -17,7 +17,8 @@
 //  8. nodes equally full; whole cores left over.
 //
 // A guest's vhost threads stay together: on cores of their own on one node, on CPUs kept for the host, or, where those
-// are crowded, on the idle siblings of its vCPUs. They never go to isolated CPUs while the host has others.
+// are crowded, on the idle siblings of its vCPUs or else on its own CPUs. They never go to isolated CPUs while the host
+// has others.
 //
 // A guest that is pinned one vCPU to a CPU moves only if that mends a rule for it and makes none worse, for it or for
 // another guest (see settle). Guests that share CPUs on a host with isolated CPUs get ordinary CPUs of their own if

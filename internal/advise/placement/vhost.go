@@ -39,9 +39,16 @@ func (t *table) addVhostPlaces(it *item, base option, shares []share) {
 	}
 	if t.hostHasCPUs() {
 		add(vhostPlace{kind: onKept}, it.weight*t.pointsKept*n)
-	} else {
+	}
+	if !t.hostHasCPUs() || t.keptIsFull(it.guest) {
 		add(vhostPlace{kind: onOwn}, it.weight*pointsOwn*n)
 	}
+}
+
+// keptIsFull reports whether a guest's vhost threads are better off on its own CPUs than on those kept for the host. A
+// thread of a realtime guest would wait there behind its vCPU, and isolated CPUs are for vCPUs alone.
+func (t *table) keptIsFull(g *Guest) bool {
+	return t.pointsKept > pointsOwn && !g.Realtime && !t.hasIsolated()
 }
 
 // siblings returns how many CPUs are idle on the cores of a guest's vCPUs.
@@ -64,7 +71,7 @@ func (t *table) hostHasCPUs() bool {
 }
 
 // keptPoints returns the points of a vhost thread on CPUs kept for the host: more where threads for which no core will
-// be left crowd them.
+// be left crowd them, and more than those of the guest's own CPUs where each would have fullKept or more.
 func (t *table) keptPoints() int64 {
 	spare, kept, threads := 0, len(t.shared), 0
 	for _, c := range t.cells {
@@ -79,8 +86,14 @@ func (t *table) keptPoints() int64 {
 		threads += vhostCount(&g)
 	}
 	crowd := (threads - max(spare, 0)) / max(kept, 1)
+	if crowd >= fullKept {
+		return pointsOwn + pointsPair/2*int64(min(crowd, maxCrowd))
+	}
 	return pointsKept + pointsPair/2*int64(min(max(crowd-1, 0), maxCrowd))
 }
+
+// fullKept is how many vhost threads on each CPU kept for the host are too many, so that a guest's own CPUs are better.
+const fullKept = 12
 
 // maxCrowd is the most threads on one CPU that are counted.
 const maxCrowd = 50

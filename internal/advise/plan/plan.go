@@ -234,6 +234,11 @@ func (p *Plan) postpone() {
 		}
 	}
 	dropped := map[string][]string{}
+	for nic, id := range resized {
+		if id == "nic.channels" { // its queues may be right now, and others then
+			dropped[nic] = []string{"nic.irq_affinity", "nic.xps"}
+		}
+	}
 	p.Changes = slices.DeleteFunc(p.Changes, func(c Change) bool {
 		byQueue := c.ID == "nic.irq_affinity" || c.ID == "nic.xps" || c.ID == "nic.rps" || c.ID == "guest.xps" ||
 			c.ID == "guest.irqbalance"

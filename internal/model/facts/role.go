@@ -14,6 +14,7 @@ const (
 	RoleUnseen Role = "guests-unseen" // no guest was seen, and not everything could be read
 	RoleGuest  Role = "guest"         // a virtual machine that has no guests itself
 	RoleXen    Role = "xen"           // Xen's control domain
+	RoleArch   Role = "architecture"  // a host of an architecture that mpps has no rules for
 )
 
 // Role returns what the machine is.
@@ -21,6 +22,8 @@ func (h *Host) Role() Role {
 	switch {
 	case h.KVM.XenDom0:
 		return RoleXen
+	case !h.hasRules():
+		return RoleArch
 	case slices.ContainsFunc(h.Guests, func(g Guest) bool { return g.Active() }):
 		return RoleHost
 	case len(h.Guests) > 0:
@@ -34,6 +37,9 @@ func (h *Host) Role() Role {
 	}
 	return RoleNoKVM
 }
+
+// Declined reports whether nothing at all is judged on a machine of this role.
+func (r Role) Declined() bool { return r == RoleXen || r == RoleArch }
 
 // guestsUnseen reports whether there may be guests that mpps could not see.
 func (h *Host) guestsUnseen() bool {
@@ -53,6 +59,8 @@ func (r Role) Why() string {
 		return "not a KVM host with guests yet: neither KVM nor guests were found"
 	case RoleXen:
 		return "Xen's control domain: its guests are not KVM's, and nothing is judged"
+	case RoleArch:
+		return "mpps has no rules for hosts of this architecture: nothing is judged"
 	case RoleGuest:
 		return "a virtual machine without guests of its own: judged as a guest, from inside"
 	case RoleUnseen:

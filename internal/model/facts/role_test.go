@@ -21,6 +21,8 @@ func TestRole(t *testing.T) {
 		"a definition is damaged":  {Host{AsRoot: true, Unseen: []Unseen{DefinitionUnseen("a", "EOF")}}, RoleUnseen},
 		"something else is hidden": {Host{AsRoot: true, Unseen: []Unseen{RulesUnseen("nft", "", "no")}}, RoleNoKVM},
 		"Xen":                      {Host{AsRoot: true, KVM: KVM{Loaded: true, XenDom0: true}}, RoleXen},
+		"RISC-V":                   {Host{AsRoot: true, Kernel: Kernel{Arch: "riscv64"}, Guests: []Guest{running}}, RoleArch},
+		"IBM Z":                    {Host{AsRoot: true, Kernel: Kernel{Arch: "s390x"}, Guests: []Guest{running}}, RoleHost},
 		"a virtual machine":        {Host{AsRoot: true, Virtual: "kvm", KVM: KVM{Loaded: true}}, RoleGuest},
 	} {
 		got := c.h.Role()

@@ -86,6 +86,9 @@ func platformWarnings(h *facts.Host) []outcome.Warning {
 
 // place returns the placement and the sorted names of the hypothetical guests.
 func (a *Request) place(h *facts.Host) (*placement.Result, []string, error) {
+	if role := h.Role(); role.Declined() {
+		return nil, nil, outcome.Failed(errors.New(role.Why()), "'mpps inspect' draws the host")
+	}
 	ask := placement.From(h, a.Goal)
 	ask.Reserves, ask.Strict = a.Reserves, a.Strict
 	if len(a.Daemons) > 0 {
