@@ -5,9 +5,9 @@ package placement
 // Distance and crowding are in points. The path of one queue's packets costs 2 points for each unit of distance between
 // the NIC's node and the guest's, and 1 point for each unit between the guest's node and its vhost thread's. Two vhost
 // threads on one core cost 8 points, three 24 (8 for each pair). One on a CPU kept for the host costs 40, and more
-// where these would be crowded: more than 100 with a dozen threads on each. One on the sibling of a vCPU costs 60, because
-// it takes half of that vCPU's core, and one on a vCPU's own CPU 100. All are multiplied by the guest's rate relative
-// to the lowest of all guests, at most 10.
+// where these would be crowded: above 100 with a dozen on each. One on the sibling of a vCPU costs 60, because it takes
+// half of that vCPU's core, and one on a vCPU's own CPU 100. All are multiplied by the guest's rate relative to the
+// lowest of all guests, at most 10.
 type Cost struct {
 	Refused int `json:"refused"`           // guests without a place
 	Sharing int `json:"sharing"`           // vCPUs on a core that has another vCPU
