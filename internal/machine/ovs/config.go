@@ -70,9 +70,9 @@ func (c *config) read(key string) setting.Reading {
 func told(err error) error {
 	switch {
 	case stopped(err):
-		return fmt.Errorf("Open vSwitch's database does not run: %w", err)
+		return fmt.Errorf("the database of Open vSwitch does not run: %w", err)
 	case tree.Unprivileged(err):
-		return fmt.Errorf("Open vSwitch's database needs root: %w", err)
+		return fmt.Errorf("the database of Open vSwitch needs root: %w", err)
 	}
 	return err
 }
