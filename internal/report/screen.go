@@ -128,11 +128,26 @@ func stopSelf(continued <-chan os.Signal) error {
 		return err
 	}
 	err := unix.Kill(os.Getpid(), unix.SIGTSTP)
+	awaitContinued(continued)
+	return errors.Join(err, action(&ours, nil))
+}
+
+// awaitContinued waits for SIGCONT, or until it is known that the process was not stopped. Where it was, the time is
+// over once it runs again, which may be before Go has delivered the signal.
+func awaitContinued(continued <-chan os.Signal) {
+	const patience = 100 * time.Millisecond
+	began := time.Now()
 	select {
 	case <-continued:
-	case <-time.After(100 * time.Millisecond): // it was not stopped
+		return
+	case <-time.After(patience):
 	}
-	return errors.Join(err, action(&ours, nil))
+	if time.Since(began) > 2*patience {
+		select {
+		case <-continued:
+		case <-time.After(time.Second):
+		}
+	}
 }
 
 // Size returns how many columns and lines the terminal has.

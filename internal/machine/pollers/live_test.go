@@ -90,7 +90,8 @@ func TestSwitchOfGuest(t *testing.T) {
 				t.Fatal(err)
 			}
 			h := &facts.Host{}
-			for range 50 { // its runtime may still sleep for a moment
+			// its runtime may still sleep for a moment, and others may have its CPU
+			for until := time.Now().Add(time.Minute); time.Now().Before(until); {
 				h = &facts.Host{Guests: []facts.Guest{{Name: "vm1", State: "running", PID: os.Getpid(),
 					Interfaces: []facts.Interface{{Type: "vhostuser", Source: socket}}}}}
 				if Inventory(context.Background(), m, h); len(h.Pollers) > 0 {
