@@ -186,9 +186,19 @@ func (f *trafficFlags) checkForward() error {
 
 // trialFlags are the flags of search and tune for an external program that runs the trials.
 type trialFlags struct {
-	command string
-	grace   time.Duration
-	maxPPS  float64
+	command  string
+	grace    time.Duration
+	maxPPS   float64
+	lineRate float64 // bit/s; of search only
+}
+
+// highest returns the highest load at a frame size, in packets per second; 0 if it is to be measured.
+func (f *trialFlags) highest(frameBytes int) float64 {
+	if f.lineRate == 0 {
+		return f.maxPPS
+	}
+	full := f.lineRate / measure.WireBits(1, frameBytes)
+	return min(full, cmp.Or(f.maxPPS, full))
 }
 
 func (f *trialFlags) add(flags *pflag.FlagSet) {
@@ -214,7 +224,7 @@ func (f *trialFlags) check(set *pflag.FlagSet, cpus string) error {
 				"the program knows its own ends")
 		}
 	}
-	if f.maxPPS == 0 {
+	if f.maxPPS == 0 && f.lineRate == 0 {
 		return usage(errors.New("--trial-command needs --max-pps: nothing else says how much it can send"),
 			"64-byte frames fill 10 Gbit/s at 14.88M")
 	}

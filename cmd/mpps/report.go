@@ -124,7 +124,7 @@ func (a *app) reprint(cmd *cobra.Command, results []*saved.Result, f *reportFlag
 			"they belong to --format html and json")
 	}
 	for _, r := range results {
-		if r.Search != nil && a.foreign() {
+		if (r.Search != nil || r.Sizes != nil) && a.foreign() {
 			return usage(fmt.Errorf("--format %s has no place for a search, which has bounds and not samples",
 				a.format), "--format html, text and json have it")
 		}
@@ -174,6 +174,8 @@ func addResult(doc *bench.Document, r *saved.Result) {
 		doc.AddModes(r.Modes)
 	case r.Search != nil:
 		doc.AddSearch(r.Label(), r.Search)
+	case r.Sizes != nil:
+		doc.AddSizes(r.Label(), r.Sizes)
 	case r.Wakeups != nil:
 		doc.AddWakeups(r.Label(), r.Wakeups)
 	case r.AB != nil:
@@ -192,6 +194,8 @@ func drawResult(t *report.Text, r *saved.Result) {
 		bench.ModesText(t, r.Modes, nil)
 	case r.Search != nil:
 		bench.SearchText(t, r.Search, nil)
+	case r.Sizes != nil:
+		bench.SizesText(t, r.Sizes, nil)
 	case r.Wakeups != nil:
 		bench.WakeupsText(t, r.Wakeups, nil, "")
 	case r.AB != nil:

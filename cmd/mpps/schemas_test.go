@@ -89,6 +89,7 @@ var answers = map[string]any{
 	"report-runs":        bench.Document{},
 	"bench-modes":        measure.Modes{},
 	"search":             measure.Search{},
+	"search-sizes":       measure.Sizes{},
 	"tune":               tune.Result{},
 	"agent":              agentReady{},
 	"latency":            latencyAnswer{},
@@ -123,6 +124,7 @@ var files = map[string]struct {
 	"ab":        {measure.AB{}, measure.SchemaAB},
 	"modes":     {measure.Modes{}, measure.SchemaModes},
 	"searched":  {measure.Search{}, measure.SchemaSearch},
+	"sizes":     {measure.Sizes{}, measure.SchemaSizes},
 	"campaign":  {measure.CampaignLine{}, measure.SchemaCampaign}, // of each line
 	"report":    {bench.Document{}, bench.DocumentSchema},
 	"demo":      {command.Result{}, "mpps.demo/2"},

@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,6 +33,7 @@ type searchFlags struct {
 	compliant  bool
 	budget     time.Duration
 	final      time.Duration
+	sizes      []int
 	name       string
 	keep       bench.Keep
 }
@@ -53,6 +57,10 @@ func (f *searchFlags) add(cmd *cobra.Command) {
 	f.trialFlags.add(flags)
 	cli.ValueVar(flags, &f.minPPS, "min-pps", "", "lowest load in packets per second (default: 1/10000 of the highest)",
 		parsePositiveRate)
+	cli.ValueVar(flags, &f.sizes, "sizes", "", "search at each of these frame sizes in turn, such as 64,512,1518; "+
+		"rfc2544 has its seven, 64 to 1518", parseSizes)
+	cli.ValueVar(flags, &f.lineRate, "line-rate", "", "speed of the link in bits per second, such as 10G: the highest "+
+		"load fills it", parsePositiveRate)
 	flags.Float64Var(&f.pdr, "pdr", 0.005, "loss ratio of the PDR")
 	flags.Float64Var(&f.width, "width", 0.005, "target width between the bounds, as a fraction of the result")
 	flags.BoolVar(&f.compliant, "compliant", false, "prove lower bounds with 60 s trials without loss (RFC 2544)")
@@ -61,6 +69,25 @@ func (f *searchFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.name, "name", "", "label of the result")
 	addKeep(flags, &f.keep, "result")
 }
+
+// parseSizes reads frame sizes in bytes, with the FCS.
+func parseSizes(text string) ([]int, error) {
+	if text == "rfc2544" {
+		return measure.EthernetSizes(), nil
+	}
+	var sizes []int
+	for field := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(field)
+		if err != nil || slices.Contains(sizes, n) || len(sizes) == maxSizes {
+			return nil, fmt.Errorf(" %q: expected up to %d different sizes in bytes, or rfc2544", text, maxSizes)
+		}
+		sizes = append(sizes, n)
+	}
+	return sizes, nil
+}
+
+// maxSizes is the most frame sizes of one run.
+const maxSizes = 16
 
 // options returns the search options that the flags give.
 func (f *searchFlags) options() (search.Options, error) {
@@ -72,8 +99,10 @@ func (f *searchFlags) options() (search.Options, error) {
 	if err != nil {
 		return o, err
 	}
-	o.FrameBytes, o.MaxPPS, o.MinPPS = size.bytes, f.maxPPS, f.minPPS
+	o.FrameBytes, o.MaxPPS, o.MinPPS = size.bytes, f.highest(size.bytes), f.minPPS
 	switch {
+	case f.sizes != nil && (f.path.imix || f.path.set.Changed("frame")):
+		return o, usage(errors.New("--sizes and --frame or --imix: expected one of them"), "")
 	case !f.compliant && f.path.set.Changed("final"):
 		return o, usage(errors.New("--final belongs to --compliant"), "")
 	case f.budget == 0 && f.compliant:
@@ -102,9 +131,11 @@ func (f *searchFlags) options() (search.Options, error) {
 	if f.command != "" {
 		most = 16 << 10
 	}
-	if o.FrameBytes < traffic.MinFrame || o.FrameBytes > most {
-		return o, usage(fmt.Errorf("frames of %d bytes: expected %d to %d", o.FrameBytes, traffic.MinFrame, most),
-			"sizes count the FCS, as in RFC 2544")
+	for _, size := range append(f.sizes, o.FrameBytes) {
+		if size < traffic.MinFrame || size > most {
+			return o, usage(fmt.Errorf("frames of %d bytes: expected %d to %d", size, traffic.MinFrame, most),
+				"sizes count the FCS, as in RFC 2544")
+		}
 	}
 	return o, nil
 }
@@ -130,8 +161,11 @@ func (a *app) runSearch(ctx context.Context, f *searchFlags) error {
 	}
 	ctx, stop := ops.UntilHangup(ctx)
 	defer stop()
-	search := &bench.Search{Options: o, Name: f.name, Command: f.command, Grace: f.grace, Path: &f.path.Path,
+	search := bench.Search{Options: o, Name: f.name, Command: f.command, Grace: f.grace, Path: &f.path.Path,
 		Load: load, Keep: f.keep}
+	if f.sizes != nil {
+		return a.runSizes(ctx, &bench.Sizes{Search: search, Frames: f.sizes, LineRate: f.lineRate, Highest: f.highest})
+	}
 	s, saved, failure := search.Run(ctx, a.env())
 	if s == nil {
 		return failure
@@ -139,5 +173,16 @@ func (a *app) runSearch(ctx context.Context, f *searchFlags) error {
 	return joinFailure(failure, a.out.Answer(report.Answer{
 		Verb: "search", Host: s.Host, Result: facts.NonNil(s), Warnings: s.Warnings,
 		Text: func(t *report.Text) { draw.SearchText(t, s, saved) },
+	}))
+}
+
+func (a *app) runSizes(ctx context.Context, sizes *bench.Sizes) error {
+	s, saved, failure := sizes.Run(ctx, a.env())
+	if s == nil {
+		return failure
+	}
+	return joinFailure(failure, a.out.Answer(report.Answer{
+		Verb: "search-sizes", Host: s.Searches[0].Host, Result: facts.NonNil(s), Warnings: s.Warnings,
+		Text: func(t *report.Text) { draw.SizesText(t, s, saved) },
 	}))
 }

@@ -74,3 +74,35 @@ func TestSearchIntoGuest(t *testing.T) {
 		t.Errorf("frames over the MTU: exit %d, %s", code, stderr)
 	}
 }
+
+// TestSearchSizes searches at two frame sizes over one path and leaves it as it was.
+func TestSearchSizes(t *testing.T) {
+	h := newHostAndGuest(t)
+	before := h.state()
+	code, stdout, stderr := program(t, "ip", "netns", "exec", h.host, "mpps", "--json", "search", "--keep=false",
+		"--via", "br0", "--agent", h.agent, "--sizes", "1518,64", "--line-rate", "100M", "--budget", "3s")
+	if stdout == "" {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	if err := validate("mpps.search-sizes.1", stdout); err != nil {
+		t.Error(err)
+	}
+	var answer struct{ Result measure.Sizes }
+	if err := json.Unmarshal([]byte(stdout), &answer); err != nil {
+		t.Fatal(err)
+	}
+	found := answer.Result.Searches
+	if len(found) != 2 || answer.Result.Partial {
+		t.Fatalf("exit %d, %d sizes, partial %t: %s", code, len(found), answer.Result.Partial, stderr)
+	}
+	for i, size := range []int{1518, 64} {
+		full := 100e6 / measure.WireBits(1, size)
+		if s := found[i]; s.FrameBytes != size || s.Trials == 0 || s.MaxPPS < full*0.999 || s.MaxPPS > full*1.001 {
+			t.Errorf("frames of %d bytes: %d trials of %d bytes up to %.0f pps, expected up to %.0f", size, s.Trials,
+				s.FrameBytes, s.MaxPPS, full)
+		}
+	}
+	if after := h.state(); after != before {
+		t.Errorf("the interfaces were\n%sand are\n%s", before, after)
+	}
+}

@@ -39,7 +39,7 @@ func Decode(reader io.Reader) (*Run, error) {
 		return nil, fmt.Errorf("%w: %w", ErrNotARun, ErrInterleaved)
 	case err == nil && head.Schema == SchemaModes:
 		return nil, fmt.Errorf("%w: %w", ErrNotARun, ErrModes)
-	case err == nil && head.Schema == SchemaSearch:
+	case err == nil && (head.Schema == SchemaSearch || head.Schema == SchemaSizes):
 		return nil, fmt.Errorf("%w: %w", ErrNotARun, ErrSearch)
 	}
 	r := &Run{}
@@ -71,7 +71,9 @@ func content(reader io.Reader) ([]byte, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotARun, err)
 	}
-	if (strings.HasPrefix(head.Schema, "mpps.bench") || head.Schema == "mpps.search/1") && len(head.Result) > 0 {
+	answer := strings.HasPrefix(head.Schema, "mpps.bench") || strings.HasPrefix(head.Schema, "mpps.search-") ||
+		head.Schema == "mpps.search/1"
+	if answer && len(head.Result) > 0 {
 		return head.Result, nil
 	}
 	return text, nil

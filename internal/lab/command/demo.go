@@ -110,7 +110,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.stage.say("%s\n%s", bench.Verdict(d.state.document(d)), absolute)
+	d.stage.say("%s\n%s", bench.Ending(d.state.document(d)), absolute)
 	return nil
 }
 

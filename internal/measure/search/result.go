@@ -230,15 +230,16 @@ func (h *hunt) pooled(capacity float64) float64 {
 }
 
 func (h *hunt) deviations() []string {
-	if h.o.Mode == Compliant {
-		return []string{"one frame size; RFC 2544 asks for seven"}
+	all := []string{}
+	if h.o.Mode != Compliant {
+		all = append(all, "trials of 1 to 3 s; RFC 2544 asks for 60 s",
+			"a bound holds for the typical second: up to half of the seconds may lose packets",
+			"bounds are placed by a model of the loss against the load")
 	}
-	return []string{
-		"trials of 1 to 3 s; RFC 2544 asks for 60 s",
-		"a bound holds for the typical second: up to half of the seconds may lose packets",
-		"bounds are placed by a model of the loss against the load",
-		"one frame size; RFC 2544 asks for seven",
+	if !h.o.AllSizes {
+		all = append(all, "one frame size; RFC 2544 asks for seven")
 	}
+	return all
 }
 
 // Check returns an error if a result from a file is impossible.

@@ -25,6 +25,7 @@ type Options struct {
 	MinPPS     float64       // lowest load, packets per second
 	MaxPPS     float64       // highest load: the line rate, or what the generator can do
 	FrameBytes int           // with FCS
+	AllSizes   bool          // one of a series of searches over all frame sizes that RFC 2544 asks for
 	PDR        float64       // share of loss of the partial drop rate, usually 0.005
 	Width      float64       // requested relative width of the interval between the bounds
 	Budget     time.Duration // of traffic

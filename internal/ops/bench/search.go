@@ -28,21 +28,8 @@ type Search struct {
 
 // Run searches. The result is nil if there is nothing to show.
 func (s *Search) Run(ctx context.Context, env *ops.Env) (found *measure.Search, saved []string, err error) {
-	s.Options.Progress = func(step search.Step) {
-		env.Out.Progress("trial %d, %.0f s of traffic so far: %s pps for %g s (%s)",
-			step.N, step.Spent, goal.FormatRate(step.PPS), step.Seconds, step.Purpose)
-	}
-	if s.Command != "" {
-		found, err = s.byCommand(ctx, env)
-	} else {
-		found, err = s.overPath(ctx, env)
-	}
-	switch {
-	case found == nil:
-		return nil, nil, err
-	case found.Trials == 0 && Interrupted(ctx, err):
-		return nil, nil, outcome.Failed(errors.New("interrupted before the first trial was complete"), "")
-	case found.Trials == 0:
+	found, err = s.find(ctx, env, "")
+	if found == nil {
 		return nil, nil, err
 	}
 	saved, failure := Save(env, s.Keep, found, found.Started, "search", found.Warn)
@@ -56,6 +43,26 @@ func (s *Search) Run(ctx context.Context, env *ops.Env) (found *measure.Search, 
 		err = outcome.Exit(outcome.CodeNotDevice)
 	}
 	return found, saved, err
+}
+
+// find searches. label begins each line of progress. The result is nil if no trial was complete.
+func (s *Search) find(ctx context.Context, env *ops.Env, label string) (found *measure.Search, err error) {
+	s.Options.Progress = func(step search.Step) {
+		env.Out.Progress("%strial %d, %.0f s of traffic so far: %s pps for %g s (%s)",
+			label, step.N, step.Spent, goal.FormatRate(step.PPS), step.Seconds, step.Purpose)
+	}
+	if s.Command != "" {
+		found, err = s.byCommand(ctx, env)
+	} else {
+		found, err = s.overPath(ctx, env)
+	}
+	switch {
+	case found == nil || found.Trials > 0:
+		return found, err
+	case Interrupted(ctx, err):
+		return nil, outcome.Failed(errors.New("interrupted before the first trial was complete"), "")
+	}
+	return nil, err
 }
 
 // byCommand searches by the trials of an external program.

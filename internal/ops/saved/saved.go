@@ -25,6 +25,7 @@ type Result struct {
 	AB      *measure.AB // two runs in turns
 	Modes   *measure.Modes
 	Search  *measure.Search
+	Sizes   *measure.Sizes // searches over frame sizes
 	Wakeups *wakeup.File
 	Tune    *tune.Result
 }
@@ -50,6 +51,10 @@ var kinds = map[string]struct {
 	}},
 	measure.SchemaSearch: {"search", "search …", func(r *Result, in io.Reader) (err error) {
 		r.Search, err = measure.DecodeSearch(in)
+		return err
+	}},
+	measure.SchemaSizes: {"search over sizes", "search --sizes …", func(r *Result, in io.Reader) (err error) {
+		r.Sizes, err = measure.DecodeSizes(in)
 		return err
 	}},
 	wakeup.Schema: {"latency", "latency …", func(r *Result, in io.Reader) (err error) {
@@ -130,6 +135,8 @@ func (r *Result) Label() string {
 		return r.Run.Name
 	case r.Search != nil && r.Search.Name != "":
 		return r.Search.Name
+	case r.Sizes != nil && r.Sizes.Name != "":
+		return r.Sizes.Name
 	case r.Wakeups != nil:
 		return r.Wakeups.Label(fileLabel(r.File))
 	}

@@ -144,13 +144,14 @@ type Percentage struct {
 
 // Rates is what a search found: the highest rates without loss and within a loss.
 type Rates struct {
-	Label   string      `json:"label"`
-	NDR     *RateBounds `json:"ndr,omitempty"` // no loss
-	PDR     *RateBounds `json:"pdr,omitempty"` // no more loss than PDRLoss
-	PDRLoss float64     `json:"pdr_loss_ratio,omitempty"`
-	Floor   float64     `json:"loss_floor_ratio,omitempty"` // least loss of any rate, 0–1; more than 0: no NDR
-	Trials  []RateTrial `json:"trials,omitempty"`
-	Caveat  string      `json:"caveat,omitempty"`
+	Label      string      `json:"label"`
+	FrameBytes int         `json:"frame_bytes,omitempty"` // with the FCS; 0: not known
+	NDR        *RateBounds `json:"ndr,omitempty"`         // no loss
+	PDR        *RateBounds `json:"pdr,omitempty"`         // no more loss than PDRLoss
+	PDRLoss    float64     `json:"pdr_loss_ratio,omitempty"`
+	Floor      float64     `json:"loss_floor_ratio,omitempty"` // least loss of any rate, 0–1; more than 0: no NDR
+	Trials     []RateTrial `json:"trials,omitempty"`
+	Caveat     string      `json:"caveat,omitempty"`
 }
 
 // RateBounds are the relevant bounds of a goal, in packets per second. An UpperPPS of 0 says that none was found: the
@@ -337,7 +338,8 @@ func (d *Document) AddSearch(label string, s *measure.Search) {
 		d.Warn(report.Warning{Code: "irregular", Text: label + ": " + remark,
 			Hint: "search again when the machine is quiet, or with a larger --budget"})
 	}
-	r := Rates{Label: label, NDR: boundsOf(&s.NDR), PDR: boundsOf(&s.PDR), PDRLoss: s.PDR.LossRatio, Floor: s.FloorRate}
+	r := Rates{Label: label, FrameBytes: s.FrameBytes, NDR: boundsOf(&s.NDR), PDR: boundsOf(&s.PDR),
+		PDRLoss: s.PDR.LossRatio, Floor: s.FloorRate}
 	for _, t := range s.Tried {
 		o := t.Outcome
 		r.Trials = append(r.Trials, RateTrial{float64(o.Sent) / o.Seconds, t.LossRate, o.Seconds})

@@ -18,7 +18,9 @@ func Verdict(d *Document) string {
 	if len(d.Modes) > 0 {
 		sentences = append(sentences, modesVerdict(&d.Modes[0]))
 	}
-	if len(d.Rates) > 0 {
+	if all := d.sizes(); len(all) > 0 {
+		sentences = append(sentences, sizesVerdict(all))
+	} else if len(d.Rates) > 0 {
 		sentences = append(sentences, ratesVerdict(&d.Rates[0]))
 	}
 	sentences = append(sentences, wakeupVerdict(d.Wakeups))
@@ -27,6 +29,22 @@ func Verdict(d *Document) string {
 		sentences = append(sentences, valueText(m)+" "+perSecond(runs[0].Kind)+".")
 	}
 	return cmp.Or(append(sentences, d.Title)...)
+}
+
+// Ending returns the verdict of changes that were measured and undone: the gain, the interval that proves it, and what
+// the rollback left.
+func Ending(d *Document) string {
+	text := Verdict(d)
+	if c := d.Compared; c != nil && c.Throughput.Significant && c.Throughput.Ratio.N > 0 {
+		ratio := c.Throughput.Ratio
+		text += fmt.Sprintf(" Proven: between %s× and %s× with %.0f\u00a0%% confidence.", words.Times(ratio.Lo),
+			words.Times(ratio.Hi), 100*ratio.Level)
+	}
+	if r := d.Rollback; r != nil {
+		text += fmt.Sprintf(" %s: %d of %d settings differ from before.",
+			words.Either(r.Identical, "All undone", "Not all undone"), len(r.Differences), r.Compared)
+	}
+	return text
 }
 
 // loadDifferences returns a sentence on how the load of two runs differed.
@@ -170,6 +188,9 @@ func lines(d *Document) []string {
 		if len(shares) > 0 {
 			lines = append(lines, fmt.Sprintf("%s, of %s: %s.", m.Title, m.Native, strings.Join(shares, ", ")))
 		}
+	}
+	if len(d.sizes()) > 0 {
+		return lines // their picture says it
 	}
 	for i := range d.Rates {
 		for _, g := range d.Rates[i].goals() {
