@@ -54,7 +54,7 @@ func (a *app) liveTop(ctx context.Context, l lookSource, view *top.View, s *repo
 		}
 	}()
 
-	view.Keys = s.HasKeys()
+	view.Keys, view.Past = s.HasKeys(), &top.History{}
 	keys := s.Keys()
 	var shown *bottleneck.Look
 	scroll, page := 0, 10
@@ -77,6 +77,10 @@ func (a *app) liveTop(ctx context.Context, l lookSource, view *top.View, s *repo
 		case <-ctx.Done():
 			return nil
 		case look := <-taken:
+			if look == nil { // the context ended
+				continue
+			}
+			view.Past.Add(look)
 			if !view.Paused || shown == nil {
 				shown = look
 			}
@@ -86,6 +90,12 @@ func (a *app) liveTop(ctx context.Context, l lookSource, view *top.View, s *repo
 			}
 			if view.Press(k, scroll, page) {
 				return nil
+			}
+			if view.Step != 0 {
+				shown, view.Step = view.Past.Step(shown, view.Step), 0
+			}
+			if !view.Paused && view.Past.Newest() != nil {
+				shown = view.Past.Newest()
 			}
 		case <-resized:
 		case <-stopped:

@@ -182,6 +182,8 @@ type Key string
 const (
 	KeyUp        Key = "up"
 	KeyDown      Key = "down"
+	KeyLeft      Key = "left"
+	KeyRight     Key = "right"
 	KeyPageUp    Key = "page up"
 	KeyPageDown  Key = "page down"
 	KeyHome      Key = "home"
@@ -193,7 +195,8 @@ const (
 
 // sequences are what terminals send for them after an escape (xterm's and the console's).
 var sequences = map[string]Key{
-	"[A": KeyUp, "[B": KeyDown, "OA": KeyUp, "OB": KeyDown, "[5~": KeyPageUp, "[6~": KeyPageDown,
+	"[A": KeyUp, "[B": KeyDown, "OA": KeyUp, "OB": KeyDown,
+	"[C": KeyRight, "[D": KeyLeft, "OC": KeyRight, "OD": KeyLeft, "[5~": KeyPageUp, "[6~": KeyPageDown,
 	"[H": KeyHome, "[F": KeyEnd, "OH": KeyHome, "OF": KeyEnd, "[1~": KeyHome, "[4~": KeyEnd, "[7~": KeyHome,
 	"[8~": KeyEnd,
 }

@@ -34,6 +34,7 @@ func drawTable(t *report.Text, l *bottleneck.Look, v *View, detail Detail) {
 		limit = l.Diagnosis.Bottleneck
 	}
 	var idle []string
+	past := v.past(l)
 	drawn := 0
 	for _, block := range blocks(l.Stations, v) {
 		if !v.Idle && quiet(block, limit) {
@@ -42,10 +43,10 @@ func drawTable(t *report.Text, l *bottleneck.Look, v *View, detail Detail) {
 		}
 		for i := range block {
 			s := &block[i]
-			row{c: c, mark: markOf(s, i), stage: s.Stage, s: s, limits: limits(limit, s),
+			row{c: c, mark: markOf(s, i), stage: s.Stage, s: s, limits: limits(limit, s), past: moments(past, s, nil),
 				guest: words.Either(i == 0, s.Guest, "")}.draw(t)
 			if detail != None {
-				drawParts(t, c, s, limit, v, detail == Fit)
+				drawParts(t, c, s, limit, v, past, detail == Fit)
 			}
 			drawn++
 		}
@@ -61,6 +62,14 @@ func drawTable(t *report.Text, l *bottleneck.Look, v *View, detail Detail) {
 	default:
 		t.Line("  no station of a path is here")
 	}
+}
+
+// past returns the looks that trends are drawn of, up to one; none where no trends are wanted.
+func (v *View) past(l *bottleneck.Look) []*bottleneck.Look {
+	if !v.Trend || v.Past == nil {
+		return nil
+	}
+	return v.Past.until(l)
 }
 
 // blocks returns the stations in the order and the choice of a view. What belongs to one guest stays together.
@@ -124,7 +133,8 @@ func markOf(s *bottleneck.Station, i int) string {
 
 // drawParts draws the queues, threads or CPUs of a station, those that do nothing as a count; where few are wanted only
 // those that limit the path or lose packets.
-func drawParts(t *report.Text, c columns, s *bottleneck.Station, limit *bottleneck.Bottleneck, v *View, few bool) {
+func drawParts(t *report.Text, c columns, s *bottleneck.Station, limit *bottleneck.Bottleneck, v *View,
+	past []*bottleneck.Look, few bool) {
 	list := slices.Clone(s.Parts)
 	slices.SortStableFunc(list, func(a, b bottleneck.Station) int {
 		return v.compareWeight([]bottleneck.Station{a}, []bottleneck.Station{b})
@@ -138,7 +148,7 @@ func drawParts(t *report.Text, c columns, s *bottleneck.Station, limit *bottlene
 		case !v.Idle && p.Idle() && !limits:
 			idle++
 		default:
-			row{c: c, mark: mark, s: p, part: true, limits: limits}.draw(t)
+			row{c: c, mark: mark, s: p, part: true, limits: limits, past: moments(past, s, p)}.draw(t)
 		}
 	}
 	t.LineIf(idle > 0 && idle < len(list) && !few, "%s",
@@ -170,6 +180,7 @@ type row struct {
 	s           *bottleneck.Station
 	part        bool
 	limits      bool
+	past        []moment // drawn in place of notes; empty: notes
 }
 
 func (r row) draw(t *report.Text) {
@@ -188,6 +199,10 @@ func (r row) draw(t *report.Text) {
 	line := fmt.Sprintf("%s %s %s %s %s  %s %s %s", mark, fit(r.stage, 9), t.In(style, fit(name, r.c.name)),
 		report.Pad(rateText(r.s.In), -rateWidth), report.Pad(rateText(r.s.Out), -rateWidth),
 		bar, percent, t.In(report.Red, report.Pad(lost, -rateWidth)))
+	if len(r.past) > 0 {
+		r.drawTrend(t, line)
+		return
+	}
 	calm, urgent := r.notes(t)
 	room, all := t.Width-report.Visible(line)-2, words.Join(", ", urgent, t.In(report.Faint, calm))
 	fits := report.Visible(all) <= room
@@ -202,6 +217,16 @@ func (r row) draw(t *report.Text) {
 	if !fits && urgent != "" { // what waits or is lost must not be cut off
 		t.Wrap(strings.Replace(r.mark, "├", "│", 1)+strings.Repeat(" ", leadWidth+1), urgent)
 	}
+}
+
+// drawTrend draws a row with its last minute in place of notes, and what the highest column stands for.
+func (r row) drawTrend(t *report.Text, line string) {
+	text, most := trend(t, r.past, max(t.Width-report.Visible(line)-len("    < 1.23 M"), 1))
+	if most > 0 {
+		counted := r.s.In >= 0 || r.s.Out >= 0
+		line += "  " + text + "  ≤ " + words.Either(counted, rateText(most), fmt.Sprintf("%.0f%%", min(most, 9.99)*100))
+	}
+	t.Line("%s", strings.TrimRight(line, " "))
 }
 
 // shortName returns a station's name without the parts that its position in the drawing shows.

@@ -24,9 +24,14 @@ type View struct {
 	Idle   bool // show idle stations too
 	Offset int  // lines of the path scrolled away
 
+	Past  *History // the looks before; nil: not kept
+	Trend bool     // draw each station's last minute in place of its notes
+
 	Keys   bool          // there is a keyboard: the line of keys is drawn
 	Typing bool          // the guest's name is being typed
 	Paused bool          // the look is an old one
+	Step   int           // looks to go forward, or back if negative; the caller takes it and sets it to 0
+	Why    bool          // the diagnosis is drawn in place of the path
 	Help   bool          // the keys are explained in place of the path
 	Every  time.Duration // between two looks
 }
@@ -65,6 +70,9 @@ func Draw(t *report.Text, l *bottleneck.Look, v *View) (scroll int) {
 		drawHelp(t, v)
 		return 0
 	}
+	if v.Why && l.Diagnosis != nil {
+		return drawWhy(t, l, v)
+	}
 	lines := t.Part(func(t *report.Text) {
 		drawHeader(t, l, v)
 		drawVerdict(t, l.Diagnosis)
@@ -79,7 +87,12 @@ func Draw(t *report.Text, l *bottleneck.Look, v *View) (scroll int) {
 	if v.Rows > 0 {
 		path, scroll = window(t, path, v.Offset, max(room, 2))
 	}
-	lines = append(lines, path...)
+	v.end(t, append(lines, path...))
+	return scroll
+}
+
+// end draws lines as they fit on the terminal, and the line of keys.
+func (v *View) end(t *report.Text, lines []string) {
 	end := "\n"
 	if v.Keys {
 		lines, end = append(lines, keysLine(t, v)), ""
@@ -90,6 +103,19 @@ func Draw(t *report.Text, l *bottleneck.Look, v *View) (scroll int) {
 		}
 	}
 	t.Append(strings.Join(lines, "\n") + end)
+}
+
+// drawWhy draws what the verdict rests on, stage by stage.
+func drawWhy(t *report.Text, l *bottleneck.Look, v *View) (scroll int) {
+	lines := t.Part(func(t *report.Text) { drawHeader(t, l, v) })
+	why := t.Part(func(t *report.Text) {
+		t.Blank()
+		report.Diagnosis(t, l.Diagnosis, &facts.Load{CostMS: l.CostMS}, true)
+	})
+	if v.Rows > 0 {
+		why, scroll = window(t, why, v.Offset, max(v.Rows-len(lines)-words.Either(v.Keys, 1, 0), 3))
+	}
+	v.end(t, append(lines, why...))
 	return scroll
 }
 
@@ -135,7 +161,13 @@ func drawHeader(t *report.Text, l *bottleneck.Look, v *View) {
 		words.If(l.Method == facts.ByCounters, " · counters only")+
 		words.If(l.Seconds > 0, " · takes %.1f %% of a CPU", l.CostMS/l.Seconds/10), t.Width)
 	if v.Paused && t.Width >= 60 {
-		t.Line("%s  %s", t.In(report.Bold, report.Cut(line, t.Width-9)), t.In(report.Yellow, "PAUSED"))
+		note := "PAUSED"
+		if v.Past != nil && v.Past.Newest() != nil {
+			if ago := v.Past.Newest().At.Sub(l.At).Round(time.Second); ago > 0 {
+				note = fmt.Sprintf("PAUSED %v ago", ago)
+			}
+		}
+		t.Line("%s  %s", t.In(report.Bold, report.Cut(line, t.Width-2-len(note)-1)), t.In(report.Yellow, note))
 		return
 	}
 	t.Heading(line)
@@ -202,8 +234,8 @@ func keysLine(t *report.Text, v *View) string {
 		return report.Cut("guest: "+v.Guest+"▏ enter: keep · esc: all guests", t.Width)
 	}
 	pause := words.Either(v.Paused, "go on", "pause")
-	line := fmt.Sprintf("q quit · space %s · s sort: %s · g guest: %s · d detail · i idle · ? help", pause, v.Sort,
-		report.Cut(cmp.Or(v.Guest, "all"), 12))
+	line := fmt.Sprintf("q quit · space %s · e why · t trend · s sort: %s · g guest: %s · ? help", pause,
+		cmp.Or(v.Sort, ByPath), report.Cut(cmp.Or(v.Guest, "all"), 12))
 	return t.In(report.Faint, report.Cut(line, t.Width))
 }
 
@@ -214,6 +246,9 @@ func drawHelp(t *report.Text, v *View) {
 	t.Table([][]string{
 		{"  q", "quit; Ctrl-C does too, Ctrl-Z stops for a while"},
 		{"  space", "pause, and go on"},
+		{"  ← →", "pause and go through the looks of the last minute"},
+		{"  e", "why: what the verdict rests on, stage by stage"},
+		{"  t", "trend: the last minute of each station, in red where packets were lost"},
 		{"  s", "order of NICs, guests and queues: path, rate, use, lost"},
 		{"  g", "type a part of guests' names; enter keeps it, esc shows all"},
 		{"  d", "queues, threads and CPUs: as many as fit, all, or none"},
@@ -252,6 +287,14 @@ func (v *View) Press(k report.Key, scroll, page int) (quit bool) {
 		return true
 	case " ":
 		v.Paused = !v.Paused
+	case report.KeyLeft:
+		v.Paused, v.Step = true, v.Step-1
+	case report.KeyRight:
+		v.Step++
+	case "e":
+		v.Why, v.Offset = !v.Why, 0
+	case "t":
+		v.Trend = !v.Trend
 	case "s":
 		v.Sort, v.Offset = next(Sorts, v.Sort), 0
 	case "d":
@@ -263,7 +306,7 @@ func (v *View) Press(k report.Key, scroll, page int) (quit bool) {
 	case "?", "h":
 		v.Help = true
 	case report.KeyEscape:
-		v.Guest, v.Offset = "", 0
+		v.Guest, v.Offset, v.Why = "", 0, false
 	case report.KeyUp, "k":
 		v.Offset--
 	case report.KeyDown, "j":

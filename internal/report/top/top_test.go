@@ -140,6 +140,7 @@ func TestTopFrames(t *testing.T) {
 		{"many-80x24", wideLook(), 80, View{Rows: 24, Keys: true, Sort: ByLost, Paused: true, Offset: 10}},
 		{"many-200x30", wideLook(), 200, View{Rows: 30, Keys: true, Sort: ByRate, Detail: All}},
 		{"help-80", vhostLook(), 80, View{Help: true, Every: time.Second}},
+		{"why-80x24", vhostLook(), 80, View{Rows: 24, Keys: true, Why: true}},
 	} {
 		golden.File(t, "testdata/"+c.name+".txt", frame(c.look, c.columns, c.view))
 	}
@@ -252,6 +253,11 @@ func TestPress(t *testing.T) {
 		{[]report.Key{"g", "v", report.KeyEnter, report.KeyEscape}, View{}, false},
 		{[]report.Key{"g", "v", report.KeyEscape}, View{}, false},
 		{[]report.Key{"g", report.KeyUp, report.KeyBackspace}, View{Typing: true}, false},
+		{[]report.Key{report.KeyLeft, report.KeyLeft, report.KeyRight}, View{Paused: true, Step: -1}, false},
+		{[]report.Key{report.KeyRight}, View{Step: 1}, false}, // the newest stays the newest, and nothing is paused
+		{[]report.Key{"e", "t"}, View{Why: true, Trend: true}, false},
+		{[]report.Key{"e", report.KeyDown, "e"}, View{}, false},
+		{[]report.Key{"e", report.KeyEscape}, View{}, false},
 		{[]report.Key{"?"}, View{Help: true}, false},
 		{[]report.Key{"?", "s"}, View{}, false},
 		{[]report.Key{"?", "q"}, View{}, true},
