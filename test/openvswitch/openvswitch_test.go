@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"mpps/internal/advise/bottleneck"
 	"mpps/internal/advise/plan"
 	"mpps/internal/lab/labtest"
 	"mpps/internal/model/datapath"
@@ -184,7 +185,8 @@ func counted(row string) string {
 	return regexp.MustCompile(`(?m)^(cur|next)_cfg .*$`).ReplaceAllString(row, "")
 }
 
-// policed: a policer on the neighbour's port drops real packets, and is in the facts; its healthy twin has neither.
+// policed: a policer on the neighbour's port drops real packets, is in the facts, and is what diagnose names; its
+// healthy twin has none of it.
 func (s *scene) policed() {
 	s.Helper()
 	drops := func() int {
@@ -212,6 +214,13 @@ func (s *scene) policed() {
 			s.Errorf("policer of %d kbit/s: mpps reads %d, %d packets were dropped", rate, found, dropped)
 		} else {
 			s.Logf("policer of %d kbit/s dropped %d packets", rate, dropped)
+		}
+		s.Must("ip netns exec g1 ping -q -f -s 1200 -w 40 " + guestAddr + " >/dev/null 2>&1 & echo $! >/run/flood")
+		d := labtest.Answer[bottleneck.Diagnosis](s.Scene, 0, "diagnose", "--for", "5s")
+		s.Must("kill -INT $(cat /run/flood)")
+		said := d.Bottleneck != nil && d.Bottleneck.Kind == bottleneck.OVSPolicer
+		if said != (rate > 0) {
+			s.Errorf("policer of %d kbit/s: diagnose names %+v", rate, d.Bottleneck)
 		}
 	}
 	s.LogTime("policer")
