@@ -221,7 +221,7 @@ func (w *watcher) look(ctx context.Context, n int, seen *facts.Observation) (tim
 		w.slowed = true
 		w.env.Out.Step("a look takes %v of CPU time here: the next one comes after %v instead of %v, "+
 			"so that looks take %v %% of one CPU at most (--cost)",
-			l.Cost.Round(time.Millisecond), l.Pause.Round(time.Second), w.Every, w.Cost)
+			l.Cost.Round(time.Millisecond), l.Pause.Round(100*time.Millisecond), w.Every, w.Cost)
 	}
 	for _, e := range w.watch.Observe(l) {
 		if err := w.Event(e); err != nil {
