@@ -125,6 +125,7 @@ packages:                   ## out/packages: deb and rpm for amd64 and arm64, SH
 	@scripts/packages
 
 test-packages: deps-test    ## builds them twice, and installs, upgrades, removes and purges them in scratch roots
+	@scripts/deps packages
 	$(GO) -C tools/packages test -count=1 -timeout 60m .
 
 clean:

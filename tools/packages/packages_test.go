@@ -118,7 +118,7 @@ func one(t *testing.T, dir, pattern string) string {
 }
 
 // TestPackages builds twice and compares; installs, removes and purges the deb in a scratch root, and the rpm; and asks
-// lintian.
+// lintian and rpmlint.
 func TestPackages(t *testing.T) {
 	need(t, "dpkg", "dpkg-deb", "rpm", "unshare")
 	if os.Geteuid() != 0 {
@@ -144,6 +144,10 @@ func TestPackages(t *testing.T) {
 	t.Run("lintian", func(t *testing.T) {
 		need(t, "lintian")
 		run(t, "lintian", "--fail-on", "error", "--allow-root", "--suppress-tags", "dir-or-file-in-opt", deb)
+	})
+	t.Run("rpmlint", func(t *testing.T) {
+		need(t, "rpmlint")
+		run(t, "rpmlint", "--config", "../../deploy/packages/rpmlint.toml", rpm)
 	})
 }
 
