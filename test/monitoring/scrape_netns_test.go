@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// TestScraped: a real Prometheus has the metrics of a watch that it scrapes and of one whose file node_exporter carries,
-// and its alerts fire after SIGTERM and after SIGKILL.
+// TestScraped: a real Prometheus has the metrics of a watch that it scrapes and of one whose file node_exporter
+// carries, and its alerts fire after SIGTERM and after SIGKILL.
 func TestScraped(t *testing.T) {
 	if os.Getenv("MPPS_BIN") == "" {
 		t.Fatal("MPPS_BIN names no mpps: run 'make test-netns'")
