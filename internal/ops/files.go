@@ -2,17 +2,21 @@ package ops
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"mpps/internal/model/facts"
 	"mpps/internal/outcome"
+	"mpps/internal/owner"
 )
 
 // ReadSnapshot reads a file written by 'mpps snapshot'.
@@ -36,24 +40,30 @@ func ReadJSON[T any](file, noun, command string, decode func(io.Reader) (*T, err
 }
 
 // ReplaceFile writes a file atomically: a reader sees the old text or the new one. A new file has the permissions that
-// the umask leaves, an existing one keeps its own and its owner. Anything but a regular file, such as /dev/null or a
-// pipe, is written in place.
+// the umask leaves, an existing one keeps its own and its owner. A link is followed. Anything but a regular file, such
+// as /dev/null or a pipe, is written in place; a pipe that nobody reads is an error.
+//
+// In a folder where others can write, a link is replaced and not followed, since they decide where it leads; so is what
+// belongs neither to root, nor to this user, nor to the owner of the folder.
 func ReplaceFile(name string, text []byte) error { return replaceFile(name, text, 0o666) }
 
 func replaceFile(name string, text []byte, mode fs.FileMode) error {
-	info, err := os.Stat(name)
+	info, follow, err := existing(name)
 	switch {
-	case err == nil && info.IsDir():
+	case err != nil:
+		return Cause(err)
+	case info == nil:
+	case info.IsDir():
 		return errors.New("is a directory")
-	case err == nil && !info.Mode().IsRegular():
-		return writeInPlace(name, text)
-	case err == nil:
+	case !info.Mode().IsRegular():
+		return writeInPlace(name, text, follow)
+	case follow:
 		if name, err = filepath.EvalSymlinks(name); err != nil {
 			return err
 		}
-	}
-	if err == nil {
 		mode = 0o600 // until it has those of the file that it replaces
+	default:
+		mode = 0o600
 	}
 	f, err := os.OpenFile(name+"."+rand.Text(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
@@ -73,6 +83,29 @@ func replaceFile(name string, text []byte, mode fs.FileMode) error {
 	return nil
 }
 
+// existing describes the file of a name, nil if there is none or it is to be replaced as if there were none. follow
+// reports whether a link of this name may be followed.
+func existing(name string) (info fs.FileInfo, follow bool, err error) {
+	folder, err := os.Stat(filepath.Dir(name))
+	if err != nil {
+		return nil, false, err
+	}
+	stat := os.Lstat
+	if follow = owner.Check(folder) == nil; follow {
+		stat = os.Stat
+	}
+	info, err = stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, follow, nil
+	case err != nil, follow:
+		return info, follow, err
+	case info.Mode()&fs.ModeSymlink != 0, !owner.Either(info, folder):
+		return nil, false, nil
+	}
+	return info, false, nil
+}
+
 // takeOver gives a file the owner and the permissions of the file that it replaces.
 func takeOver(f *os.File, info fs.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
@@ -84,11 +117,22 @@ func takeOver(f *os.File, info fs.FileInfo) error {
 	return f.Chmod(info.Mode().Perm())
 }
 
-func writeInPlace(name string, text []byte) error {
-	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+// writeInPlace writes into something that is no regular file. A signal ends a write that its reader holds up.
+func writeInPlace(name string, text []byte, follow bool) error {
+	flags := os.O_WRONLY | syscall.O_NONBLOCK
+	if !follow {
+		flags |= syscall.O_NOFOLLOW
+	}
+	f, err := os.OpenFile(name, flags, 0)
+	if errors.Is(err, syscall.ENXIO) {
+		return errors.New("nobody reads from it")
+	}
 	if err != nil {
 		return Cause(err)
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	defer context.AfterFunc(ctx, func() { _ = f.SetWriteDeadline(time.Unix(1, 0)) })()
 	_, err = f.Write(text)
 	return Cause(errors.Join(err, f.Close()))
 }
@@ -134,8 +178,13 @@ func OpenFile(name string) (*os.File, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
+	_ = f.SetReadDeadline(time.Now().Add(readWithin)) // fails for files that no reader waits for
 	return f, nil
 }
+
+// readWithin is how long a file that the user named may keep its reader waiting: some in /proc look regular and wait
+// for events, such as kmsg.
+const readWithin = 2 * time.Second
 
 // OpenJSON opens a JSON file for reading. It refuses files larger than facts.MaxSnapshot bytes.
 func OpenJSON(name string) (io.ReadCloser, error) {

@@ -263,7 +263,7 @@ func (t *Text) Warning(w Warning) {
 // sanitize replaces what would steer a terminal or break a line by a question mark. Values come from files that anybody
 // may have written. Styles of In stay if there is colour.
 func sanitize(text string, colour bool) string {
-	if !strings.ContainsFunc(text, unicode.IsControl) && utf8.ValidString(text) {
+	if !strings.ContainsFunc(text, steers) && utf8.ValidString(text) {
 		return text
 	}
 	var b strings.Builder
@@ -278,7 +278,7 @@ func sanitize(text string, colour bool) string {
 		switch {
 		case r == '\t':
 			b.WriteByte(' ')
-		case unicode.IsControl(r) || r == utf8.RuneError && size == 1:
+		case steers(r) || r == utf8.RuneError && size == 1:
 			b.WriteByte('?')
 		default:
 			b.WriteRune(r)
@@ -287,6 +287,10 @@ func sanitize(text string, colour bool) string {
 	}
 	return b.String()
 }
+
+// steers reports whether a character changes how others are shown: controls, formats that are not seen themselves, such
+// as those that turn the direction of writing (Unicode, category Cf), and separators of lines and paragraphs.
+func steers(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
 
 // Visible returns the number of columns that text takes, colour sequences left out.
 func Visible(text string) int {

@@ -229,3 +229,15 @@ func TestColourOnATerminal(t *testing.T) {
 		})
 	}
 }
+
+// TestSanitizeFormats: characters that are not seen, and change how others are shown, do not come through.
+func TestSanitizeFormats(t *testing.T) {
+	for _, r := range "\u202e\u2066\u200b\u200f\u2028\u2029\ufeff\u00ad\U000e0041" {
+		if got := sanitize("vm"+string(r)+"1", true); got != "vm?1" {
+			t.Errorf("%U: %q", r, got)
+		}
+	}
+	if got := sanitize("网 ä 🙂", false); got != "网 ä 🙂" {
+		t.Errorf("found %q", got)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"mpps/internal/measure/traffic/talk"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
 )
@@ -84,6 +85,7 @@ func (m *metrics) close() error {
 type metricsServer struct {
 	text     atomic.Pointer[string]
 	listener net.Listener
+	lobby    talk.Lobby // a user of the host may open as many connections as he likes
 	done     chan error
 	answers  sync.WaitGroup
 }
@@ -131,7 +133,11 @@ func (m *metricsServer) serve() error {
 		case err != nil:
 			return err
 		default:
-			m.answers.Go(func() { m.answer(c) })
+			leave := m.lobby.Enter(c, answerLimit)
+			m.answers.Go(func() {
+				defer leave()
+				m.answer(c)
+			})
 		}
 	}
 }

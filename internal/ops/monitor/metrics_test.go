@@ -62,6 +62,26 @@ func TestMetricsListener(t *testing.T) {
 	}
 }
 
+// TestMetricsFlood: whoever opens thousands of connections and says nothing takes no more than a bound of the watch's
+// descriptors, and keeps nobody from the metrics.
+func TestMetricsFlood(t *testing.T) {
+	s := must.Get(serveMetrics("127.0.0.1:0"))(t)
+	address := s.listener.Addr().String()
+	before := len(must.Get(os.ReadDir("/proc/self/fd"))(t))
+	const flood = 400
+	for range flood {
+		c := must.Get(net.Dial("tcp", address))(t)
+		defer c.Close()
+	}
+	if got := raw(t, address, "GET /metrics HTTP/1.1\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") {
+		t.Errorf("found %q", got)
+	}
+	if got := len(must.Get(os.ReadDir("/proc/self/fd"))(t)) - before - flood; got > 200 {
+		t.Errorf("the server holds %d connections", got)
+	}
+	must.Do(t, s.close())
+}
+
 // raw sends a request as it is and returns the answer.
 func raw(t *testing.T, address, request string) string {
 	t.Helper()

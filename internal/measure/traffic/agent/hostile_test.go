@@ -283,3 +283,20 @@ func as(uid uintptr, f func()) {
 	}()
 	<-done
 }
+
+// TestSocketIsBornClosed: nobody else can open an agent's unix socket at any time, and no file that somebody puts in
+// its place gets its permissions.
+func TestSocketIsBornClosed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sock")
+	watch := must.Get(unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK))(t)
+	defer unix.Close(watch)
+	must.Get(unix.InotifyAddWatch(watch, filepath.Dir(path), unix.IN_ATTRIB))(t)
+	l := must.Get(listen("", "unix:"+path))(t)
+	defer l.Close()
+	if info := must.Get(os.Lstat(path))(t); info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v", info.Mode())
+	}
+	if n, err := unix.Read(watch, make([]byte, 4096)); n > 0 || !errors.Is(err, unix.EAGAIN) {
+		t.Errorf("its permissions were changed by path after it was there (%d bytes, %v)", n, err)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -23,14 +24,13 @@ func SocketPath(addr string) (path string, ok bool) { return strings.CutPrefix(a
 // listen listens on host:port in a network namespace, or on a unix socket that only root and this user may connect to.
 func listen(netns, addr string) (l net.Listener, err error) {
 	if path, ok := SocketPath(addr); ok {
-		if l, err = net.Listen("unix", path); err != nil {
-			return nil, err
-		}
-		// Who connects before this is refused by his user (see ownPeer).
-		if err := os.Chmod(path, 0o600); err != nil {
-			return nil, errors.Join(err, l.Close())
-		}
-		return l, nil
+		// bind gives the file the mode of the socket (net/unix/af_unix.c, unix_bind_bsd): at no time is it another's
+		// that lies at the path.
+		own := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (failed error) {
+			err := c.Control(func(fd uintptr) { failed = unix.Fchmod(int(fd), 0o600) })
+			return errors.Join(err, failed)
+		}}
+		return own.Listen(context.Background(), "unix", path)
 	}
 	err = traffic.Endpoint{Netns: netns}.Do(func() error {
 		l, err = net.Listen("tcp", addr)
