@@ -67,6 +67,11 @@ var ovsPlants = []plant{
 		s.h.OpenVSwitch.Bridges[0].Ports[1].Interfaces[0].PolicingRate = 1_000_000
 		s.ingress(s.offered, 0.2+0.4*s.Float64())
 	}, true},
+	{"a policer of Open vSwitch by packets", OVSPolicer, func(s *scene) {
+		s.openVSwitch(0.001, 2)
+		s.h.OpenVSwitch.Bridges[0].Ports[1].Interfaces[0].PacketRate = 400
+		s.ingress(s.offered, 0.2+0.4*s.Float64())
+	}, true},
 }
 
 // TestHealthyOpenVSwitch: a host with Open vSwitch is healthy with many masks while CPUs have time, a policer that

@@ -42,8 +42,11 @@ func rateLimits(p *path) (found []suspect) {
 		}
 		f.say = fmt.Sprintf("%s drops %s of the packets", f.object, percent(s.share))
 		f.show("dropped by a filter", p.rate(s.packets), "packets/s", s.source)
-		if limit != nil {
+		if limit != nil && limit.PolicingRate > 0 {
 			f.show("its rate", float64(limit.PolicingRate)*1000, "bit/s", "ingress_policing_rate")
+		}
+		if limit != nil && limit.PacketRate > 0 {
+			f.show("its packet rate", float64(limit.PacketRate)*1000, "packets/s", "ingress_policing_kpkts_rate")
 		}
 		found = append(found, f)
 	}

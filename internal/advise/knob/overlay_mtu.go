@@ -14,17 +14,12 @@ var overlayMTU = &Knob{
 	Where: eachOverlay("mtu"),
 	Want: forOverlay(func(v *View, t *facts.Tunnel) Advice {
 		if t.Master == facts.OVSDatapath { // lib/dpif-netlink-rtnl.c, dpif_netlink_rtnl_create, MAX_MTU
-			return Skips("Open vSwitch gives each of its tunnels MTU 65000: the guests' MTU decides what fits")
+			return v.ovsTunnelMTU(t)
 		}
 		if t.MTU == 0 {
 			return Unsure("its MTU was not recorded")
 		}
-		below, name := 0, ""
-		for _, nic := range v.paths.NICs(t.Name) {
-			if n := v.nics[nic]; n != nil && n.MTU > 0 && (below == 0 || n.MTU < below) {
-				below, name = n.MTU, n.Name
-			}
-		}
+		below, name := v.mtuBelow(t)
 		found := fmt.Sprintf("MTU %d", t.MTU)
 		most := below - overhead[t.Type]
 		switch b := v.bridges[t.Master]; {
@@ -41,4 +36,21 @@ var overlayMTU = &Knob{
 		}
 		return fact(found, Fine(fmt.Sprintf("with its headers it fits into the %d of %s", below, name)))
 	}),
+}
+
+// mtuBelow returns the smallest MTU of the NICs, bonds and VLAN devices that a tunnel sends through, and the device
+// that has it; 0 if it is not known.
+func (v *View) mtuBelow(t *facts.Tunnel) (below int, name string) {
+	for _, hop := range v.paths.From(t.Name) {
+		mtu := 0
+		if n := v.nics[hop.Device]; n != nil {
+			mtu = n.MTU
+		} else if l := v.tunnel(hop.Device); l != nil && overhead[l.Type] == 0 {
+			mtu = l.MTU
+		}
+		if mtu > 0 && (below == 0 || mtu < below) {
+			below, name = mtu, hop.Device
+		}
+	}
+	return below, name
 }

@@ -1,7 +1,9 @@
 package knob
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"mpps/internal/model/datapath"
@@ -95,15 +97,19 @@ func policing(v *View, o *facts.OpenVSwitch) Advice {
 	if !o.Known() {
 		return Unsure("Open vSwitch's database was not read")
 	}
-	var small, tight *facts.OVSInterface
+	var small, tight, slow *facts.OVSInterface
 	ports := o.Policed()
 	for _, i := range ports {
+		guests := v.taps[i.Name] != nil
 		switch burst := i.PolicingBurst * 1000 / 8; {
-		case burst == 0: // 8000 kbit
+		case i.PolicingRate == 0 || burst == 0: // 0: 8000 kbit
 		case i.MTU > 0 && burst < i.MTU:
 			small = i
-		case burst < largestSegment && v.taps[i.Name] != nil:
+		case burst < largestSegment && guests:
 			tight = i
+		}
+		if guests && v.policedTo(i) < v.Goal.PPS && (slow == nil || v.policedTo(i) < v.policedTo(slow)) {
+			slow = i
 		}
 	}
 	found := Count(len(ports), "policer")
@@ -114,14 +120,43 @@ func policing(v *View, o *facts.OpenVSwitch) Advice {
 	}
 	switch {
 	case len(ports) == 0:
-		return fact("none", Fine("no port has ingress_policing_rate"))
+		return fact("none", Fine("no port has ingress_policing_rate or ingress_policing_kpkts_rate"))
 	case small != nil:
 		return burst(small, small.MTU, "full packets").At(High)
 	case tight != nil:
 		return burst(tight, largestSegment, "segments of 64 KiB that a guest hands over whole (TSO)").At(Medium)
+	case slow != nil:
+		return fact(found, exact("at least "+goal.FormatRate(v.Goal.PPS)+" packets/s", fmt.Sprintf("reported only: "+
+			"the site limits what the guest behind %s sends to %s, which is %s packets/s of the target's size",
+			slow.Name, policerText(slow), goal.FormatRate(v.policedTo(slow))))).At(Medium)
 	}
-	return fact(found, Fine(fmt.Sprintf("the site limits what guests send, %s to %d kbit/s: diagnose tells whether "+
-		"that drops packets", ports[0].Name, ports[0].PolicingRate)))
+	return fact(found, Fine(fmt.Sprintf("the site limits what guests send, %s to %s: diagnose tells whether that "+
+		"drops packets", ports[0].Name, policerText(ports[0]))))
+}
+
+// policerText says how much an interface's policers let through.
+func policerText(i *facts.OVSInterface) string {
+	switch {
+	case i.PacketRate == 0:
+		return fmt.Sprintf("%d kbit/s", i.PolicingRate)
+	case i.PolicingRate == 0:
+		return fmt.Sprintf("%d kpackets/s", i.PacketRate)
+	}
+	return fmt.Sprintf("%d kbit/s and %d kpackets/s", i.PolicingRate, i.PacketRate)
+}
+
+// policedTo returns how many frames of the target's size an interface's policers let through per second. They count
+// bytes from the Ethernet header on, without FCS (include/net/sch_generic.h, qdisc_pkt_len; net/sched/act_police.c).
+func (v *View) policedTo(i *facts.OVSInterface) float64 {
+	most := math.Inf(1)
+	if i.PacketRate > 0 {
+		most = float64(i.PacketRate) * 1000
+	}
+	if i.PolicingRate > 0 {
+		const fcs = 4
+		most = min(most, float64(i.PolicingRate)*1000/8/float64(cmp.Or(v.Goal.Frame, 64)-fcs))
+	}
+	return most
 }
 
 var ovsOffload = &Knob{

@@ -48,6 +48,8 @@ func readCounters(m *tree.Tree, file string) map[string]uint64 {
 		return nil
 	case path.Base(path.Dir(file)) == "stat":
 		return parseStat(text)
+	case path.Base(file) == "snmp6":
+		return parseSNMP6(text)
 	}
 	return ParseSNMP(text)
 }
@@ -97,6 +99,20 @@ func ParseSNMP(text string) map[string]uint64 {
 			}
 		}
 		names = nil
+	}
+	return counters
+}
+
+// parseSNMP6 returns the counters in /proc/net/snmp6, which has a name and a number on each line
+// (net/ipv6/proc.c, snmp6_seq_show).
+func parseSNMP6(text string) map[string]uint64 {
+	counters := map[string]uint64{}
+	for line := range strings.Lines(text) {
+		if fields := strings.Fields(line); len(fields) == 2 {
+			if n, err := strconv.ParseUint(fields[1], 10, 64); err == nil {
+				counters[fields[0]] = n
+			}
+		}
 	}
 	return counters
 }

@@ -3,19 +3,22 @@
 package ovs
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
-
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/change/apply"
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 const (
@@ -124,5 +127,60 @@ func TestRealDatabase(t *testing.T) {
 	vsctl("set", "Open_vSwitch", ".", "other_config:max-idle=7000")
 	if err := m.Write(t.Context(), idle, setting.Value("20000")); err == nil || value() != `"7000"` {
 		t.Errorf("%v, %s", err, value())
+	}
+}
+
+// TestRealOVN reads what OVN leaves in Debian's ovsdb-server, whose schema is of today or lacks the newer columns.
+func TestRealOVN(t *testing.T) {
+	if !treetest.InNamespace(t) {
+		return
+	}
+	must.Do(t, unix.Mount("run", "/run", "tmpfs", 0, ""))
+	must.Do(t, os.MkdirAll("/"+folder, 0o755))
+	var old map[string]any
+	must.Do(t, json.Unmarshal(must.Get(os.ReadFile(schema))(t), &old))
+	columns := old["tables"].(map[string]any)["Interface"].(map[string]any)["columns"].(map[string]any)
+	for _, name := range packetPolicers {
+		delete(columns, name)
+	}
+	must.Do(t, os.WriteFile("/run/old.ovsschema", must.Get(json.Marshal(old))(t), 0o600))
+	for file, newer := range map[string]bool{"/run/old.ovsschema": false, schema: true} {
+		treetest.Tool(t, "ovsdb-tool", "create", databaseFile, file)
+		kill := ovsdbServer(t)
+		args := strings.Fields("--db=unix:/" + socket + " --no-wait set Open_vSwitch . external_ids:system-id=hv1 " +
+			"external_ids:ovn-remote=ssl:192.0.2.1:6642 external_ids:ovn-encap-type=geneve " +
+			"external_ids:ovn-encap-ip=192.0.2.7 external_ids:ovn-bridge-mappings=physnet1:br-ex " +
+			"-- add-br br-int -- br-set-external-id br-int ct-zone-a 1 -- add-br br-vlan br-int 20 " +
+			"-- add-port br-int p-int -- set Interface p-int type=patch options:peer=p-ext " +
+			"-- set Port p-int external_ids:ovn-localnet-port=provnet " +
+			"-- add-port br-int vnet0 -- set Interface vnet0 external_ids:iface-id=a external_ids:ovn-installed=true")
+		if newer {
+			args = append(args, "ingress_policing_kpkts_rate=50")
+		}
+		treetest.Tool(t, "ovs-vsctl", args...)
+		h := &facts.Host{}
+		Inventory(t.Context(), treetest.Live(t), h)
+		kill()
+		must.Do(t, os.Remove(databaseFile))
+		rate := map[bool]int{true: 50}[newer]
+		want := []facts.OVSPort{
+			{Name: "br-int", Interfaces: []facts.OVSInterface{{Name: "br-int", Type: "internal"}}},
+			{Name: "br-vlan", Tag: 20, Fake: true, Interfaces: []facts.OVSInterface{{Name: "br-vlan", Type: "internal"}}},
+			{Name: "p-int", Localnet: true, Interfaces: []facts.OVSInterface{{Name: "p-int", Type: "patch",
+				Options: map[string]string{"peer": "p-ext"}}}},
+			{Name: "vnet0", Interfaces: []facts.OVSInterface{{Name: "vnet0", PacketRate: rate, IfaceID: true,
+				Installed: true}}},
+		}
+		if h.OpenVSwitch == nil || len(h.OpenVSwitch.Bridges) != 1 {
+			t.Fatalf("%s: %+v, unseen %+v", file, h.OpenVSwitch, h.Unseen)
+		}
+		if d := cmp.Diff(want, h.OpenVSwitch.Bridges[0].Ports); d != "" {
+			t.Errorf("%s: %s", file, d)
+		}
+		chassis := &facts.OVN{Chassis: "hv1", Remote: "ssl:192.0.2.1:6642", Bridge: "br-int", EncapType: "geneve",
+			EncapIP: "192.0.2.7", Mappings: map[string]string{"physnet1": "br-ex"}, Zones: 1}
+		if d := cmp.Diff(chassis, h.OpenVSwitch.OVN); d != "" {
+			t.Errorf("%s: %s", file, d)
+		}
 	}
 }

@@ -51,15 +51,19 @@ func database(t *testing.T, answer string) string {
 // recordedAnswer is the answer of ovsdb-server 3.5.0 for a host with OpenStack's bridges, cut to one port each.
 const recordedAnswer = `{"id":"mpps","error":null,"result":[
 {"rows":[{"ovs_version":"3.5.0","other_config":["map",[["max-idle","30000"]]],"external_ids":["map",[["ovn-remote",
-"tcp:192.0.2.1:6642"],["ovn-encap-type","geneve"],["ovn-encap-ip","192.0.2.7"],["system-id","x"]]]}]},
-{"rows":[{"name":"br-int","datapath_type":"","fail_mode":"secure","ports":["set",[["uuid","p2"],["uuid","p1"]]]},
+"tcp:192.0.2.1:6642"],["ovn-bridge-mappings","physnet1:br-ex,physnet2:br-dpdk"],["ovn-encap-type","vxlan"],
+["ovn-encap-type-x","geneve"],["ovn-encap-ip","192.0.2.7"],["system-id","x"]]]}]},
+{"rows":[{"name":"br-int","datapath_type":"","fail_mode":"secure","ports":["set",[["uuid","p2"],["uuid","p1"]]],"external_ids":["map",[["ct-zone-a","1"],
+["ct-zone-b","2"],["ovn-nb-cfg","7"]]]},
 {"name":"br-dpdk","datapath_type":"netdev","fail_mode":["set",[]],"ports":["set",[]]}]},
 {"rows":[{"_uuid":["uuid","p1"],"name":"tap0","interfaces":["uuid","i1"],"bond_mode":["set",[]],"tag":5,
-"trunks":["set",[]],"qos":["uuid","q"]},{"_uuid":["uuid","p2"],"name":"gen0","interfaces":["set",[["uuid","i2"]]],
-"bond_mode":"balance-slb","tag":["set",[]],"trunks":["set",[1,2,3]],"qos":["set",[]]}]},
+"trunks":["set",[]],"qos":["uuid","q"],"fake_bridge":true},{"_uuid":["uuid","p2"],"name":"gen0","interfaces":["set",[["uuid","i2"]]],
+"bond_mode":"balance-slb","tag":["set",[]],"trunks":["set",[1,2,3]],"qos":["set",[]],
+"external_ids":["map",[["ovn-localnet-port","provnet"]]]}]},
 {"rows":[{"_uuid":["uuid","i1"],"name":"tap0","type":"","ofport":3,"ingress_policing_rate":1000,
 "ingress_policing_burst":100,"mtu":1442,"link_state":"up","error":["set",[]],"options":["map",[]],
-"external_ids":["map",[["vm-uuid","7"]]]},{"_uuid":["uuid","i2"],"name":"gen0","type":"geneve","ofport":["set",[]],
+"external_ids":["map",[["iface-id","9"],["ovn-installed","true"],["vm-uuid","7"]]],
+"ingress_policing_kpkts_rate":50,"ingress_policing_kpkts_burst":40},{"_uuid":["uuid","i2"],"name":"gen0","type":"geneve","ofport":["set",[]],
 "ingress_policing_rate":0,"ingress_policing_burst":0,"mtu":["set",[]],"link_state":["set",[]],"error":"no route",
 "options":["map",[["remote_ip","192.0.2.8"],["psk","secret"]]],"external_ids":["map",[]]}]}]}`
 
@@ -80,17 +84,19 @@ func TestInventory(t *testing.T) {
 	h := &facts.Host{}
 	Inventory(t.Context(), m, h)
 	want := &facts.OpenVSwitch{Version: "3.5.0", Config: map[string]string{"max-idle": "30000"},
-		OVN:       &facts.OVN{Remote: "tcp:192.0.2.1:6642", Bridge: "br-int", EncapType: "geneve", EncapIP: "192.0.2.7"},
+		OVN: &facts.OVN{Chassis: "x", Remote: "tcp:192.0.2.1:6642", Bridge: "br-int", EncapType: "geneve",
+			EncapIP: "192.0.2.7", Mappings: map[string]string{"physnet1": "br-ex", "physnet2": "br-dpdk"}, Zones: 2},
 		OpenStack: true, Datapaths: []facts.KernelDatapath{}, PID: 41,
 		Threads: []facts.OVSThread{{TID: 44, Role: "handler", CPU: 2, Affinity: setting.CPUs(2, 3)}},
 		Bridges: []facts.OVSBridge{
 			{Name: "br-dpdk", Datapath: "netdev", Ports: []facts.OVSPort{}},
 			{Name: "br-int", Datapath: "system", FailMode: "secure", Ports: []facts.OVSPort{
-				{Name: "gen0", BondMode: "balance-slb", Trunks: 3, Interfaces: []facts.OVSInterface{
+				{Name: "gen0", BondMode: "balance-slb", Trunks: 3, Localnet: true, Interfaces: []facts.OVSInterface{
 					{Name: "gen0", Type: "geneve", Error: "no route", Options: map[string]string{"remote_ip": "192.0.2.8"}},
 				}},
-				{Name: "tap0", Tag: 5, QoS: true, Interfaces: []facts.OVSInterface{
-					{Name: "tap0", OFPort: 3, PolicingRate: 1000, PolicingBurst: 100, MTU: 1442, LinkState: "up"},
+				{Name: "tap0", Tag: 5, QoS: true, Fake: true, Interfaces: []facts.OVSInterface{
+					{Name: "tap0", OFPort: 3, PolicingRate: 1000, PolicingBurst: 100, PacketRate: 50, PacketBurst: 40,
+						MTU: 1442, LinkState: "up", IfaceID: true, Installed: true},
 				}},
 			}},
 		},
@@ -115,7 +121,7 @@ func TestDatabase(t *testing.T) {
 		"huge":       `{"id":"mpps","error":null,"result":["` + strings.Repeat("x", mostBytes) + `"]}`,
 	} {
 		begun := time.Now()
-		results, err := ask(database(t, answer), selects)
+		results, err := ask(database(t, answer), selects())
 		if err == nil || time.Since(begun) > patience+2*time.Second {
 			t.Errorf("%s: %v, %v after %v", name, results, err, time.Since(begun))
 		}
@@ -124,7 +130,7 @@ func TestDatabase(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := ask(filepath.Join(t.TempDir(), "none"), selects); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := ask(filepath.Join(t.TempDir(), "none"), selects()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no database answered: %v", err)
 	}
 }

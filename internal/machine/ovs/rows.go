@@ -1,7 +1,6 @@
 package ovs
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -13,14 +12,31 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// selects are the tables that are read, with their columns (ovs-vswitchd.conf.db(5)). All of these columns are in every
-// version since 2.3; of a select with a column that the schema lacks the whole transaction fails.
-var selects = []operation{
-	selectOf("Open_vSwitch", "ovs_version", "other_config", "external_ids"),
-	selectOf("Bridge", "name", "datapath_type", "fail_mode", "ports"),
-	selectOf("Port", "_uuid", "name", "interfaces", "bond_mode", "tag", "trunks", "qos"),
-	selectOf("Interface", "_uuid", "name", "type", "ofport", "ingress_policing_rate", "ingress_policing_burst", "mtu",
-		"link_state", "error", "options", "external_ids"),
+// selects returns the tables that are read, with their columns (ovs-vswitchd.conf.db(5)) and further columns of
+// interfaces. All that are named here are in every version since 2.3; of a select with a column that the schema lacks
+// the whole transaction fails.
+func selects(ofInterfaces ...string) []operation {
+	return []operation{
+		selectOf("Open_vSwitch", "ovs_version", "other_config", "external_ids"),
+		selectOf("Bridge", "name", "datapath_type", "fail_mode", "ports", "external_ids"),
+		selectOf("Port", "_uuid", "name", "interfaces", "bond_mode", "tag", "trunks", "qos", "fake_bridge",
+			"external_ids"),
+		selectOf("Interface", append(ofInterfaces, "_uuid", "name", "type", "ofport", "ingress_policing_rate",
+			"ingress_policing_burst", "mtu", "link_state", "error", "options", "external_ids")...),
+	}
+}
+
+// packetPolicers are columns of interfaces that the schema has since version 8.3.0 (Open vSwitch 2.16).
+var packetPolicers = []string{"ingress_policing_kpkts_rate", "ingress_policing_kpkts_burst"}
+
+// readTables asks for all tables, without the newer columns of a database that refuses them.
+func readTables(m *tree.Tree) ([]outcome, error) {
+	results, err := transact(m, selects(packetPolicers...)...)
+	var refused *Refused
+	if errors.As(err, &refused) {
+		return transact(m, selects()...)
+	}
+	return results, err
 }
 
 func selectOf(table string, columns ...string) operation {
@@ -39,6 +55,7 @@ type bridgeRow struct {
 	Datapath text       `json:"datapath_type"`
 	FailMode text       `json:"fail_mode"`
 	Ports    references `json:"ports"`
+	IDs      table      `json:"external_ids"`
 }
 
 type portRow struct {
@@ -49,20 +66,24 @@ type portRow struct {
 	Tag        integer    `json:"tag"`
 	Trunks     integer    `json:"trunks"`
 	QoS        references `json:"qos"`
+	Fake       bool       `json:"fake_bridge"`
+	IDs        table      `json:"external_ids"`
 }
 
 type interfaceRow struct {
-	UUID        references      `json:"_uuid"`
-	Name        text            `json:"name"`
-	Type        text            `json:"type"`
-	OFPort      integer         `json:"ofport"`
-	Rate        integer         `json:"ingress_policing_rate"`
-	Burst       integer         `json:"ingress_policing_burst"`
-	MTU         integer         `json:"mtu"`
-	LinkState   text            `json:"link_state"`
-	Error       text            `json:"error"`
-	Options     table           `json:"options"`
-	ExternalIDs json.RawMessage `json:"external_ids"`
+	UUID        references `json:"_uuid"`
+	Name        text       `json:"name"`
+	Type        text       `json:"type"`
+	OFPort      integer    `json:"ofport"`
+	Rate        integer    `json:"ingress_policing_rate"`
+	Burst       integer    `json:"ingress_policing_burst"`
+	PacketRate  integer    `json:"ingress_policing_kpkts_rate"`
+	PacketBurst integer    `json:"ingress_policing_kpkts_burst"`
+	MTU         integer    `json:"mtu"`
+	LinkState   text       `json:"link_state"`
+	Error       text       `json:"error"`
+	Options     table      `json:"options"`
+	IDs         table      `json:"external_ids"`
 }
 
 // rowsOf decodes at most maxRows rows of a result; cut is the number of others.
@@ -83,7 +104,7 @@ func rowsOf[T any](results []outcome, at int) (rows []T, cut int, err error) {
 
 // readDatabase reads what the database holds of bridges, ports and settings, in one transaction.
 func readDatabase(m *tree.Tree) (*facts.OpenVSwitch, int, error) {
-	results, err := transact(m, selects...)
+	results, err := readTables(m)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -96,7 +117,7 @@ func readDatabase(m *tree.Tree) (*facts.OpenVSwitch, int, error) {
 	}
 	o := &facts.OpenVSwitch{Config: map[string]string{}, Bridges: []facts.OVSBridge{}}
 	if len(roots) > 0 {
-		o.Version, o.OVN = string(roots[0].Version), chassis(roots[0].ExternalIDs)
+		o.Version, o.OVN = string(roots[0].Version), chassis(roots[0].ExternalIDs, bridges)
 		for key, value := range roots[0].Config {
 			o.Config[key] = value
 		}
@@ -120,24 +141,57 @@ func id(r references) string {
 	return r[0]
 }
 
-// chassis returns what ovn-controller was told (ovn-controller(8)); nil without an OVN database.
-func chassis(ids table) *facts.OVN {
-	if ids["ovn-remote"] == "" {
+// chassis returns what ovn-controller was told (ovn-controller(8)); nil without an OVN database. A key with the name of
+// the chassis as its suffix goes before the one without (OVN's lib/ovn-util.c, get_chassis_external_id_value).
+func chassis(ids table, bridges []bridgeRow) *facts.OVN {
+	name := ids["system-id"]
+	value := func(key string) string {
+		if own, has := ids[key+"-"+name]; has {
+			return own
+		}
+		return ids[key]
+	}
+	if value("ovn-remote") == "" {
 		return nil
 	}
-	return &facts.OVN{Remote: ids["ovn-remote"], Bridge: cmp.Or(ids["ovn-bridge"], "br-int"),
-		EncapType: ids["ovn-encap-type"], EncapIP: ids["ovn-encap-ip"]}
+	o := &facts.OVN{Chassis: name, Remote: value("ovn-remote"), Bridge: cmp.Or(value("ovn-bridge"), "br-int"),
+		EncapType: value("ovn-encap-type"), EncapIP: value("ovn-encap-ip"),
+		Mappings: mappings(value("ovn-bridge-mappings"))}
+	for _, b := range bridges {
+		for key := range b.IDs {
+			if string(b.Name) == o.Bridge && strings.HasPrefix(key, "ct-zone-") {
+				o.Zones++
+			}
+		}
+	}
+	return o
+}
+
+// mappings parses "physnet1:br-eth0,physnet2:br-eth1"; nil if there is none.
+func mappings(text string) map[string]string {
+	var all map[string]string
+	for pair := range strings.SplitSeq(text, ",") {
+		if network, bridge, found := strings.Cut(strings.TrimSpace(pair), ":"); found {
+			if all == nil {
+				all = map[string]string{}
+			}
+			all[network] = bridge
+		}
+	}
+	return all
 }
 
 // options that say where a patch port or tunnel leads, and how large its packets get.
-var options = []string{"peer", "remote_ip", "local_ip", "dst_port", "key", "df_default", "csum"}
+var options = []string{"peer", "remote_ip", "local_ip", "dst_port", "key", "in_key", "out_key", "seq", "df_default",
+	"csum"}
 
 func interfacesByUUID(rows []interfaceRow, o *facts.OpenVSwitch) map[string]facts.OVSInterface {
 	all := map[string]facts.OVSInterface{}
 	for _, r := range rows {
 		i := facts.OVSInterface{Name: string(r.Name), Type: string(r.Type), OFPort: r.OFPort.value,
-			PolicingRate: r.Rate.value, PolicingBurst: r.Burst.value, MTU: r.MTU.value, LinkState: string(r.LinkState),
-			Error: string(r.Error)}
+			PolicingRate: r.Rate.value, PolicingBurst: r.Burst.value, PacketRate: r.PacketRate.value,
+			PacketBurst: r.PacketBurst.value, MTU: r.MTU.value, LinkState: string(r.LinkState), Error: string(r.Error),
+			IfaceID: r.IDs["iface-id"] != "", Installed: r.IDs["ovn-installed"] == "true"}
 		for _, name := range options {
 			if value, has := r.Options[name]; has {
 				if i.Options == nil {
@@ -146,7 +200,7 @@ func interfacesByUUID(rows []interfaceRow, o *facts.OpenVSwitch) map[string]fact
 				i.Options[name] = value
 			}
 		}
-		o.OpenStack = o.OpenStack || bytes.Contains(r.ExternalIDs, []byte(`"vm-uuid"`))
+		o.OpenStack = o.OpenStack || r.IDs["vm-uuid"] != ""
 		all[id(r.UUID)] = i
 	}
 	return all
@@ -154,7 +208,8 @@ func interfacesByUUID(rows []interfaceRow, o *facts.OpenVSwitch) map[string]fact
 
 func (r portRow) fact(interfaces map[string]facts.OVSInterface) facts.OVSPort {
 	p := facts.OVSPort{Name: string(r.Name), BondMode: string(r.BondMode), Tag: r.Tag.value, Trunks: r.Trunks.count,
-		QoS: len(r.QoS) > 0, Interfaces: []facts.OVSInterface{}}
+		QoS: len(r.QoS) > 0, Fake: r.Fake, Localnet: r.IDs["ovn-localnet-port"] != "",
+		Interfaces: []facts.OVSInterface{}}
 	for _, uuid := range r.Interfaces {
 		if i, known := interfaces[uuid]; known {
 			p.Interfaces = append(p.Interfaces, i)

@@ -20,10 +20,16 @@ type OpenVSwitch struct {
 
 // OVN is the chassis that a host is of OVN (ovn-controller(8), external_ids of the table Open_vSwitch).
 type OVN struct {
+	Chassis   string `json:"chassis,omitempty"` // system-id; empty: not set here
 	Remote    string `json:"remote"`
-	Bridge    string `json:"bridge"` // of the integration: br-int if ovn-bridge is not set
-	EncapType string `json:"encap_type"`
-	EncapIP   string `json:"encap_ip"`
+	Bridge    string `json:"bridge"`     // of the integration: br-int if ovn-bridge is not set
+	EncapType string `json:"encap_type"` // one, or several with commas
+	EncapIP   string `json:"encap_ip"`   // as EncapType
+	// bridges of physical networks by the networks' names (ovn-bridge-mappings)
+	Mappings map[string]string `json:"bridge_mappings,omitempty"`
+	// zones of connection tracking that ovn-controller gave out, to ports and routers (external_ids:ct-zone-* of the
+	// integration bridge). It gives one to each port whether or not an ACL is stateful.
+	Zones int `json:"conntrack_zones,omitempty"`
 }
 
 // OVSBridge is a bridge of Open vSwitch.
@@ -46,11 +52,15 @@ var OVSTunnels = map[string][]string{
 
 // OVSPort is a port of a bridge: one interface, or those of a bond.
 type OVSPort struct {
-	Name       string         `json:"name"`
-	BondMode   string         `json:"bond_mode,omitempty"`
-	Tag        int            `json:"tag,omitempty"`
-	Trunks     int            `json:"trunks,omitempty"` // number of VLANs that it carries; 0: all, or none but its tag's
-	QoS        bool           `json:"qos,omitempty"`    // has a row of QoS: a shaper on what leaves by it
+	Name     string `json:"name"`
+	BondMode string `json:"bond_mode,omitempty"`
+	Tag      int    `json:"tag,omitempty"`
+	Trunks   int    `json:"trunks,omitempty"` // number of VLANs that it carries; 0: all, or none but its tag's
+	QoS      bool   `json:"qos,omitempty"`    // has a row of QoS: a shaper on what leaves by it
+	// it stands for a bridge of one VLAN, its tag, of the bridge that it is a port of
+	Fake bool `json:"fake_bridge,omitempty"`
+	// OVN's patch port between the integration bridge and that of a physical network (external_ids:ovn-localnet-port)
+	Localnet   bool           `json:"localnet,omitempty"`
 	Interfaces []OVSInterface `json:"interfaces"`
 }
 
@@ -60,12 +70,20 @@ type OVSInterface struct {
 	Type   string `json:"type"` // empty or system: a device of the kernel; internal, patch, vxlan, geneve, gre, dpdk …
 	OFPort int    `json:"ofport"`
 	// policer of what arrives by it, in kbit/s and kbit; rate 0: none
-	PolicingRate  int    `json:"ingress_policing_rate,omitempty"`
-	PolicingBurst int    `json:"ingress_policing_burst,omitempty"`
-	MTU           int    `json:"mtu,omitempty"`
-	LinkState     string `json:"link_state,omitempty"`
-	Error         string `json:"error,omitempty"`
-	// options of patch ports and tunnels: peer, remote_ip, local_ip, dst_port, key, df_default, csum
+	PolicingRate  int `json:"ingress_policing_rate,omitempty"`
+	PolicingBurst int `json:"ingress_policing_burst,omitempty"`
+	// the same by packets, in 1000 packets/s and 1000 packets, since Open vSwitch 2.16
+	PacketRate  int    `json:"ingress_policing_kpkts_rate,omitempty"`
+	PacketBurst int    `json:"ingress_policing_kpkts_burst,omitempty"`
+	MTU         int    `json:"mtu,omitempty"`
+	LinkState   string `json:"link_state,omitempty"`
+	Error       string `json:"error,omitempty"`
+	// it is a port of a logical switch (external_ids:iface-id), and OVN's flows of it are in place
+	// (external_ids:ovn-installed)
+	IfaceID   bool `json:"iface_id,omitempty"`
+	Installed bool `json:"ovn_installed,omitempty"`
+	// options of patch ports and tunnels: peer, remote_ip, local_ip, dst_port, key, in_key, out_key, seq, df_default,
+	// csum
 	Options map[string]string `json:"options,omitempty"`
 }
 
@@ -114,7 +132,7 @@ func (o *OpenVSwitch) Policed() (all []*OVSInterface) {
 	for b := range Each(o.Bridges) {
 		for p := range Each(b.Ports) {
 			for i := range Each(p.Interfaces) {
-				if i.PolicingRate > 0 {
+				if i.PolicingRate > 0 || i.PacketRate > 0 {
 					all = append(all, i)
 				}
 			}
@@ -131,13 +149,20 @@ func stableOpenVSwitch(o *OpenVSwitch, taps map[string]string) *OpenVSwitch {
 	}
 	c := *o
 	c.PID, c.Threads, c.OpenStack = 0, nil, false
+	if o.OVN != nil {
+		chassis := *o.OVN
+		chassis.Zones = 0
+		c.OVN = &chassis
+	}
 	c.Datapaths = edited(o.Datapaths, func(d *KernelDatapath) {
 		*d = KernelDatapath{Name: d.Name, PerCPU: d.PerCPU}
 	})
 	c.Bridges = edited(o.Bridges, func(b *OVSBridge) {
 		b.Ports = Where(b.Ports, func(p OVSPort) bool { return taps[p.Name] == "" })
 		b.Ports = edited(b.Ports, func(p *OVSPort) {
-			p.Interfaces = edited(p.Interfaces, func(i *OVSInterface) { i.OFPort, i.LinkState, i.Error = 0, "", "" })
+			p.Interfaces = edited(p.Interfaces, func(i *OVSInterface) {
+				i.OFPort, i.LinkState, i.Error, i.Installed = 0, "", "", false
+			})
 		})
 	})
 	return &c

@@ -37,6 +37,9 @@ func (s *scrubber) host(h *Host, name string) *Host {
 	for i := range c.NICs {
 		c.NICs[i].Firmware, c.NICs[i].SwitchID = h.NICs[i].Firmware, s.switches.of(h.NICs[i].SwitchID)
 	}
+	if o := c.OpenVSwitch; o != nil && o.OVN != nil && o.OVN.Chassis != "" {
+		o.OVN.Chassis = "chassis" // often the host's name
+	}
 	for i := range c.Guests {
 		g := &h.Guests[i]
 		c.Guests[i].Name = s.names.of(g.Name)

@@ -42,9 +42,12 @@ func TestScrub(t *testing.T) {
 	plugged.Verbatim = "0 " + plugged.Value
 	h.Readings[setting.Of(setting.DomainDevice, "payroll", "interface", "52:54:00:00:00:00")] = plugged
 
+	h.OpenVSwitch = &OpenVSwitch{OVN: &OVN{Chassis: "acme-compute-7", EncapIP: "203.0.113.9"}}
+
 	c := Scrub(h)
 	text := string(written(t, c))
 	for _, secret := range []string{
+		"acme-compute",
 		"secret-host", "example.org", "203.0.113.9", "3c:ec:ef", "203.0.113.77", "2a01:4f8", "payroll", "payslips", "a81f45a7",
 		"Acme", "SN-998877",
 		"WD-12345", "198.51.100.9", `"52:54:00:00:00:00"`,

@@ -256,6 +256,8 @@ func (w *walk) down(device string) {
 	case n.peer != "":
 		w.cross(n.peer)
 		return
+	case device == facts.OVSDatapath && w.host.OpenVSwitch.Known(): // by a port that the database does not have
+		w.passes(Unresolved)
 	case n.kind == "openvswitch" && w.host.OpenVSwitch.Known(): // its own port may have an address
 		w.exits = append(w.exits, device)
 	}

@@ -37,6 +37,12 @@ func (g *graph) connectOpenVSwitch(o *facts.OpenVSwitch) {
 			for i := range facts.Each(p.Interfaces) {
 				g.addPort(b.Name, i, owner, tunnels)
 			}
+			if p.Fake && g.nodes[p.Name] == nil {
+				g.nodes[p.Name] = &node{kind: "openvswitch"}
+			}
+			if p.Fake && p.Name != b.Name {
+				g.nodes[p.Name].below = []string{b.Name}
+			}
 		}
 	}
 }

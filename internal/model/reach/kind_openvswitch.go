@@ -16,7 +16,7 @@ var openVSwitch = &Hops{
 	Needs:   []string{"open_vswitch", "links", "netfilter", "stack"},
 	Knobs: []string{"ovs.upcalls", "ovs.handlers", "ovs.flow_limit", "ovs.max_idle", "ovs.policing", "ovs.masks",
 		"ovs.offload", "netfilter.conntrack_max", "netfilter.conntrack_buckets", "bridge.tap_qdisc", "overlay.queues",
-		"overlay.queue_mapping"},
+		"overlay.queue_mapping", "overlay.mtu"},
 	Bottlenecks: []string{"ovs-upcalls", "ovs-masks", "ovs-policer"},
 	// include/uapi/linux/openvswitch.h, struct ovs_dp_stats and ovs_dp_megaflow_stats; connections are tracked where
 	// flows have the action ct (net/openvswitch/conntrack.c)
@@ -25,6 +25,7 @@ var openVSwitch = &Hops{
 		{Datapaths, "cache_hit"}, {Datapaths, "flows.entries"}, {Datapaths, "masks.entries"},
 		{"stat/nf_conntrack", "entries"}, {"stat/nf_conntrack", "drop"}, {"stat/nf_conntrack", "early_drop"},
 		{"stat/nf_conntrack", "chainlength"},
+		{"snmp", "Ip.FragOKs"}, {"snmp", "Ip.FragFails"}, {"snmp6", "Ip6FragOKs"}, {"snmp6", "Ip6FragFails"},
 	},
 	Present: func(h *facts.Host) bool {
 		return h.OpenVSwitch != nil || slices.ContainsFunc(h.Links, func(l facts.Link) bool {

@@ -189,6 +189,22 @@ func TestPaths(t *testing.T) {
 			h.OpenVSwitch = &facts.OpenVSwitch{Bridges: []facts.OVSBridge{
 				ovsBridge("br0", "system", facts.OVSInterface{Name: "tap0"})}}
 		}, []Kind{OpenVSwitch, Routed}, "eth1", "tap0 br0  eth1"},
+		"a guest that is off, on a fake bridge of Open vSwitch": {func(h *facts.Host) {
+			h.Guests[0].Interfaces[0].Tap, h.Guests[0].Interfaces[0].Source = "", "v20"
+			h.NICs[1].Master = "ovs-system"
+			h.Links = []facts.Link{{Name: "ovs-system", Kind: "openvswitch"}, {Name: "br0", Kind: "openvswitch"},
+				{Name: "v20", Kind: "openvswitch"}}
+			b := ovsBridge("br0", "system", facts.OVSInterface{Name: "eth1"})
+			b.Ports = append(b.Ports, facts.OVSPort{Name: "v20", Tag: 20, Fake: true,
+				Interfaces: []facts.OVSInterface{{Name: "v20", Type: "internal"}}})
+			h.OpenVSwitch = &facts.OpenVSwitch{Bridges: []facts.OVSBridge{b}}
+		}, []Kind{OpenVSwitch}, "eth1", "v20 br0 eth1"},
+		"a port of Open vSwitch that its database does not have": {func(h *facts.Host) {
+			h.Taps[0].Master, h.NICs[1].Master = "ovs-system", "ovs-system"
+			h.Links = []facts.Link{{Name: "ovs-system", Kind: "openvswitch"}}
+			h.OpenVSwitch = &facts.OpenVSwitch{Bridges: []facts.OVSBridge{
+				ovsBridge("br0", "system", facts.OVSInterface{Name: "eth1"})}}
+		}, []Kind{OpenVSwitch, Unresolved}, "", "tap0 ovs-system"},
 		"a representor is not the wire": {func(h *facts.Host) {
 			h.NICs[1].PortName, h.NICs[1].SwitchID = "pf0vf3", "a1"
 			h.Taps[0].Master, h.NICs[1].Master = "br0", "br0"
