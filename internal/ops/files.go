@@ -83,6 +83,24 @@ func replaceFile(name string, text []byte, mode fs.FileMode) error {
 	return nil
 }
 
+// Create creates a file that is written piece by piece, or empties it. Where ReplaceFile would replace what others have
+// put there, it fails.
+func Create(name string) (*os.File, error) {
+	info, follow, err := existing(name)
+	if err != nil {
+		return nil, err
+	}
+	flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC | syscall.O_NONBLOCK // a pipe that nobody reads is an error
+	switch {
+	case follow:
+	case info == nil:
+		flags |= os.O_EXCL
+	default:
+		flags |= syscall.O_NOFOLLOW
+	}
+	return os.OpenFile(name, flags, 0o666)
+}
+
 // existing describes the file of a name, nil if there is none or it is to be replaced as if there were none. follow
 // reports whether a link of this name may be followed.
 func existing(name string) (info fs.FileInfo, follow bool, err error) {

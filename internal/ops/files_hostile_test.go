@@ -12,7 +12,7 @@ import (
 
 const stranger = 4242 // a user that is neither root nor this one
 
-// open makes a folder that everybody may write to, with or without the sticky bit.
+// openFolder makes a folder with a mode.
 func openFolder(t *testing.T, mode os.FileMode) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -56,6 +56,29 @@ func TestOutputInOthersFolder(t *testing.T) {
 				t.Errorf("%v: planted: it belongs to %d and is %v", mode, uid, info.Mode())
 			}
 		}
+	}
+}
+
+// TestCreateInOthersFolder: a file that is written piece by piece is no less careful.
+func TestCreateInOthersFolder(t *testing.T) {
+	dir := openFolder(t, 0o777|os.ModeSticky)
+	victim := filepath.Join(t.TempDir(), "shadow")
+	must.Do(t, os.WriteFile(victim, []byte("root:*"), 0o600))
+	link, pipe, own := filepath.Join(dir, "link"), filepath.Join(dir, "pipe"), filepath.Join(dir, "own")
+	must.Do(t, os.Symlink(victim, link))
+	must.Do(t, syscall.Mkfifo(pipe, 0o666))
+	for _, name := range []string{link, pipe} {
+		must.Do(t, os.Lchown(name, stranger, stranger))
+		if f, err := Create(name); err == nil {
+			t.Errorf("%s was opened", f.Name())
+		}
+	}
+	if text := must.Get(os.ReadFile(victim))(t); string(text) != "root:*" {
+		t.Errorf("the link was followed: %q", text)
+	}
+	for range 2 { // a new file, and its replacement
+		f := must.Get(Create(own))(t)
+		must.Do(t, f.Close())
 	}
 }
 

@@ -148,8 +148,18 @@ func (p *Printer) Line(value any, text string) error {
 }
 
 // Raw prints an answer in another program's format, which has no place for warnings: they go to standard error.
+// Characters that would steer a terminal are question marks.
 func (p *Printer) Raw(text []byte, warnings []Warning) error {
-	if err := p.write(string(text)); err != nil || p.opts.Quiet {
+	lines := strings.Split(string(text), "\r\n") // of CSV
+	for i, line := range lines {
+		lines[i] = strings.Map(func(r rune) rune {
+			if r != '\n' && r != '\t' && steers(r) {
+				return '?'
+			}
+			return r
+		}, line)
+	}
+	if err := p.write(strings.Join(lines, "\r\n")); err != nil || p.opts.Quiet {
 		return err
 	}
 	t := &Text{Color: p.color && columns(p.err) > 0, Width: p.width}

@@ -73,7 +73,7 @@ func (l *CampaignLog) open(c *measure.ModesCampaign) (err error) {
 		err = os.MkdirAll(filepath.Dir(l.Name), 0o755)
 	}
 	if err == nil {
-		l.file, err = os.OpenFile(l.Name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+		l.file, err = ops.Create(l.Name)
 	}
 	if err != nil {
 		return outcome.Failed(fmt.Errorf("campaign: %w", err), otherLog)

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,9 +73,15 @@ const writtenBy = "# Written by mpps"
 
 // write writes a profile's directory and returns its name. It refuses a profile that mpps has not written.
 func write(folder string, files []export.File) (string, error) {
-	if text, err := os.ReadFile(filepath.Join(folder, "tuned.conf")); err == nil &&
-		!strings.HasPrefix(string(text), writtenBy) {
-		return "", errors.New(folder + " is there and was not written by mpps")
+	switch f, err := ops.OpenFile(filepath.Join(folder, "tuned.conf")); {
+	case err == nil:
+		defer f.Close()
+		begin := make([]byte, len(writtenBy))
+		if _, err := io.ReadFull(f, begin); err != nil || string(begin) != writtenBy {
+			return "", errors.New(folder + " is there and was not written by mpps")
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return "", err
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return "", ops.Cause(err)

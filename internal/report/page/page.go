@@ -3,6 +3,7 @@
 package page
 
 import (
+	"bytes"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"mpps/internal/model/facts"
 	"mpps/internal/report/words"
@@ -66,9 +68,25 @@ func New(own fs.FS, calls template.FuncMap) func(io.Writer, Page) error {
 		if err != nil {
 			return fmt.Errorf("embed the result in the page: %w", err)
 		}
-		return parse().Execute(w, struct {
+		return Execute(parse(), w, struct {
 			Page
 			JSON template.JS
 		}{p, template.JS(data)})
 	}
+}
+
+// Execute writes what a template makes of data. Escaping leaves control characters and Unicode's unseen formats as they
+// are: they are replaced by question marks, since a page may be printed on a terminal, and XML allows few of them.
+func Execute(t *template.Template, w io.Writer, data any) error {
+	var b bytes.Buffer
+	if err := t.Execute(&b, data); err != nil {
+		return err
+	}
+	_, err := w.Write(bytes.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+			return '?'
+		}
+		return r
+	}, b.Bytes()))
+	return err
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"mpps/internal/advise/bottleneck"
+	"mpps/internal/report/page"
 	"mpps/internal/report/words"
 )
 
@@ -77,7 +78,7 @@ func Picture(w io.Writer, d *bottleneck.Diagnosis) error {
 	below := (len(d.Stages)+row-1)/row*rowHeight + 30
 	p.Say = labels(wrapped(words.Sentence(d.Why), 80), below, lineHeight)
 	p.Height = below + len(p.Say)*lineHeight
-	return pictureTemplate().Execute(w, p)
+	return page.Execute(pictureTemplate(), w, p)
 }
 
 // labels places texts below each other.
