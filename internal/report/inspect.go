@@ -19,6 +19,7 @@ func Inspect(t *Text, h *facts.Host, verbose bool) {
 		drawTunedProfile(t, h.Lasting.Tuned)
 	}
 	t.Blank()
+	drawOVN(t, h)
 	ways, on := Ways(h, verbose)
 	for _, w := range ways {
 		w.draw(t)

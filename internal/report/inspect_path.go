@@ -60,6 +60,9 @@ func stationOf(h *facts.Host, hop reach.Hop) Station {
 		s = bridgeStation(h, *b)
 	}
 	if l := facts.Find(h.Tunnels, func(l *facts.Tunnel) bool { return l.Name == hop.Device }); l != nil {
+		if ports, known := ovsTunnelStation(h, l); known {
+			return ports
+		}
 		s.Text = tunnelText(*l)
 	}
 	if l := facts.Find(h.Links, func(l *facts.Link) bool { return l.Name == hop.Device }); l != nil && s.Text == "" {

@@ -60,21 +60,32 @@ func Ways(h *facts.Host, all bool) (ways []Way, on map[string]bool) {
 			last.Alike = append(last.Alike, wayName(paths))
 		}
 	}
-	empty := slices.DeleteFunc(slices.Clone(h.Bridges), func(b facts.Bridge) bool { return on[b.Name] })
-	listed := fold(len(empty), mostWays, all)
-	for i, b := range empty {
-		hops := m.From(b.Name)
-		for _, hop := range hops {
+	return append(ways, emptyWays(h, m, on, all)...), on
+}
+
+// emptyWays returns the bridges without guests as ways without branches, and adds their devices to those on one.
+func emptyWays(h *facts.Host, m *reach.Map, on map[string]bool, all bool) (ways []Way) {
+	var empty [][]reach.Hop
+	bridges := facts.Map(h.Bridges, func(b facts.Bridge) string { return b.Name })
+	for _, name := range slices.Concat(bridges, emptySwitches(h.OpenVSwitch, h.NICs)) {
+		if on[name] {
+			continue
+		}
+		empty = append(empty, m.From(name))
+		for _, hop := range empty[len(empty)-1] {
 			on[hop.Device] = true
 		}
+	}
+	listed := fold(len(empty), mostWays, all)
+	for i, hops := range empty {
 		if i < listed {
 			ways = append(ways, Way{Shared: sharedStations(h, hops), Joined: true})
 			continue
 		}
 		last := &ways[len(ways)-1]
-		last.Alike = append(last.Alike, b.Name)
+		last.Alike = append(last.Alike, hops[0].Device)
 	}
-	return ways, on
+	return ways
 }
 
 // mark marks the devices and guests of paths.

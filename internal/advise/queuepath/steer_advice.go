@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/model/reach"
 )
 
 // ownChoice are drivers whose ndo_select_queue does not always follow the packet's queue and XPS.
@@ -24,8 +25,8 @@ func (s *steerer) queueChoosers(g group) []*facts.Tunnel {
 func (s *steerer) between(taps []string) []*facts.Tunnel {
 	var masters []string
 	for _, tap := range taps {
-		if t := s.tap(tap); t != nil && !slices.Contains(masters, t.Master) {
-			masters = append(masters, t.Master)
+		if t := s.tap(tap); t != nil && !slices.Contains(masters, s.paths.Master(tap)) {
+			masters = append(masters, s.paths.Master(tap))
 		}
 	}
 	var all []*facts.Tunnel
@@ -50,6 +51,9 @@ func (s *steerer) leadsTo(device, below string) bool {
 		if name == below {
 			return true
 		}
+		if s.paths.Switched(name) { // its patch ports and tunnels
+			return slices.ContainsFunc(s.paths.From(name), func(hop reach.Hop) bool { return hop.Device == below })
+		}
 		for _, b := range s.host.Bridges {
 			if b.Name == name && slices.ContainsFunc(b.Ports, descend) {
 				return true
@@ -73,7 +77,12 @@ func (s *steerer) advise(g group, one Steered) []Advice {
 	}
 	want := max(2, one.Queues)
 	for _, t := range s.queueChoosers(g) {
-		if t.TxQueues == 1 && !t.Lockless && t.LocklessBy != "" {
+		switch {
+		case t.TxQueues > 1 || t.Lockless || t.LocklessBy == "":
+		case t.Master == facts.OVSDatapath: // lib/dpif-netlink-rtnl.c makes it
+			add("", "%s, which ovs-vswitchd made, has one transmit queue with a lock that all lanes take in turn, "+
+				"steered or not; a tunnel of another type may have none (mpps inspect)", t.Name)
+		default:
 			add(fmt.Sprintf("ip -d link show %s; ip link del %s; ip link add %s numtxqueues %d numrxqueues %d type "+
 				"%s … (the options shown)", t.Name, t.Name, t.Name, want, want, t.Type),
 				"%s has one transmit queue with a lock that all lanes take in turn, steered or not; the "+

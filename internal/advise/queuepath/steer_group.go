@@ -131,6 +131,10 @@ func (s *steerer) groups() ([]group, error) {
 		if s.options.NIC != "" {
 			what = "no guest sends through a tap and a bridge by " + s.options.NIC
 		}
+		if bridges := ProcessSwitches(s.host); len(bridges) > 0 {
+			what = fmt.Sprintf("guests' packets pass %s, which a process switches (Open vSwitch's datapath "+
+				"netdev): its threads, not the kernel, choose their queues", strings.Join(bridges, ", "))
+		}
 		hint := "start the guests first; "
 		if s.seen != nil {
 			hint = fmt.Sprintf("guests must send while they are watched, %.2g s here, --for watches longer; ",

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/model/reach"
 	"mpps/internal/model/setting"
 )
 
@@ -60,7 +61,7 @@ func (s *steerer) findNICs() (used map[string]bool) {
 	s.behind, used = map[string][]string{}, map[string]bool{}
 	var quiet []string
 	for _, t := range s.host.Taps {
-		if t.Type != "tap" || !t.Up {
+		if t.Type != "tap" || !t.Up || s.paths.ProcessSwitch(t.Name) != "" {
 			continue
 		}
 		nics := s.nics(t)
@@ -84,11 +85,12 @@ func (s *steerer) findNICs() (used map[string]bool) {
 	return used
 }
 
-// nics returns the NICs that a tap's packets leave by: those below its bridge. Below a tunnel without a lower device,
-// an Open vSwitch or a route none are known: then those where its packets were seen to leave, or if it is silent those
-// where it has lanes, or if it is a bridge's port the named NIC.
+// nics returns the NICs that a tap's packets leave by: those below its bridge, of Linux or of Open vSwitch. Below a
+// tunnel whose underlay is not known, an Open vSwitch without its database or a route none are known: then those where
+// its packets were seen to leave, or if it is silent those where it has lanes, or if it is a bridge's port the named
+// NIC.
 func (s *steerer) nics(t facts.Tap) []string {
-	if found := s.paths.NICs(t.Master); len(found) > 0 {
+	if found := s.paths.NICs(s.paths.Master(t.Name)); len(found) > 0 {
 		return found
 	}
 	standing := s.standingNICs(t)
@@ -145,4 +147,16 @@ func (s *steerer) standingNICs(t facts.Tap) []string {
 		}
 	}
 	return found
+}
+
+// ProcessSwitches returns the bridges with taps of guests whose packets a process switches, each once: they pass no
+// queue of the kernel between tap and NIC.
+func ProcessSwitches(h *facts.Host) (bridges []string) {
+	paths := reach.Of(h)
+	for _, t := range h.Taps {
+		if b := paths.ProcessSwitch(t.Name); b != "" && !slices.Contains(bridges, b) {
+			bridges = append(bridges, b)
+		}
+	}
+	return bridges
 }

@@ -241,6 +241,7 @@ func (w *walk) down(device string) {
 	if n == nil || w.seen[device] || n.tap {
 		return // a tap leads to another guest
 	}
+	at := len(w.hops)
 	w.note(device, n)
 	if kind := ofDevice(n.kind); kind != "" {
 		w.passes(kind)
@@ -254,7 +255,10 @@ func (w *walk) down(device string) {
 	case n.elsewhere, n.kind == UnknownDevice:
 		w.exits = append(w.exits, device)
 	case n.peer != "":
-		w.cross(n.peer)
+		before := w.ways()
+		if w.cross(n.peer); w.ways() == before { // to another guest's bridge, say
+			w.hops = w.hops[:at]
+		}
 		return
 	case device == facts.OVSDatapath && w.host.OpenVSwitch.Known(): // by a port that the database does not have
 		w.passes(Unresolved)
@@ -265,6 +269,9 @@ func (w *walk) down(device string) {
 		w.down(lower)
 	}
 }
+
+// ways returns how many ways out were found.
+func (w *walk) ways() int { return len(w.nics) + len(w.exits) + len(w.kinds) }
 
 // cross walks out of the other end of a veth.
 func (w *walk) cross(peer string) {

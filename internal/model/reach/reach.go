@@ -194,6 +194,31 @@ func (m *Map) NICs(device string) []string {
 	return w.found()
 }
 
+// Master returns the bridge, bond or VRF that a device is a port of: of a port of Open vSwitch its bridge, where the
+// database tells, not the datapath; empty if there is none.
+func (m *Map) Master(device string) string {
+	if n := m.graph.nodes[device]; n != nil {
+		return n.master
+	}
+	return ""
+}
+
+// Switched reports whether a device is a bridge of Open vSwitch whose ports the database tells.
+func (m *Map) Switched(device string) bool {
+	o := m.graph.host.OpenVSwitch
+	return o.Known() && facts.Find(o.Bridges, func(b *facts.OVSBridge) bool { return b.Name == device }) != nil
+}
+
+// ProcessSwitch returns the bridge that a device is a port of, if a process switches its packets (Open vSwitch with
+// DPDK or AF_XDP): they pass no queue of the kernel between two ports; empty if it is none.
+func (m *Map) ProcessSwitch(device string) string {
+	master := m.Master(device)
+	if n := m.graph.nodes[master]; n != nil && n.kind == facts.UserDatapath {
+		return master
+	}
+	return ""
+}
+
 // From returns the devices between a device and the wire, itself first.
 func (m *Map) From(device string) []Hop {
 	w := m.graph.walk()

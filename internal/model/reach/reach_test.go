@@ -189,6 +189,16 @@ func TestPaths(t *testing.T) {
 			h.OpenVSwitch = &facts.OpenVSwitch{Bridges: []facts.OVSBridge{
 				ovsBridge("br0", "system", facts.OVSInterface{Name: "tap0"})}}
 		}, []Kind{OpenVSwitch, Routed}, "eth1", "tap0 br0  eth1"},
+		"a bridge of another guest at Open vSwitch": {func(h *facts.Host) {
+			h.Taps[0].Master, h.NICs[1].Master = "ovs-system", "ovs-system"
+			h.Taps = append(h.Taps, facts.Tap{Name: "tap1", Type: "tap", Master: "qbr2"})
+			h.Bridges = []facts.Bridge{{Name: "qbr2", Ports: []string{"qvb2", "tap1"}}}
+			h.Links = []facts.Link{{Name: "ovs-system", Kind: "openvswitch"}, {Name: "br0", Kind: "openvswitch"},
+				{Name: "qvb2", Kind: "veth", Master: "qbr2", Peer: "qvo2"},
+				{Name: "qvo2", Kind: "veth", Master: "ovs-system", Peer: "qvb2"}}
+			h.OpenVSwitch = &facts.OpenVSwitch{Bridges: []facts.OVSBridge{ovsBridge("br0", "system",
+				facts.OVSInterface{Name: "qvo2"}, facts.OVSInterface{Name: "tap0"}, facts.OVSInterface{Name: "eth1"})}}
+		}, []Kind{OpenVSwitch}, "eth1", "tap0 br0 eth1"},
 		"a guest that is off, on a fake bridge of Open vSwitch": {func(h *facts.Host) {
 			h.Guests[0].Interfaces[0].Tap, h.Guests[0].Interfaces[0].Source = "", "v20"
 			h.NICs[1].Master = "ovs-system"

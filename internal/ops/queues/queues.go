@@ -51,11 +51,25 @@ func Watch(ctx context.Context, env *ops.Env, a Options) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	warnings := processSwitches(h.Facts)
 	p := queuepath.Judge(o)
 	if a.Guest != "" {
 		p = p.Of(a.Guest)
 	}
-	return &Answer{Host: h.Facts.Name, Path: p, Warnings: caveats(&p.Observation)}, nil
+	return &Answer{Host: h.Facts.Name, Path: p, Warnings: append(warnings, caveats(&p.Observation)...)}, nil
+}
+
+// processSwitches warns of bridges of guests whose packets a process switches: what it does with them is not seen.
+func processSwitches(h *facts.Host) (warnings []outcome.Warning) {
+	for _, bridge := range queuepath.ProcessSwitches(h) {
+		warnings = append(warnings, outcome.Warning{
+			Code: "process-switch",
+			Text: fmt.Sprintf("packets of guests at %s are switched by a process (Open vSwitch's datapath netdev): "+
+				"they pass no queue of the kernel between tap and NIC", bridge),
+			Hint: "ovs-appctl dpif-netdev/pmd-rxq-show shows which thread polls which queue",
+		})
+	}
+	return warnings
 }
 
 func progress(env *ops.Env, whole time.Duration) func(time.Duration) {
