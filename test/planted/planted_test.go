@@ -37,11 +37,13 @@ func scenarios(t *testing.T) []Scenario {
 	}
 	if only := os.Getenv("MPPS_PLANTED_ONLY"); only != "" {
 		all = slices.DeleteFunc(all, func(s Scenario) bool {
-			ok, err := filepath.Match(only, s.Name)
-			if err != nil {
-				t.Fatalf("MPPS_PLANTED_ONLY: %v", err)
-			}
-			return !ok
+			return !slices.ContainsFunc(strings.Split(only, ","), func(pattern string) bool {
+				ok, err := filepath.Match(pattern, s.Name)
+				if err != nil {
+					t.Fatalf("MPPS_PLANTED_ONLY: %v", err)
+				}
+				return ok
+			})
 		})
 	}
 	if os.Getenv("MPPS_PLANTED_OWN_KERNEL") == "only" {
