@@ -15,6 +15,7 @@ type balance struct {
 	netns   string
 	in      float64 // packets that came in by a device, or from the namespace's programs
 	missing float64 // of these: neither sent, nor for a program, nor known to be lost
+	copies  float64 // packets that left beyond those that came in: a bridge floods, or a filter mirrors
 }
 
 // edge reports whether packets come into or leave a namespace by a device. A bridge, bond, VLAN or tunnel is on top of
@@ -23,8 +24,8 @@ func edge(d *facts.DeviceLoad) bool {
 	return slices.Contains([]string{"nic", "vf", "veth", "tap"}, d.Kind)
 }
 
-// balances returns the balance of each namespace. Those are left out whose packets other devices take too (macvlan,
-// ipvlan, dummy), where a measurement receives, or whose programs' packets were not counted.
+// balances returns the balance of each namespace. Those are left out whose packets other devices take too (macvlan
+// in any namespace, ipvlan, dummy), where a measurement receives, or whose programs' packets were not counted.
 func (p *path) balances() (all []balance) {
 	for _, local := range p.l.Local {
 		b := balance{netns: local.Netns, in: float64(local.Sent)}
@@ -40,10 +41,14 @@ func (p *path) balances() (all []balance) {
 				b.in, out = b.in+in, out+sent+xdpDropped(d)
 				measured = measured || p.measuredAt(d)
 				bytesIn, bytesOut = bytesIn+float64(d.RxBytes), bytesOut+float64(d.TxBytes)
+				if d.Shared {
+					other += in
+				}
 			case d.Kind != "bridge":
 				other += in + sent
 			}
 		}
+		b.copies = max(out-b.in, 0)
 		if measured || other > minMissing*b.in {
 			continue
 		}
@@ -81,9 +86,20 @@ func (s *loss) afterReceive() bool {
 }
 
 // addBenignLosses adds what was dropped for reasons that mostly tell of no loss, as of copies and of what nobody
-// wanted, as far as packets are missing. What is missing then nothing explains.
+// wanted, as far as packets are missing. Copies that a watched namespace made are not missing where they are for
+// another host. What is missing then nothing explains.
 func (p *path) addBenignLosses() {
-	for _, b := range p.balances() {
+	all, copies := p.balances(), 0.0
+	for _, b := range all {
+		copies += b.copies
+	}
+	for _, b := range all {
+		for _, site := range p.l.Drops {
+			if site.Netns == b.netns && meaningOf(site.Reason, site.Symbol).copies {
+				n := min(float64(site.Packets), copies, b.missing)
+				copies, b.missing = copies-n, b.missing-n
+			}
+		}
 		for site := range facts.Each(p.l.Drops) {
 			means := meaningOf(site.Reason, site.Symbol)
 			d := p.dropDevice(site)

@@ -69,11 +69,11 @@ const minStrength = 0.5
 var rules = []func(*path) []suspect{
 	lineRate, pcieLink, pauseFrames, linkErrors, vfRate, rxRing,
 	softirqs, backlogs, budgets,
-	droppedByRule, droppedForReason, droppedByDevice, unaccounted, fullTables, lostUpcalls,
+	droppedByRule, droppedForReason, droppedByDevice, unaccounted, fullTables, clashes, lostUpcalls,
 	queueLocks, rateLimits, qdiscLimits,
 	tapQueues, vhostThreads, emulatedNICs, wrongNode,
 	quotas, vcpus, insideGuests, exhaustedCPUs, stolenCPUs,
-	sockets, packetSockets, generators,
+	sockets, slowReaders, packetSockets, generators,
 }
 
 // Find returns which stage holds the path back. It names none if nothing is lost and no stage is full, nor without

@@ -203,7 +203,7 @@ var meanings = []Meaning{
 			"from tracking",
 		Knobs: []string{"netfilter.conntrack_max", "netfilter.conntrack_buckets", "netfilter.conntrack"}},
 	{Kind: DroppedByRule, Stage: "netfilter", level: byLimit, steady: true, Title: "a rule drops the packets",
-		Seen:   "at least 5 % of the packets end in netfilter (tracepoint)",
+		Seen:   "at least 1 % of the packets end in netfilter (tracepoint)",
 		Advice: "if that is not meant: find the rule by its counter and change it"},
 
 	{Kind: ReversePath, Stage: "routing", level: byLimit, steady: true,
@@ -352,7 +352,8 @@ var meanings = []Meaning{
 		Advice: "this host is a guest: its hypervisor gives the CPUs to others"},
 
 	{Kind: Socket, Stage: "socket", level: byUse, Title: "the application does not read fast enough",
-		Seen:   "UDP receive buffers overflow, and the reader has a full CPU, is held back, or leaves them full",
+		Seen: "UDP receive buffers overflow, and the reader has a full CPU, is held back, or leaves them full; or " +
+			"windows of TCP close (TCPToZeroWindowAdv), and a receive queue is at least half full at the end",
 		Advice: "a faster application, or more of its threads"},
 	{Kind: SocketBuffer, Stage: "socket", level: byBuffer, Title: "the socket's buffer is too short",
 		Seen:   "they overflow, and are empty at the end",

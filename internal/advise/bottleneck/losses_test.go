@@ -211,3 +211,97 @@ func TestEmulatedSure(t *testing.T) {
 		}
 	}
 }
+
+// TestXDPInsideAnEnd: a program on the only device of a namespace is a receiver if it takes everything, and else one
+// that drops packets.
+func TestXDPInsideAnEnd(t *testing.T) {
+	t.Parallel()
+	for dropped, lossy := range map[uint64]bool{0: false, 60_000: true, 99_900: false} {
+		p := newPath(&facts.Host{}, &facts.Load{Seconds: 3, Devices: []facts.DeviceLoad{{Name: "eth0", Kind: "veth",
+			Netns: "end", XDP: "theirs", RxPackets: 100_000,
+			Counters: map[string]uint64{"rx_queue_0_xdp_drops": dropped}}}})
+		if found := p.lossesAt(atKernel); (len(found) == 1) != lossy {
+			t.Errorf("%d of 100000 dropped: found %+v, expected a loss: %t", dropped, found, lossy)
+		}
+	}
+}
+
+// TestSharedDevice: what a macvlan takes at its lower device is not missing.
+func TestSharedDevice(t *testing.T) {
+	t.Parallel()
+	for _, shared := range []bool{false, true} {
+		d := Find(&facts.Host{}, &facts.Load{Seconds: 3, Method: facts.ByTracepoints, Local: []facts.LocalLoad{{}},
+			Devices: []facts.DeviceLoad{{Name: "eth0", Kind: "nic", RxPackets: 60_000, RxBytes: 4e6, Shared: shared}}})
+		if named := d.Bottleneck != nil; named == shared {
+			t.Errorf("shared %t: %s", shared, d.Why)
+		}
+	}
+}
+
+// TestClashes: what tracking drops since connections clash is no full table.
+func TestClashes(t *testing.T) {
+	t.Parallel()
+	for clashed, object := range map[float64]string{0: "table of connections", 0.6: "address translation"} {
+		s := newScene(4)
+		s.dropFor("NETFILTER_DROP", "nf_hook_slow", "eth0", 0.6)
+		s.l.Tracked = []facts.TrackLoad{{Entries: 20, Max: 262144, Dropped: s.l.Drops[0].Packets,
+			Clashed: s.count(s.offered * clashed)}}
+		if d := Find(s.h, s.l); d.Bottleneck == nil || d.Bottleneck.Object != object {
+			t.Errorf("%.1f clash: %s", clashed, d.Why)
+		}
+	}
+}
+
+// TestFewByARule: what a rule drops is told from 1 % on, and then with little confidence.
+func TestFewByARule(t *testing.T) {
+	t.Parallel()
+	for share, named := range map[float64]bool{0.005: false, 0.03: true, 0.3: true} {
+		s := newScene(3)
+		s.dropFor("NETFILTER_DROP", "nf_hook_slow", "eth0", share)
+		d := Find(s.h, s.l)
+		if is := d.Bottleneck != nil && d.Bottleneck.Kind == DroppedByRule; is != named ||
+			is && share < 0.05 && d.Bottleneck.Confidence > 0.6 {
+			t.Errorf("%.3f: %s", share, d.Why)
+		}
+	}
+}
+
+// TestFullReceiveQueues: windows that close hold a path back only where a receive queue stays full.
+func TestFullReceiveQueues(t *testing.T) {
+	t.Parallel()
+	full := []facts.LosingSocket{{Port: 5001, Queued: 0.9}}
+	for _, c := range []struct {
+		closed float64 // each second
+		full   []facts.LosingSocket
+		named  bool
+	}{{8, full, true}, {8, nil, false}, {0.1, full, false}} {
+		s := newScene(2)
+		s.receive(3e3, 3e3, 0)
+		s.l.Drops = nil
+		s.l.Sockets = facts.SocketLoad{WindowsClosed: s.count(c.closed), Full: c.full}
+		if d := Find(s.h, s.l); (d.Bottleneck != nil) != c.named {
+			t.Errorf("%.1f closed each second, %d full: %s", c.closed, len(c.full), d.Why)
+		}
+	}
+}
+
+// TestFloodedCopies: what a bridge floods to a second receiver, which does not want it, is not lost there; what nobody
+// else gets is.
+func TestFloodedCopies(t *testing.T) {
+	t.Parallel()
+	for _, flooded := range []bool{false, true} {
+		l := &facts.Load{Seconds: 3, Method: facts.ByTracepoints, Local: []facts.LocalLoad{{}, {Netns: "b"}},
+			Devices: []facts.DeviceLoad{
+				{Name: "nic0", Kind: "nic", RxPackets: 15_000, RxBytes: 1e6},
+				{Name: "portb", Kind: "veth", TxPackets: 15_000, TxBytes: 1e6},
+				{Name: "eth0", Kind: "veth", Netns: "b", RxPackets: 15_000, RxBytes: 1e6}},
+			Drops: []facts.DropSite{{Reason: "OTHERHOST", Symbol: "ip_rcv_core", Device: "eth0", Netns: "b",
+				Packets: 15_000}}}
+		if flooded {
+			l.Devices = append(l.Devices, facts.DeviceLoad{Name: "porta", Kind: "veth", TxPackets: 15_000, TxBytes: 1e6})
+		}
+		if d := Find(&facts.Host{}, l); (d.Bottleneck == nil) != flooded {
+			t.Errorf("flooded %t: %s", flooded, d.Why)
+		}
+	}
+}

@@ -132,19 +132,25 @@ func (p *path) addFilterLosses(d *facts.DeviceLoad) {
 // ownXDP is the program of the measurement's receiver (internal/measure/traffic/bpf/sink.bpf.c).
 const ownXDP = "sink"
 
+// minPassed is the share of a device's packets that its XDP program passes on from which on it is no receiver, where
+// nothing else is in its namespace.
+const minPassed = 0.05
+
 // addXDPLosses adds what an XDP program drops on a device, unless it is the end of the path: the measurement's
-// receiver, or the only device of its namespace.
+// receiver, or a program that takes all packets of the only device of its namespace.
 func (p *path) addXDPLosses(d *facts.DeviceLoad) {
 	lost := xdpDropped(d)
-	if lost == 0 || d.XDP == ownXDP || !slices.ContainsFunc(p.l.Devices, func(o facts.DeviceLoad) bool {
-		return o.Netns == d.Netns && o.Name != d.Name && (edge(&o) || o.Kind == "bridge")
-	}) {
+	passed := max(float64(d.RxPackets)-lost, 0)
+	if lost == 0 || d.XDP == ownXDP || shareOf(passed, lost) < minPassed &&
+		!slices.ContainsFunc(p.l.Devices, func(o facts.DeviceLoad) bool {
+			return o.Netns == d.Netns && o.Name != d.Name && (edge(&o) || o.Kind == "bridge")
+		}) {
 		return
 	}
 	s := loss{at: atKernel, device: d, cpu: -1, guest: d.Guest, reason: "XDP", function: cmp.Or(d.XDP, "XDP program"),
 		source: "ethtool -S " + d.Name, means: dropMeaning{stage: "nic", what: "an XDP program drops them",
 			do: "find the program and who loaded it: ip link show, bpftool net"}}
-	p.addLoss(s, lost, max(float64(d.RxPackets)-lost, 0))
+	p.addLoss(s, lost, passed)
 }
 
 // xdpDropped returns the packets that an XDP program dropped on a device. Some drivers count them by queue, some their

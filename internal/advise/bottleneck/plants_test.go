@@ -437,6 +437,18 @@ var plants = slices.Concat(ovsPlants, []plant{
 	{"a program that reads its tap too slowly", TapReader, func(s *scene) {
 		s.tapHeldBy(0.98, 0.01)
 	}, true},
+	{"a program with a tap, and a quota", TapReader, func(s *scene) {
+		s.tapHeldBy(0.1, 0.85)
+		t := facts.Find(s.l.Threads, func(t *facts.ThreadLoad) bool { return t.PID == 6000 })
+		t.Quota, t.Throttle = 0.1, 0.8
+		s.hog(13, 0.3)
+	}, true},
+	{"an application that hardly reads a TCP connection", Socket, func(s *scene) {
+		s.receive(3e3, 3e3, 0)
+		s.l.Drops = nil
+		s.l.Sockets = facts.SocketLoad{WindowsClosed: s.count(8), Full: []facts.LosingSocket{{Port: 5001, Queued: 0.97,
+			PID: 800, Comm: "backup"}}}
+	}, true},
 	{"a realtime program beside the one that reads the tap", CPUHog, func(s *scene) {
 		s.tapHeldBy(0.05, 0.94)
 		s.hog(13, 0.95).Policy = "fifo"

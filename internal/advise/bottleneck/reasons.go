@@ -12,6 +12,7 @@ type dropMeaning struct {
 	sends bool // of packets that leave by the device: those that it passed are its tx_packets
 	// the packet may be a copy, or one that nobody wanted: no loss unless the packets do not arrive elsewhere either
 	benign bool
+	copies bool // of these, for another host, as are copies that a bridge floods
 }
 
 // dropReasons are the kernel's drop reasons (include/net/dropreason-core.h, include/net/vxlan.h).
@@ -54,7 +55,7 @@ var dropReasons = map[string]dropMeaning{
 	"ICMP_CSUM": {what: "the ICMP checksum is wrong", do: "repair the sender"},
 	"SKB_CSUM": {sends: true, what: "their checksum could not be calculated",
 		do: "look at the device's offloads"},
-	"OTHERHOST": {benign: true, what: "they have the MAC address of another host",
+	"OTHERHOST": {benign: true, copies: true, what: "they have the MAC address of another host",
 		do: "correct the sender's neighbour entry or the bridge's forwarding table"},
 	"UNICAST_IN_L2_MULTICAST": {what: "they are for one host, but came as a broadcast", do: "correct the sender"},
 	"IP_NOPROTO": {stage: "socket", benign: true, what: "no program here takes their protocol",

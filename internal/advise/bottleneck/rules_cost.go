@@ -191,8 +191,10 @@ func droppedByRule(p *path) (found []suspect) {
 		}
 		strength := 0.85
 		switch { // dropping some packets is a firewall's job
-		case s.share < 0.05:
+		case s.share < 0.01:
 			continue
+		case s.share < 0.05:
+			strength = 0.52
 		case s.share < 0.1:
 			strength = 0.55
 		case s.share < 0.3:

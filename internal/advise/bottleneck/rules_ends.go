@@ -62,12 +62,45 @@ func sockets(p *path) (found []suspect) {
 	return found
 }
 
+// minClosed is how many windows of TCP connections are closed each second where their readers hold the path back.
+const minClosed = 1
+
+// slowReaders blames applications that leave the receive queues of their TCP connections full: windows close, and the
+// senders wait. Nothing is lost by it.
+func slowReaders(p *path) []suspect {
+	closed, full := p.rate(float64(p.l.Sockets.WindowsClosed)), p.l.Sockets.Full
+	if closed < minClosed || len(full) == 0 {
+		return nil
+	}
+	one := full[0]
+	f := suspect{kind: Socket, object: fmt.Sprintf("TCP socket (port %d)", one.Port), strength: 0.72,
+		keys: []string{"socket:tcp"}, say: fmt.Sprintf("windows of TCP connections close %s times a second, and their "+
+			"senders wait", amount(closed)),
+		evidence: []Evidence{{"windows that were closed", closed, "times/s", "/proc/net/netstat, TCPToZeroWindowAdv"},
+			{"fill of the fullest receive queue at the end", one.Queued, "share", "sock_diag"}},
+		advice: "a faster application, or more of its threads; a longer buffer (net.ipv4.tcp_rmem) helps only bursts",
+	}
+	var t *facts.ThreadLoad
+	if one.PID != 0 {
+		f.object = fmt.Sprintf("%s (%d), port %d", one.Comm, one.PID, one.Port)
+		t = p.busiestOfProcess(one.PID)
+	}
+	if t != nil && p.waiting(t) {
+		if c, is := p.heldUp(t, f); is {
+			return []suspect{c}
+		}
+	}
+	p.explainReader(&f, t, one.Queued)
+	return []suspect{f}
+}
+
 // explainReader adds to a suspect whose receive buffers overflow what their reader does; nil: it is not known.
 func (p *path) explainReader(f *suspect, t *facts.ThreadLoad, queued float64) {
 	switch {
 	case t != nil && t.Throttle >= minThrottle:
 		f.strength, f.object = 0.9, label(t)
 		f.say += fmt.Sprintf(": the cgroup of %s is held back %s of the time", label(t), percent(t.Throttle))
+		f.advice = "raise or take away the quota: cpu.max of its cgroup"
 		f.show("share of the time that its cgroup was throttled", t.Throttle, "share", "cpu.stat")
 	case queued < 0.1 && (t == nil || t.Ran < 0.8):
 		f.kind, f.strength = SocketBuffer, 0.76

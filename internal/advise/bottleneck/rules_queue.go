@@ -202,6 +202,14 @@ func (p *path) tapReader(d *facts.DeviceLoad, lost suspect) (suspect, bool) {
 		return lost, true
 	}
 	lost.keys = append(lost.keys, cpuKey(cpuOf(t)))
+	if t.Throttle >= minThrottle {
+		lost.strength = 0.9
+		lost.say += fmt.Sprintf("; the cgroup of %s, which reads it, is held back %s of the time", label(t),
+			percent(t.Throttle))
+		lost.advice = "raise or take away the quota: cpu.max of its cgroup"
+		lost.show("share of the time that its cgroup was throttled", t.Throttle, "share", "cpu.stat")
+		return lost, true
+	}
 	if p.waiting(t) {
 		if f, is := p.heldUp(t, lost); is {
 			return f, true

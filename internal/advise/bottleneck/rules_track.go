@@ -2,7 +2,7 @@ package bottleneck
 
 import "fmt"
 
-// conntrackDrops returns the packets that were dropped because a table of connections had no room.
+// conntrackDrops returns the packets that tracking of connections dropped.
 func (p *path) conntrackDrops() (n float64) {
 	for _, t := range p.l.Tracked {
 		n += float64(t.Dropped)
@@ -10,10 +10,34 @@ func (p *path) conntrackDrops() (n float64) {
 	return n
 }
 
+// clashes blames address translation that has no free port: the connection that a packet would begin has the same
+// addresses and ports as another one (net/netfilter/nf_conntrack_core.c, nf_ct_resolve_clash).
+func clashes(p *path) (found []suspect) {
+	for _, t := range p.l.Tracked {
+		lost := loss{at: atRule, cpu: -1, packets: float64(min(t.Clashed, t.Dropped)),
+			source: "/proc/net/stat/nf_conntrack, insert_failed"}
+		lost.share = shareOf(lost.packets, max(p.packets-lost.packets, 0))
+		if !p.matters(lost) {
+			continue
+		}
+		f := suspect{
+			kind: DroppedByRule, object: "address translation", strength: 0.85, lost: lost.packets, share: lost.share,
+			keys: []string{"clash:" + t.Netns},
+			say: fmt.Sprintf("%s of the packets are dropped as their connections clash with others: address "+
+				"translation has no free port for them", percent(lost.share)),
+			advice: "more addresses or ports to translate to, or shorter timeouts of connections",
+		}
+		f.show("packets whose connection clashed", p.rate(lost.packets), "packets/s", lost.source)
+		found = append(found, f)
+	}
+	return found
+}
+
 // fullTables blames conntrack tables that are full: every packet of a connection without an entry is dropped.
 func fullTables(p *path) (found []suspect) {
 	for _, t := range p.l.Tracked {
-		lost := loss{at: atRule, cpu: -1, packets: float64(t.Dropped), source: "/proc/net/stat/nf_conntrack, drop"}
+		lost := loss{at: atRule, cpu: -1, packets: float64(t.Dropped - min(t.Clashed, t.Dropped)),
+			source: "/proc/net/stat/nf_conntrack, drop"}
 		lost.share = shareOf(lost.packets, max(p.packets-lost.packets, 0)) // counted as received before
 		if !p.matters(lost) {
 			continue

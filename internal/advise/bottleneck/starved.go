@@ -17,8 +17,8 @@ const anySchedstat = "/proc/PID/task/TID/schedstat"
 // waiting reports whether a thread needs more of its CPU than it gets: it is runnable all the time, or most of it on a
 // full CPU. A thread that sleeps in between does not count, however long it waits for the CPU when it wakes up.
 func (p *path) waiting(t *facts.ThreadLoad) bool {
-	if t.Ran > ownUse {
-		return false // without the others it would have little more
+	if t.Ran > ownUse || t.Throttle >= minThrottle && t.Throttle >= t.Waited/2 {
+		return false // without the others it would have little more: its own work, or its quota, takes the time
 	}
 	return t.Waited >= minWait && t.Ran+t.Waited >= threadFull-0.04 ||
 		t.Waited >= 0.25 && t.Ran+t.Waited >= 0.7 && p.full(cpuOf(t))

@@ -34,10 +34,11 @@ type deviceLook struct {
 	stats      map[string]uint64 // of the kernel
 	own        map[string]uint64 // the driver's own
 	qdiscs     map[string]qdiscLook
+	shared     bool // as in facts.DeviceLoad
 }
 
-// readSpace reads the counters of a network namespace.
-func (w *Watch) readSpace(name string) (spaceLook, []facts.Unseen) {
+// readSpace reads the counters of a network namespace; nil: there is no earlier look.
+func (w *Watch) readSpace(name string, before *fullLook) (spaceLook, []facts.Unseen) {
 	now := spaceLook{devices: map[int]deviceLook{}}
 	var missed []facts.Unseen
 	where := ""
@@ -63,8 +64,10 @@ func (w *Watch) readSpace(name string) (spaceLook, []facts.Unseen) {
 			return err
 		}
 		defer unix.Close(socket)
+		shared, err := link.Shared(links)
+		missing("MAC addresses that devices take frames for", err)
 		for _, link := range links {
-			d := deviceLook{name: link.Name, kind: w.kind(name, link), stats: link.Stats,
+			d := deviceLook{name: link.Name, kind: w.kind(name, link), stats: link.Stats, shared: shared[link.Index],
 				xdp: xdpName(link.XDPProgram), qdiscs: map[string]qdiscLook{}}
 			if link.Kind == "" || link.Kind == "veth" {
 				if driver, err := nicctl.ReadDriver(socket, link.Name); err == nil {
@@ -78,8 +81,11 @@ func (w *Watch) readSpace(name string) (spaceLook, []facts.Unseen) {
 		}
 		missing("queue disciplines", readQdiscs(now.devices))
 		sockets, err := readSockets(w.tree)
-		now.sockets = sockets
 		missing("sockets", err)
+		if before != nil && sockets.closed > before.spaces[name].sockets.closed {
+			missing("receive queues of TCP", sockets.diagnoseTCP())
+		}
+		now.sockets = sockets
 		now.tracked, err = readTracked(w.tree)
 		missing("tracked connections", err)
 		now.stack = link.ReadStack(w.tree, "proc/thread-self/net", stackCounters)
@@ -128,7 +134,7 @@ func (w *Watch) devicesBetween(netns string, before, after spaceLook, irqs []fac
 		}
 		grown := func(name string) uint64 { return facts.Increase(a.stats[name], b.stats[name]) }
 		d := facts.DeviceLoad{
-			Name: b.name, Kind: b.kind, Netns: netns, XDP: b.xdp,
+			Name: b.name, Kind: b.kind, Netns: netns, XDP: b.xdp, Shared: b.shared,
 			RxPackets: grown("rx_packets"), TxPackets: grown("tx_packets"),
 			RxBytes: grown("rx_bytes"), TxBytes: grown("tx_bytes"), Counters: map[string]uint64{}, SpeedMbps: -1,
 			Queues: queuesBetween(a.own, b.own), Qdisc: qdiscsBetween(a.qdiscs, b.qdiscs),

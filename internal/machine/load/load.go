@@ -173,7 +173,7 @@ func (w *Watch) look(before *fullLook, allowed time.Duration) fullLook {
 	now.kvm = w.readKVM()
 	now.at = time.Now()
 	for _, name := range w.o.Netns {
-		space, unseen := w.readSpace(name)
+		space, unseen := w.readSpace(name, before)
 		now.spaces[name] = space
 		now.unseen = append(now.unseen, unseen...)
 	}

@@ -339,3 +339,76 @@ func TestLoadCost(t *testing.T) {
 		t.Errorf("it used %.4f of a CPU, and told of %.4f; expected at most %v", used, told, threads.Budget)
 	}
 }
+
+// TestLoadOfSharedDevice has a macvlan in another namespace than the device that it is on.
+func TestLoadOfSharedDevice(t *testing.T) {
+	m := treetest.Live(t)
+	first, second := twoSpaces(t)
+	shared := func() (names []string) {
+		l := Observe(context.Background(), m, hostOf(t, m), Options{Interval: 100 * time.Millisecond, Counters: true,
+			Netns: []string{first, second}})
+		for _, d := range l.Devices {
+			if d.Shared {
+				names = append(names, d.Name)
+			}
+		}
+		return names
+	}
+	if names := shared(); len(names) > 0 {
+		t.Errorf("without a macvlan: found %v, expected none", names)
+	}
+	treetest.IP(t, "-n "+first+" link add mv0 link v0 netns "+second+" type macvlan", "-n "+second+" link set mv0 up")
+	if names := shared(); !slices.Equal(names, []string{"v0"}) {
+		t.Errorf("with a macvlan: found %v, expected v0", names)
+	}
+}
+
+// TestLoadOfSlowReader has a TCP connection that nobody reads until its window closes, some times.
+func TestLoadOfSlowReader(t *testing.T) {
+	m := treetest.Live(t)
+	first, second := twoSpaces(t)
+	var from, to net.Conn
+	if err := inNetns(second, func() error {
+		l, err := net.Listen("tcp4", "198.18.0.2:5001")
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		if err := inNetns(first, func() (err error) {
+			from, err = net.Dial("tcp4", "198.18.0.2:5001")
+			return err
+		}); err != nil {
+			return err
+		}
+		to, err = l.Accept()
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	defer to.Close()
+	go func() {
+		b := make([]byte, 1<<16)
+		for {
+			if _, err := from.Write(b); err != nil {
+				return
+			}
+		}
+	}()
+	go func() {
+		b := make([]byte, 4096)
+		for {
+			if _, err := to.Read(b); err != nil {
+				return
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	time.Sleep(time.Second)
+	l := Observe(context.Background(), m, hostOf(t, m), Options{Interval: 2 * time.Second, Counters: true,
+		Netns: []string{second}})
+	if s := l.Sockets; s.WindowsClosed == 0 || len(s.Full) != 1 || s.Full[0].Port != 5001 || s.Full[0].Queued < 0.5 ||
+		s.Full[0].PID != os.Getpid() {
+		t.Errorf("found %+v, expected port 5001 of this process, and windows that were closed", s)
+	}
+}

@@ -2,6 +2,7 @@ package load
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -40,10 +41,14 @@ func (w *Watch) addOwners(l *facts.Load, before, after fullLook, allowed time.Du
 		for inode, b := range space.sockets.udp {
 			a := before.spaces[name].sockets.udp[inode]
 			if drops := b.drops - a.drops; drops >= facts.MinLostPackets && drops < 1<<31 { // it wraps
-				sockets["socket:["+strconv.FormatUint(uint64(inode), 10)+"]"] = &facts.LosingSocket{Port: b.port,
+				sockets[socketLink(inode)] = &facts.LosingSocket{Port: b.port,
 					Drops: uint64(drops), Queued: b.queued}
 			}
 		}
+	}
+	full := fullSockets(after)
+	for inode, s := range full {
+		sockets[inode] = s
 	}
 	taps := map[string]*facts.DeviceLoad{}
 	for i := range l.Devices {
@@ -82,9 +87,49 @@ func (w *Watch) addOwners(l *facts.Load, before, after fullLook, allowed time.Du
 			}
 		}
 	}
-	for _, s := range slices.SortedFunc(maps.Values(sockets), func(a, b *facts.LosingSocket) int {
-		return cmp.Or(cmp.Compare(b.Drops, a.Drops), cmp.Compare(a.Port, b.Port), cmp.Compare(a.PID, b.PID))
-	}) {
-		l.Sockets.Losing = append(l.Sockets.Losing, *s)
+	for inode, s := range sortedSockets(sockets) {
+		if _, is := full[inode]; is {
+			l.Sockets.Full = append(l.Sockets.Full, *s)
+		} else {
+			l.Sockets.Losing = append(l.Sockets.Losing, *s)
+		}
+	}
+}
+
+// maxFull is how many TCP sockets with full receive queues are told.
+const maxFull = 8
+
+// fullSockets returns the TCP sockets with the fullest receive queues, by what a link in /proc/PID/fd says.
+func fullSockets(after fullLook) map[string]*facts.LosingSocket {
+	all := map[string]*facts.LosingSocket{}
+	for _, space := range after.spaces {
+		for inode, s := range space.sockets.full {
+			all[socketLink(inode)] = &facts.LosingSocket{Port: s.port, Queued: s.queued}
+		}
+	}
+	n := 0
+	for inode := range sortedSockets(all) {
+		if n++; n > maxFull {
+			delete(all, inode)
+		}
+	}
+	return all
+}
+
+func socketLink(inode uint32) string { return "socket:[" + strconv.FormatUint(uint64(inode), 10) + "]" }
+
+// sortedSockets yields sockets, the one with the highest loss first, of equal ones that with the fullest queue.
+func sortedSockets(all map[string]*facts.LosingSocket) iter.Seq2[string, *facts.LosingSocket] {
+	inodes := slices.SortedFunc(maps.Keys(all), func(x, y string) int {
+		a, b := all[x], all[y]
+		return cmp.Or(cmp.Compare(b.Drops, a.Drops), cmp.Compare(b.Queued, a.Queued), cmp.Compare(a.Port, b.Port),
+			cmp.Compare(a.PID, b.PID), cmp.Compare(x, y))
+	})
+	return func(yield func(string, *facts.LosingSocket) bool) {
+		for _, inode := range inodes {
+			if !yield(inode, all[inode]) {
+				return
+			}
+		}
 	}
 }

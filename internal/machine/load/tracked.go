@@ -14,7 +14,7 @@ import (
 
 // trackLook has the conntrack counters of one network namespace.
 type trackLook struct {
-	entries, max, dropped, evicted uint64
+	entries, max, dropped, clashed, evicted uint64
 }
 
 // readTracked reads the conntrack counters of the calling thread's namespace; zero without conntrack or without
@@ -40,9 +40,10 @@ func parseTracked(text string) (t trackLook, err error) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	names := strings.Fields(lines[0])
 	into := map[int]*uint64{slices.Index(names, "entries"): &t.entries, slices.Index(names, "drop"): &t.dropped,
-		slices.Index(names, "early_drop"): &t.evicted}
+		slices.Index(names, "insert_failed"): &t.clashed, slices.Index(names, "early_drop"): &t.evicted}
 	if into[-1] != nil {
-		return t, fmt.Errorf("/proc/net/stat/nf_conntrack has %q, expected entries, drop and early_drop", lines[0])
+		return t, fmt.Errorf("/proc/net/stat/nf_conntrack has %q, expected entries, drop, insert_failed and early_drop",
+			lines[0])
 	}
 	for _, line := range lines[1:] {
 		for i, field := range strings.Fields(line) {
@@ -66,7 +67,8 @@ func parseTracked(text string) (t trackLook, err error) {
 // trackedBetween returns the load of a namespace's conntrack table between two readings; nil if it is empty.
 func trackedBetween(netns string, before, after trackLook) []facts.TrackLoad {
 	l := facts.TrackLoad{Netns: netns, Entries: after.entries, Max: after.max,
-		Dropped: facts.Increase(before.dropped, after.dropped), Evicted: facts.Increase(before.evicted, after.evicted)}
+		Dropped: facts.Increase(before.dropped, after.dropped), Clashed: facts.Increase(before.clashed, after.clashed),
+		Evicted: facts.Increase(before.evicted, after.evicted)}
 	if l.Entries+l.Dropped+l.Evicted == 0 {
 		return nil
 	}

@@ -72,6 +72,8 @@ type DeviceLoad struct {
 
 	XDP  string `json:"xdp,omitempty"`     // name of the XDP program on it; empty: none or unknown
 	Held []int  `json:"held_by,omitempty"` // processes that have a tap open, if it lost packets and is no guest's
+	// it takes frames for further MAC addresses, as those of macvlans, which may be in namespaces that nobody watches
+	Shared bool `json:"shared,omitempty"`
 
 	SpeedMbps int         `json:"speed_mbps"` // −1: unknown
 	Queues    []QueueLoad `json:"queues"`     // as far as the driver or a tracepoint counts
@@ -146,9 +148,13 @@ type SocketLoad struct {
 	Queued float64 `json:"queued"`
 	// UDP sockets that lost packets, the one with the highest loss first
 	Losing []LosingSocket `json:"losing,omitempty"`
+	// number of times a TCP connection's window was closed, because its application did not read (TCPToZeroWindowAdv)
+	WindowsClosed uint64 `json:"windows_closed,omitempty"`
+	// where windows were closed, TCP sockets whose receive queue is at least half full, at most 8, the fullest first
+	Full []LosingSocket `json:"full,omitempty"`
 }
 
-// LosingSocket is a UDP socket whose receive buffer overflowed.
+// LosingSocket is a socket whose receive buffer overflowed (UDP) or stays full (TCP, which loses nothing by it).
 type LosingSocket struct {
 	Port   int     `json:"port"`
 	Drops  uint64  `json:"drops"`
@@ -167,11 +173,12 @@ type LocalLoad struct {
 
 // TrackLoad is the conntrack table of one network namespace.
 type TrackLoad struct {
-	Netns   string `json:"netns,omitempty"` // empty: mpps's own
-	Entries uint64 `json:"entries"`         // at the end
-	Max     uint64 `json:"max"`             // nf_conntrack_max; 0: unknown
-	Dropped uint64 `json:"dropped"`         // packets dropped because the table was full
-	Evicted uint64 `json:"evicted"`         // connections evicted early to make room
+	Netns   string `json:"netns,omitempty"`   // empty: mpps's own
+	Entries uint64 `json:"entries"`           // at the end
+	Max     uint64 `json:"max"`               // nf_conntrack_max; 0: unknown
+	Dropped uint64 `json:"dropped"`           // packets that tracking dropped: the table was full, or Clashed
+	Clashed uint64 `json:"clashed,omitempty"` // of these, those that another connection's addresses and ports were in the way of
+	Evicted uint64 `json:"evicted"`           // connections evicted early to make room
 }
 
 // StackLoad is what the network layer of one network namespace counted, by the names of Host.Stack.
