@@ -82,6 +82,9 @@ func TestRankedByGain(t *testing.T) {
 	ring := func(share float64) suspect {
 		return suspect{kind: RxRing, share: share, strength: 0.85, keys: []string{"d"}}
 	}
+	buffer := func(share float64) suspect {
+		return suspect{kind: SocketBuffer, share: share, strength: 0.76, keys: []string{"e"}}
+	}
 	for _, c := range []struct {
 		name  string
 		chain []suspect // in path order
@@ -91,6 +94,8 @@ func TestRankedByGain(t *testing.T) {
 		{"a small and then a large share", []suspect{rule(0.12), filter(0.7)}, Policer},
 		{"a share, then a guest that takes only so much", []suspect{rule(0.7), tap(0.2)}, GuestCPU},
 		{"a ring, then a guest that takes only so much", []suspect{ring(0.6), tap(0.3)}, GuestCPU},
+		{"a share, then a buffer that is too short for bursts", []suspect{rule(0.33), buffer(0.06)}, DroppedByRule},
+		{"a small share, then a buffer that loses most", []suspect{rule(0.06), buffer(0.6)}, SocketBuffer},
 		{"a ring, then a small share", []suspect{ring(0.6), rule(0.1)}, RxRing},
 	} {
 		left := 1e6

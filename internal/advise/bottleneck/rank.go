@@ -77,14 +77,15 @@ func (p *path) byGain(a, b *suspect, all []suspect) int {
 }
 
 // regained returns how many packets more would arrive without a suspect: those that it loses, less what places further
-// on lose of them. One that lets only so much pass, and loses packets now, takes none of them.
+// on lose of them. One that lets only so much pass, and loses packets now, takes none of them; one whose queue is too
+// short for bursts has time left, and loses the same share of more.
 func (p *path) regained(s *suspect, all []suspect) float64 {
 	gain := s.lost
 	for t := range facts.Each(all) {
 		if p.class(t) != 0 || p.depth(t) <= p.depth(s) || !p.follows(t, s) {
 			continue
 		}
-		if !About(t.kind).steady {
+		if m := About(t.kind); !m.steady && m.level != byBuffer {
 			return 0
 		}
 		gain *= 1 - t.share
