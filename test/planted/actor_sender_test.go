@@ -22,9 +22,12 @@ type flow struct {
 	Source   string // first two bytes of the source address, "198.18"
 	TTL      int
 	BadSum   string // ip or udp: that checksum is wrong; empty: neither
+	Whole    bool   // no router may fragment it (DF)
+	Targets  int    // destinations: To and those that follow it
 }
 
-// frames are all the packets of a flow set: they differ in source address and source port.
+// frames are all the packets of a flow set: they differ in source address, source port and, of several destinations,
+// in that.
 func (f flow) frames() [][]byte {
 	all := make([][]byte, f.Flows)
 	for i := range all {
@@ -37,7 +40,10 @@ func (f flow) frames() [][]byte {
 		binary.BigEndian.PutUint16(ip[2:], uint16(size))
 		copy(ip[12:], net.ParseIP(f.Source + ".0.0").To4()[:2])
 		ip[14], ip[15] = byte(1+i>>8&0x7f), byte(1+i&0x7f)
-		copy(ip[16:], f.To.To4())
+		binary.BigEndian.PutUint32(ip[16:], binary.BigEndian.Uint32(f.To.To4())+uint32(i%max(1, f.Targets)))
+		if f.Whole {
+			ip[6] = 0x40
+		}
 		var sum uint32
 		for j := 0; j < 20; j += 2 {
 			sum += uint32(binary.BigEndian.Uint16(ip[j:]))

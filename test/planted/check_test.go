@@ -81,6 +81,10 @@ func (s *Scenario) check() error {
 		wrong(t.TTL >= 1 && t.TTL <= 255, "traffic %d has a TTL of %d, expected 1 to 255", i, t.TTL)
 		wrong(slices.Contains([]string{"", "ip", "udp"}, t.BadSum), "traffic %d has a wrong checksum of %q, expected "+
 			"ip or udp", i, t.BadSum)
+		wrong(t.Targets >= 1 && t.Targets <= t.Flows, "traffic %d has %d destinations, expected 1 to its %d flows", i,
+			t.Targets, t.Flows)
+		wrong(t.From == wire || t.Targets == 1 && !t.Whole, "traffic %d is from a guest: whole and targets are the wire's",
+			i)
 		wrong(t.Burst == 0 || t.From == wire, "traffic %d is from a guest, which sends each millisecond: no bursts", i)
 		cpus("a sender", []int{t.CPU})
 	}
@@ -149,8 +153,9 @@ func (s *Scenario) checkStep(i int, step Step) error {
 }
 
 // wholeKernel reports whether a file below /proc/sys is not one of the network namespace. Under net all is, but for
-// most of net/core (net/core/sysctl_net_core.c, net_core_table) and the size of conntrack's table
-// (net/netfilter/nf_conntrack_standalone.c, nf_conntrack_max is read-only but in the first namespace).
+// most of net/core (net/core/sysctl_net_core.c, net_core_table), the size of conntrack's table
+// (net/netfilter/nf_conntrack_standalone.c: nf_conntrack_max and nf_conntrack_buckets are read-only but in the first
+// namespace) and the thresholds of neighbours' tables (net/core/neighbour.c, neigh_sysctl_register).
 func wholeKernel(file string) bool {
 	rest, sysctl := strings.CutPrefix(file, "/proc/sys/")
 	if !sysctl {
@@ -160,5 +165,6 @@ func wholeKernel(file string) bool {
 	if strings.HasPrefix(rest, "net/core/") {
 		return !slices.Contains(own, rest)
 	}
-	return !strings.HasPrefix(rest, "net/") || rest == "net/netfilter/nf_conntrack_max"
+	return !strings.HasPrefix(rest, "net/") || rest == "net/netfilter/nf_conntrack_max" ||
+		rest == "net/netfilter/nf_conntrack_buckets" || strings.HasPrefix(rest, "net/ipv4/neigh/default/gc_thresh")
 }

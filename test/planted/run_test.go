@@ -181,7 +181,7 @@ func (s *scene) send(ctx context.Context) error {
 			return err
 		}
 		f := flow{Src: link.Attrs().HardwareAddr, Dst: to.mac, To: to.ip, Bytes: t.Frame, Flows: t.Flows, Port: t.Port,
-			Source: t.Source, TTL: t.TTL, BadSum: t.BadSum}
+			Source: t.Source, TTL: t.TTL, BadSum: t.BadSum, Whole: t.Whole, Targets: t.Targets}
 		if s.s.Path.Forward == "route" {
 			nic, err := s.host.on.LinkByName(nicName)
 			if err != nil {

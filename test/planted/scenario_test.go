@@ -160,6 +160,9 @@ type Stream struct {
 	Source string `yaml:"source"`
 	TTL    int    `yaml:"ttl"`     // 0: 64
 	BadSum string `yaml:"bad_sum"` // ip or udp: that checksum is wrong
+	Whole  bool   `yaml:"whole"`   // no router may fragment it (DF)
+	// Targets are the destinations: the end's address and those that follow it. 0: one
+	Targets int `yaml:"targets"`
 	// Unknown sends to a MAC address that no bridge knows.
 	Unknown bool `yaml:"unknown"`
 }
@@ -253,6 +256,7 @@ func (s *Scenario) defaults() {
 		fill(&t.Flows, 1)
 		fill(&t.Port, 9)
 		fill(&t.TTL, 64)
+		fill(&t.Targets, 1)
 		t.Source = cmp.Or(t.Source, "198.18")
 	}
 	for i := range s.Plant {

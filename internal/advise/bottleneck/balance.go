@@ -59,6 +59,11 @@ func (p *path) balances() (all []balance) {
 				out += s.packets
 			}
 		}
+		for _, t := range p.l.Tracked { // the tracepoint has them as dropped by a rule
+			if t.Netns == local.Netns && p.l.Method != facts.ByTracepoints {
+				out += trackDrops(t)
+			}
+		}
 		b.missing = max(b.in-out, 0)
 		if bytesOut >= (1-minMissing)*bytesIn { // GRO merged them
 			b.missing = 0

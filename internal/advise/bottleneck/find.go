@@ -69,7 +69,8 @@ const minStrength = 0.5
 var rules = []func(*path) []suspect{
 	lineRate, pcieLink, pauseFrames, linkErrors, vfRate, rxRing,
 	softirqs, backlogs, budgets,
-	droppedByRule, droppedForReason, droppedByDevice, unaccounted, fullTables, clashes, lostUpcalls,
+	droppedByRule, droppedForReason, droppedByDevice, unaccounted, fullTables, longChains,
+	noPorts, lostUpcalls,
 	queueLocks, rateLimits, qdiscLimits,
 	tapQueues, vhostThreads, emulatedNICs, wrongNode,
 	quotas, vcpus, insideGuests, exhaustedCPUs, stolenCPUs,

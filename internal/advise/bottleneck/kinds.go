@@ -27,6 +27,7 @@ const (
 	Conntrack      Kind = "conntrack"       // connections are tracked
 	NetfilterHooks Kind = "netfilter-hooks" // packets pass hooks in which there are no rules
 	ConntrackFull  Kind = "conntrack-full"  // the table of connections has no room
+	NATPorts       Kind = "nat-ports"       // NAT has no free port for new connections
 	DroppedByRule  Kind = "dropped-by-rule" // a rule drops them, on purpose or not
 
 	ReversePath    Kind = "rp-filter"       // the reverse path filter refuses their source
@@ -198,10 +199,15 @@ var meanings = []Meaning{
 		Advice: "exempt the guests' packets from tracking", Knobs: []string{"netfilter.conntrack", "netfilter.bridge",
 			"netfilter.bypass"}},
 	{Kind: ConntrackFull, Stage: "netfilter", level: byLimit, Title: "the table of connections is full",
-		Seen: "it turns packets away: drop of /proc/net/stat/nf_conntrack grows",
+		Seen: "it turns packets away: drop or chainlength of /proc/net/stat/nf_conntrack grows; or it is full and " +
+			"early_drop grows by at least 5 % of the packets",
 		Advice: "a larger table (net.netfilter.nf_conntrack_max), shorter timeouts, or exempt the guests' packets " +
 			"from tracking",
 		Knobs: []string{"netfilter.conntrack_max", "netfilter.conntrack_buckets", "netfilter.conntrack"}},
+	{Kind: NATPorts, Stage: "netfilter", level: byLimit, Title: "NAT has no free port",
+		Seen: "new connections clash with others: insert_failed and drop of /proc/net/stat/nf_conntrack grow",
+		Advice: "a wider range of ports or more addresses in the NAT rule (masquerade to, snat to), shorter timeouts " +
+			"(net.netfilter.nf_conntrack_udp_timeout), or guests that are routed without NAT"},
 	{Kind: DroppedByRule, Stage: "netfilter", level: byLimit, steady: true, Title: "a rule drops the packets",
 		Seen:   "at least 1 % of the packets end in netfilter (tracepoint)",
 		Advice: "if that is not meant: find the rule by its counter and change it"},
@@ -212,7 +218,8 @@ var meanings = []Meaning{
 		Advice: "a route to the source by the device that they come from, or rp_filter 2 there",
 		Knobs:  []string{"route.rp_filter"}},
 	{Kind: NoRoute, Stage: "routing", level: byLimit, steady: true, Title: "no route leads to where the packets go",
-		Seen:   "IP_INNOROUTES or IP_OUTNOROUTES (tracepoint), or InNoRoutes of /proc/net/netstat grows",
+		Seen: "IP_INNOROUTES or IP_OUTNOROUTES (tracepoint), or InNoRoutes of /proc/net/netstat or OutNoRoutes of " +
+			"/proc/net/snmp grows",
 		Advice: "add the route: ip route get ADDRESS"},
 	{Kind: NotForwarded, Stage: "routing", level: byLimit, steady: true, Title: "the device does not forward",
 		Seen:   "IP_INADDRERRORS (tracepoint), or InAddrErrors of /proc/net/snmp grows",
@@ -222,7 +229,8 @@ var meanings = []Meaning{
 		Seen:   "NEIGH_CREATEFAIL (tracepoint), or table_fulls of /proc/net/stat/arp_cache or ndisc_cache grows",
 		Advice: "higher thresholds; the table is one for all network namespaces", Knobs: []string{"route.neighbours"}},
 	{Kind: NextHop, Stage: "routing", level: byLimit, steady: true, Title: "the next hop does not answer",
-		Seen:   "NEIGH_FAILED or NEIGH_QUEUEFULL (tracepoint)",
+		Seen: "NEIGH_FAILED or NEIGH_QUEUEFULL (tracepoint), or unresolved_discards of /proc/net/stat/arp_cache or " +
+			"ndisc_cache grows",
 		Advice: "see whether the next hop is up, in the same network, and its address right: ip neigh show"},
 
 	{Kind: OVSUpcalls, Stage: "bridge", level: byLimit, Title: "upcalls of Open vSwitch are lost",
@@ -272,8 +280,8 @@ var meanings = []Meaning{
 
 	{Kind: Dropped, Stage: "softirq", level: byLimit, steady: true,
 		Title: "the kernel drops the packets for a reason",
-		Seen: "at least 0.5 % of the packets are freed for a reason of the kernel (tracepoint), or by an XDP program " +
-			"(its driver's counter)",
+		Seen: "at least 0.5 % of the packets are freed for a reason of the kernel (tracepoint; without one, " +
+			"FragFails and InHdrErrors of /proc/net/snmp), or by an XDP program (its driver's counter)",
 		Advice: "by reason"},
 	{Kind: DeviceDrops, Stage: "qdisc", level: byBuffer, Title: "a device refuses the packets",
 		Seen:   "tx_dropped of a veth, tunnel or NIC grows, or rx_dropped of a veth, and the CPUs have time",

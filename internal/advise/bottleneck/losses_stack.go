@@ -12,8 +12,13 @@ var stackReasons = []struct{ counter, reason, file string }{
 	{"TcpExt.IPReversePathFilter", "IP_RPFILTER", "/proc/net/netstat"},
 	{"IpExt.InNoRoutes", "IP_INNOROUTES", "/proc/net/netstat"},
 	{"Ip.InAddrErrors", "IP_INADDRERRORS", "/proc/net/snmp"},
+	{"Ip.OutNoRoutes", "IP_OUTNOROUTES", "/proc/net/snmp"},
+	{"Ip.FragFails", "PKT_TOO_BIG", "/proc/net/snmp"},
+	{"Ip.InHdrErrors", "IP_INHDR", "/proc/net/snmp"},
 	{"arp_cache.table_fulls", "NEIGH_CREATEFAIL", "/proc/net/stat/arp_cache"},
 	{"ndisc_cache.table_fulls", "NEIGH_CREATEFAIL", "/proc/net/stat/ndisc_cache"},
+	{"arp_cache.unresolved_discards", "NEIGH_QUEUEFULL", "/proc/net/stat/arp_cache"},
+	{"ndisc_cache.unresolved_discards", "NEIGH_QUEUEFULL", "/proc/net/stat/ndisc_cache"},
 }
 
 // addStackLosses adds what the network layers count, where the tracepoint has not shown packets of the same kind.
@@ -21,13 +26,22 @@ func (p *path) addStackLosses() {
 	for l := range facts.Each(p.l.Stack) {
 		for _, c := range stackReasons {
 			lost, means := float64(l.Counters[c.counter]), meaningOf(c.reason, "")
-			if lost == 0 || slices.ContainsFunc(p.losses, func(s loss) bool { return s.means.kind == means.kind }) {
+			if lost == 0 || p.traced(means.kind) {
 				continue
 			}
 			p.addLoss(loss{at: atKernel, cpu: -1, reason: c.reason, means: means, counted: true, netns: l.Netns,
 				source: c.file + ", " + c.counter}, lost, max(p.receivedIn(l.Netns)-lost, 0))
 		}
 	}
+}
+
+// traced reports whether the tracepoint has shown packets of a kind. Of a reason that makes no kind of its own it has
+// shown all that there are, if need be under another name: older kernels give none.
+func (p *path) traced(kind Kind) bool {
+	if kind == "" {
+		return p.l.Method == facts.ByTracepoints
+	}
+	return slices.ContainsFunc(p.losses, func(s loss) bool { return s.means.kind == kind })
 }
 
 // receivedIn returns the packets that the device of a namespace with the most of them received.

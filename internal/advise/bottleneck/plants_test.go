@@ -413,9 +413,25 @@ var plants = slices.Concat(ovsPlants, []plant{
 	{"a next hop that does not answer", NextHop, func(s *scene) {
 		s.dropFor("NEIGH_FAILED", "arp_error_report", "vnet0", 0.9)
 	}, false},
+	{"a next hop that does not answer, by counters", NextHop, func(s *scene) {
+		s.dropFor("", "", "", 0.3+0.6*s.Float64())
+		s.countedAs("arp_cache.unresolved_discards")
+	}, true},
+	{"no route for what the host sends, by counters", NoRoute, func(s *scene) {
+		s.dropFor("", "", "", 0.3+0.6*s.Float64())
+		s.countedAs("Ip.OutNoRoutes")
+	}, true},
 	{"a time to live that ends", Dropped, func(s *scene) {
 		s.dropFor("NOT_SPECIFIED", "ip_forward", "eth0", 0.99)
 	}, false},
+	{"a time to live that ends, counted too", Dropped, func(s *scene) {
+		s.dropFor("IP_INHDR", "ip_forward", "eth0", 0.3+0.6*s.Float64())
+		s.countedAs("Ip.InHdrErrors")
+	}, true},
+	{"an MTU behind the router", Dropped, func(s *scene) {
+		s.dropFor("PKT_TOO_BIG", "ip_forward", "eth0", 0.3+0.6*s.Float64())
+		s.countedAs("Ip.FragFails")
+	}, true},
 	{"an MTU inside the bridge", Dropped, func(s *scene) {
 		s.dropFor("NOT_SPECIFIED", "br_dev_queue_push_xmit", "vnet0", 0.3+0.6*s.Float64())
 	}, false},
@@ -486,6 +502,27 @@ var plants = slices.Concat(ovsPlants, []plant{
 		delete(s.dev("vnet0").Counters, "tx_dropped")
 		lost := s.count(s.offered * 0.6)
 		s.l.Tracked = []facts.TrackLoad{{Entries: 498, Max: 500, Dropped: lost}}
+		s.l.Drops = []facts.DropSite{{Reason: "NETFILTER_DROP", Symbol: "nf_hook_slow", Device: "eth0", Packets: lost}}
+	}, true},
+	{"the table of connections is full, and connections without an answer make room", ConntrackFull, func(s *scene) {
+		s.taken = s.offered
+		s.flow()
+		s.l.Tracked = []facts.TrackLoad{{Entries: 498, Max: 500, Evicted: s.count(s.offered * 0.4)}}
+	}, true},
+	{"the table of connections has too few buckets", ConntrackFull, func(s *scene) {
+		s.taken = s.offered * 0.4
+		s.flow()
+		delete(s.dev("vnet0").Counters, "tx_dropped")
+		lost := s.count(s.offered * 0.6)
+		s.l.Tracked = []facts.TrackLoad{{Entries: 4000, Max: 50e3, Chained: lost}}
+		s.l.Drops = []facts.DropSite{{Reason: "NETFILTER_DROP", Symbol: "nf_hook_slow", Device: "eth0", Packets: lost}}
+	}, true},
+	{"NAT without free ports", NATPorts, func(s *scene) {
+		s.taken = s.offered * 0.4
+		s.flow()
+		delete(s.dev("vnet0").Counters, "tx_dropped")
+		lost := s.count(s.offered * 0.6)
+		s.l.Tracked = []facts.TrackLoad{{Entries: 60, Max: 50e3, Clashes: lost}}
 		s.l.Drops = []facts.DropSite{{Reason: "NETFILTER_DROP", Symbol: "nf_hook_slow", Device: "eth0", Packets: lost}}
 	}, true},
 	{"the hypervisor below", Steal, func(s *scene) {

@@ -83,7 +83,7 @@ var dropReasons = map[string]dropMeaning{
 	"IP_INVALID_DEST": {what: "their destination is an address that no host may have", do: "correct the sender"},
 	"IPV6DISABLED": {benign: true, what: "IPv6 is off at the device",
 		do: "set net.ipv6.conf.DEVICE.disable_ipv6 to 0, if it is meant"},
-	"PKT_TOO_BIG": {sends: true, what: "they are longer than the MTU",
+	"PKT_TOO_BIG": {sends: true, what: "they are longer than the MTU of the device that they should leave by",
 		do: "set the same MTU on all devices of the path, or let senders find it (ICMP)"},
 	"PKT_TOO_SMALL": {what: "they are shorter than their headers say", do: "repair the sender"},
 	"HDR_TRUNC":     {what: "their headers are cut off", do: "repair the sender"},
@@ -225,6 +225,8 @@ var xdpDrops = dropMeaning{stage: "nic", what: "an XDP program (generic mode) dr
 func meaningOf(name, function string) dropMeaning {
 	name = strings.TrimPrefix(name, "SKB_DROP_REASON_")
 	if m, known := dropReasons[name]; known {
+		// the packet's device is the one that it came by until ip_forward has its route
+		m.sends = m.sends && function != "ip_forward" && function != "ip6_forward"
 		return m
 	}
 	if name == "NOT_SPECIFIED" {

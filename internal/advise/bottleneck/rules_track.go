@@ -1,64 +1,108 @@
 package bottleneck
 
-import "fmt"
+import (
+	"fmt"
 
-// conntrackDrops returns the packets that tracking of connections dropped.
+	"mpps/internal/model/facts"
+)
+
+const trackStat = "/proc/net/stat/nf_conntrack, "
+
+// conntrackDrops returns the packets that conntrack dropped, for whatever reason.
 func (p *path) conntrackDrops() (n float64) {
 	for _, t := range p.l.Tracked {
-		n += float64(t.Dropped)
+		n += trackDrops(t)
 	}
 	return n
 }
 
-// clashes blames address translation that has no free port: the connection that a packet would begin has the same
-// addresses and ports as another one (net/netfilter/nf_conntrack_core.c, nf_ct_resolve_clash).
-func clashes(p *path) (found []suspect) {
-	for _, t := range p.l.Tracked {
-		lost := loss{at: atRule, cpu: -1, packets: float64(min(t.Clashed, t.Dropped)),
-			source: "/proc/net/stat/nf_conntrack, insert_failed"}
-		lost.share = shareOf(lost.packets, max(p.packets-lost.packets, 0))
-		if !p.matters(lost) {
-			continue
-		}
-		f := suspect{
-			kind: DroppedByRule, object: "address translation", strength: 0.85, lost: lost.packets, share: lost.share,
-			keys: []string{"clash:" + t.Netns},
-			say: fmt.Sprintf("%s of the packets are dropped as their connections clash with others: address "+
-				"translation has no free port for them", percent(lost.share)),
-			advice: "more addresses or ports to translate to, or shorter timeouts of connections",
-		}
-		f.show("packets whose connection clashed", p.rate(lost.packets), "packets/s", lost.source)
-		found = append(found, f)
+func trackDrops(t facts.TrackLoad) float64 { return float64(t.Dropped + t.Clashes + t.Chained) }
+
+// tracked returns what is to say of a conntrack table that drops so many packets, by a counter; false if it drops too
+// few to matter.
+func (p *path) tracked(kind Kind, t facts.TrackLoad, packets uint64, counter string) (f suspect, ok bool) {
+	lost := loss{at: atRule, cpu: -1, packets: float64(packets), source: trackStat + counter}
+	lost.share = shareOf(lost.packets, max(p.packets-lost.packets, 0)) // counted as received before
+	f = suspect{kind: kind, object: "table of connections" + inNetns(t), strength: 0.95, lost: lost.packets,
+		share: lost.share, keys: []string{"rule"}}
+	return f, p.matters(lost)
+}
+
+// inNetns returns " of namespace NAME", or nothing for mpps's own.
+func inNetns(t facts.TrackLoad) string {
+	if t.Netns == "" {
+		return ""
 	}
-	return found
+	return " of namespace " + t.Netns
+}
+
+func (f *suspect) showTable(t facts.TrackLoad) {
+	f.show("connections in the table", float64(t.Entries), "connections", "nf_conntrack_count")
+	f.show("its length", float64(t.Max), "connections", "nf_conntrack_max")
 }
 
 // fullTables blames conntrack tables that are full: every packet of a connection without an entry is dropped.
 func fullTables(p *path) (found []suspect) {
 	for _, t := range p.l.Tracked {
-		lost := loss{at: atRule, cpu: -1, packets: float64(t.Dropped - min(t.Clashed, t.Dropped)),
-			source: "/proc/net/stat/nf_conntrack, drop"}
-		lost.share = shareOf(lost.packets, max(p.packets-lost.packets, 0)) // counted as received before
-		if !p.matters(lost) {
+		full := t.Max > 0 && float64(t.Entries) >= 0.9*float64(t.Max)
+		f, drops := p.tracked(ConntrackFull, t, t.Dropped, "drop")
+		switch {
+		case drops && full:
+			f.say = fmt.Sprintf("the table of connections%s is full: it holds %d of %d, and turns %s of the packets "+
+				"away", inNetns(t), t.Entries, t.Max, percent(f.share))
+		case drops:
+			f.strength = 0.8
+			f.say = fmt.Sprintf("tracking of connections%s turns %s of the packets away", inNetns(t), percent(f.share))
+		case full && float64(t.Evicted) >= largeLossShare*p.packets && p.rate(float64(t.Evicted)) >= minPPS:
+			f.strength, f.lost, f.share = 0.65, 0, 0
+			f.say = fmt.Sprintf("the table of connections%s is full: it holds %d of %d, and each second %.0f new ones "+
+				"throw out others that had no answer yet", inNetns(t), t.Entries, t.Max, p.rate(float64(t.Evicted)))
+			f.show("connections thrown out", p.rate(float64(t.Evicted)), "connections/s", trackStat+"early_drop")
+		default:
 			continue
 		}
-		where := ""
-		if t.Netns != "" {
-			where = " of namespace " + t.Netns
+		f.show("packets for whose connection there was no room", p.rate(float64(t.Dropped)), "packets/s",
+			trackStat+"drop")
+		f.showTable(t)
+		found = append(found, f)
+	}
+	return found
+}
+
+// longChains blames conntrack tables with too few buckets: a connection is not added to a chain that is longer than 50
+// to 130 entries (net/netfilter/nf_conntrack_core.c, MIN_CHAINLEN and MAX_CHAINLEN).
+func longChains(p *path) (found []suspect) {
+	for _, t := range p.l.Tracked {
+		f, ok := p.tracked(ConntrackFull, t, t.Chained, "chainlength")
+		if !ok {
+			continue
 		}
-		f := suspect{
-			kind: ConntrackFull, object: "table of connections" + where, strength: 0.8, lost: lost.packets,
-			share: lost.share, keys: []string{"rule"},
-			say: fmt.Sprintf("tracking of connections%s turns %s of the packets away", where, percent(lost.share)),
+		f.say = fmt.Sprintf("the table of connections%s has too few buckets for its %d connections: its chains are as "+
+			"long as they may be, and it turns %s of the packets away", inNetns(t), t.Entries, percent(f.share))
+		f.advice = "more buckets (net.netfilter.nf_conntrack_buckets)"
+		f.knobs = []string{"netfilter.conntrack_buckets"}
+		f.show("packets for whose connection a chain was too long", p.rate(f.lost), "packets/s",
+			trackStat+"chainlength")
+		f.showTable(t)
+		found = append(found, f)
+	}
+	return found
+}
+
+// noPorts blames NAT without free ports: it gives a new connection the address and port of another one, and the packet
+// is dropped where that is added to the table.
+func noPorts(p *path) (found []suspect) {
+	for _, t := range p.l.Tracked {
+		f, ok := p.tracked(NATPorts, t, t.Clashes, "insert_failed")
+		if !ok {
+			continue
 		}
-		f.show("packets for whose connection there was no room", p.rate(lost.packets), "packets/s", lost.source)
-		f.show("connections in the table", float64(t.Entries), "connections", "nf_conntrack_count")
-		f.show("its length", float64(t.Max), "connections", "nf_conntrack_max")
-		if t.Max > 0 && float64(t.Entries) >= 0.9*float64(t.Max) {
-			f.strength = 0.95
-			f.say = fmt.Sprintf("the table of connections%s is full: it holds %d of %d, and turns %s of the packets "+
-				"away", where, t.Entries, t.Max, percent(lost.share))
-		}
+		f.object, f.strength = "NAT"+inNetns(t), 0.9
+		f.say = fmt.Sprintf("%s of the packets are of new connections for which NAT%s has no address and port that "+
+			"are free: another connection to the same destination has them", percent(f.share), inNetns(t))
+		f.show("packets of connections that clash with another", p.rate(f.lost), "packets/s",
+			trackStat+"insert_failed")
+		f.showTable(t)
 		found = append(found, f)
 	}
 	return found

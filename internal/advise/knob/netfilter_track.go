@@ -43,13 +43,16 @@ func forTracked(want func(v *View, a setting.Address) Advice) func(*View, settin
 	}
 }
 
-// connections returns how many connections are tracked, and how many packets were refused for want of room, or to keep
-// the chains of the table short, while mpps watched; false if the number was not recorded.
+// connections returns how many connections are tracked, and how many packets were refused for want of room, or took
+// that of another connection, or were refused to keep the chains of the table short, while mpps watched; false if the
+// number was not recorded. Packets that NAT found no free port for are not among them: no table helps.
 func (v *View) connections() (entries, refused, longChains uint64, known bool) {
 	entries, known = v.Stack["nf_conntrack.entries"]
 	if v.Interval != nil {
-		refused = v.Interval.Stack["nf_conntrack.drop"] + v.Interval.Stack["nf_conntrack.early_drop"]
+		drop := v.Interval.Stack["nf_conntrack.drop"]
 		longChains = v.Interval.Stack["nf_conntrack.chainlength"]
+		refused = drop + v.Interval.Stack["nf_conntrack.early_drop"] -
+			facts.ConntrackClashes(drop, v.Interval.Stack["nf_conntrack.insert_failed"], longChains)
 	}
 	return entries, refused, longChains, known
 }

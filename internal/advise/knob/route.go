@@ -155,7 +155,7 @@ var routeNeighbours = &Knob{
 }
 
 // neighbours judges a threshold of a table of neighbours: gc_thresh3, which it cannot outgrow, or gc_thresh2, from
-// which on entries are thrown out after 5 s (net/core/neighbour.c, neigh_alloc).
+// which on entries older than 5 s are thrown out when one is added (net/core/neighbour.c, neigh_alloc).
 func (v *View) neighbours(a setting.Address, most, table string, soft bool) Advice {
 	entries, recorded := v.Stack[table+".entries"]
 	limit, known := number(v.Readings.At(setting.Of(setting.Sysctl, most)))
@@ -168,6 +168,9 @@ func (v *View) neighbours(a setting.Address, most, table string, soft bool) Advi
 		full = v.Interval.Stack[table+".table_fulls"]
 	}
 	if full == 0 && float64(entries) < 0.8*float64(limit) {
+		if v.Interval != nil && soft && int64(entries) > now {
+			return v.collected(entries, now, limit, v.Interval.Stack[table+".forced_gc_runs"])
+		}
 		return Fine(fmt.Sprintf("%d of %d entries are in use", entries, limit))
 	}
 	want := min(4*max(limit, int64(min(entries, maxNeighbours))), maxNeighbours)
@@ -184,4 +187,16 @@ func (v *View) neighbours(a setting.Address, most, table string, soft bool) Advi
 		severity = High
 	}
 	return Wants(setting.Least(want), because+": packets to new neighbours are dropped").At(severity)
+}
+
+// collected judges gc_thresh2 of a table that has outgrown it and is far from full, by how often the kernel went
+// through all entries to throw some out.
+func (v *View) collected(entries uint64, now, limit int64, runs uint64) Advice {
+	if runs == 0 {
+		return Fine(fmt.Sprintf("%d of %d entries are in use, and none was thrown out %s", entries, limit,
+			v.overInterval()))
+	}
+	because := fmt.Sprintf("%d entries are in use: beyond %d the kernel goes through them and throws some out, %d "+
+		"times %s, and the next packet to each of those waits for an answer", entries, now, runs, v.overInterval())
+	return Wants(setting.Least(min(2*int64(entries), limit)), because).At(Medium)
 }

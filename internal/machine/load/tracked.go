@@ -14,7 +14,7 @@ import (
 
 // trackLook has the conntrack counters of one network namespace.
 type trackLook struct {
-	entries, max, dropped, clashed, evicted uint64
+	entries, max, dropped, evicted, failed, chained uint64
 }
 
 // readTracked reads the conntrack counters of the calling thread's namespace; zero without conntrack or without
@@ -40,11 +40,12 @@ func parseTracked(text string) (t trackLook, err error) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	names := strings.Fields(lines[0])
 	into := map[int]*uint64{slices.Index(names, "entries"): &t.entries, slices.Index(names, "drop"): &t.dropped,
-		slices.Index(names, "insert_failed"): &t.clashed, slices.Index(names, "early_drop"): &t.evicted}
+		slices.Index(names, "early_drop"): &t.evicted, slices.Index(names, "insert_failed"): &t.failed}
 	if into[-1] != nil {
-		return t, fmt.Errorf("/proc/net/stat/nf_conntrack has %q, expected entries, drop, insert_failed and early_drop",
+		return t, fmt.Errorf("/proc/net/stat/nf_conntrack has %q, expected entries, drop, early_drop and insert_failed",
 			lines[0])
 	}
+	into[slices.Index(names, "chainlength")] = &t.chained // since Linux 5.15
 	for _, line := range lines[1:] {
 		for i, field := range strings.Fields(line) {
 			if into[i] == nil {
@@ -67,9 +68,11 @@ func parseTracked(text string) (t trackLook, err error) {
 // trackedBetween returns the load of a namespace's conntrack table between two readings; nil if it is empty.
 func trackedBetween(netns string, before, after trackLook) []facts.TrackLoad {
 	l := facts.TrackLoad{Netns: netns, Entries: after.entries, Max: after.max,
-		Dropped: facts.Increase(before.dropped, after.dropped), Clashed: facts.Increase(before.clashed, after.clashed),
-		Evicted: facts.Increase(before.evicted, after.evicted)}
-	if l.Entries+l.Dropped+l.Evicted == 0 {
+		Dropped: facts.Increase(before.dropped, after.dropped), Evicted: facts.Increase(before.evicted, after.evicted),
+		Chained: facts.Increase(before.chained, after.chained)}
+	l.Clashes = facts.ConntrackClashes(l.Dropped, facts.Increase(before.failed, after.failed), l.Chained)
+	l.Dropped -= l.Clashes
+	if l.Entries+l.Dropped+l.Evicted+l.Clashes+l.Chained == 0 {
 		return nil
 	}
 	return []facts.TrackLoad{l}

@@ -15,19 +15,25 @@ const trackedHead = "entries  clashres found new invalid ignore delete chainleng
 func TestTracked(t *testing.T) {
 	files := map[string]string{
 		"proc/thread-self/net/stat/nf_conntrack": trackedHead +
-			"000001f4  00000000 00000000 00000000 00000002 00000000 00000000 00000003 00000000 00000007 00000010 " +
+			"000001f4  00000000 00000000 00000000 00000002 00000000 00000000 00000003 00000000 00000008 00000010 " +
 			"00000005 00000000  00000000 00000000 00000000 00000000\n" +
-			"000001f4  00000000 00000000 00000000 00000002 00000000 00000000 00000003 00000000 00000000 000000f0 " +
+			"000001f4  00000000 00000000 00000000 00000002 00000000 00000000 00000003 00000000 00000001 000000f0 " +
 			"00000001 00000000  00000000 00000000 00000000 00000000\n",
 		"proc/sys/net/netfilter/nf_conntrack_max": "500\n",
 	}
 	look, err := readTracked(treetest.Recorded(t, files))
-	if want := (trackLook{entries: 500, max: 500, dropped: 256, clashed: 7, evicted: 6}); err != nil || look != want {
+	want := trackLook{entries: 500, max: 500, dropped: 256, evicted: 6, failed: 9, chained: 6}
+	if err != nil || look != want {
 		t.Errorf("found %+v, %v; expected %+v", look, err, want)
 	}
 	load := trackedBetween("blue", trackLook{dropped: 56, evicted: 6}, look)
-	if want := []facts.TrackLoad{{Netns: "blue", Entries: 500, Max: 500, Dropped: 200, Clashed: 7}}; !slices.Equal(load, want) {
-		t.Errorf("between: %+v, expected %+v", load, want)
+	between := []facts.TrackLoad{{Netns: "blue", Entries: 500, Max: 500, Dropped: 197, Clashes: 3, Chained: 6}}
+	if !slices.Equal(load, between) {
+		t.Errorf("between: %+v, expected %+v", load, between)
+	}
+	old := strings.NewReplacer("clashres", "searched", "chainlength", "delete_list").Replace(trackedHead)
+	if look, err := parseTracked(old + strings.Repeat(" 2", 17)); err != nil || look.chained != 0 || look.failed != 2 {
+		t.Errorf("a kernel without chainlength: %+v, %v", look, err)
 	}
 	if look, err := readTracked(treetest.Recorded(t, map[string]string{"proc/x": ""})); err != nil ||
 		trackedBetween("", look, look) != nil {

@@ -173,12 +173,22 @@ type LocalLoad struct {
 
 // TrackLoad is the conntrack table of one network namespace.
 type TrackLoad struct {
-	Netns   string `json:"netns,omitempty"`   // empty: mpps's own
-	Entries uint64 `json:"entries"`           // at the end
-	Max     uint64 `json:"max"`               // nf_conntrack_max; 0: unknown
-	Dropped uint64 `json:"dropped"`           // packets that tracking dropped: the table was full, or Clashed
-	Clashed uint64 `json:"clashed,omitempty"` // of these, those that another connection's addresses and ports were in the way of
-	Evicted uint64 `json:"evicted"`           // connections evicted early to make room
+	Netns   string `json:"netns,omitempty"` // empty: mpps's own
+	Entries uint64 `json:"entries"`         // at the end
+	Max     uint64 `json:"max"`             // nf_conntrack_max; 0: unknown
+	Dropped uint64 `json:"dropped"`         // packets dropped because the table was full
+	Evicted uint64 `json:"evicted"`         // connections evicted early to make room
+	Clashes uint64 `json:"clashes"`         // packets dropped because another connection had their addresses and ports
+	Chained uint64 `json:"chained"`         // packets dropped because a chain of the table was too long
+}
+
+// ConntrackClashes returns how many of the packets that conntrack counts in drop were of new connections with the
+// addresses and ports of another one, which is what a connection gets that NAT finds no free port for. They are counted
+// in insert_failed too, and so are chains that are too long (chainlength), which drop does not have
+// (net/netfilter/nf_conntrack_core.c, nf_ct_resolve_clash and __nf_conntrack_confirm). Kernels before 5.15 count
+// clashes in insert_failed that lose no packet.
+func ConntrackClashes(drop, insertFailed, chainlength uint64) uint64 {
+	return min(drop, Increase(chainlength, insertFailed))
 }
 
 // StackLoad is what the network layer of one network namespace counted, by the names of Host.Stack.

@@ -11,12 +11,15 @@ var routed = &Hops{
 	Needs: []string{"routing", "netfilter", "stack"},
 	Knobs: []string{"netfilter.bypass", "netfilter.conntrack_max", "netfilter.conntrack_buckets", "netfilter.flowtable",
 		"route.forwarding", "route.rp_filter", "route.neighbours", "nic.offload.gro_list"},
-	Bottlenecks: []string{"conntrack-full", "rp-filter", "no-route", "not-forwarded", "neighbours-full", "next-hop"},
+	Bottlenecks: []string{"conntrack-full", "nat-ports", "rp-filter", "no-route", "not-forwarded", "neighbours-full",
+		"next-hop"},
 	// include/uapi/linux/snmp.h, net/core/neighbour.c (neigh_stat_seq_show), net/netfilter/nf_conntrack_standalone.c
 	Counters: []Counter{
 		{"snmp", "Ip.ForwDatagrams"}, {"snmp", "Ip.InAddrErrors"}, {"snmp", "Ip.OutNoRoutes"},
+		{"snmp", "Ip.FragFails"}, {"snmp", "Ip.InHdrErrors"},
 		{"netstat", "IpExt.InNoRoutes"}, {"netstat", "TcpExt.IPReversePathFilter"},
 		{"stat/arp_cache", "entries"}, {"stat/arp_cache", "forced_gc_runs"}, {"stat/arp_cache", "table_fulls"},
+		{"stat/arp_cache", "unresolved_discards"}, {"stat/ndisc_cache", "unresolved_discards"},
 		{"stat/ndisc_cache", "entries"}, {"stat/ndisc_cache", "forced_gc_runs"}, {"stat/ndisc_cache", "table_fulls"},
 		{"stat/nf_conntrack", "entries"}, {"stat/nf_conntrack", "insert_failed"}, {"stat/nf_conntrack", "drop"},
 		{"stat/nf_conntrack", "early_drop"}, {"stat/nf_conntrack", "chainlength"},
