@@ -140,7 +140,7 @@ func (w *Watch) addThreadFacts(l *facts.ThreadLoad, known map[int]knownThread) b
 				l.Devices = []string{nic.Tap}
 			}
 		}
-	case l.PID == os.Getpid() || t.Comm == "mpps": // another mpps may be measuring too
+	case !t.Kernel() && trust.Own(w.tree, l.PID): // another mpps may be measuring too
 		l.Role = "mpps"
 	case l.Role == "napi":
 		name := strings.TrimPrefix(t.Comm, "napi/") // napi/eth0-8193 (net/core/dev.c, napi_kthread_create)

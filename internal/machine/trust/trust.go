@@ -141,6 +141,23 @@ func doubt(m *tree.Tree, pid int, named func(string) bool) string {
 	return ""
 }
 
+// Own reports whether a process of the live machine runs the same program file as this one: another mpps, whatever its
+// name. False if it cannot be told: for processes of others that takes root.
+func Own(m *tree.Tree, pid int) bool {
+	if !m.Live() {
+		return false
+	}
+	if pid == os.Getpid() {
+		return true
+	}
+	self, err := os.Stat("/proc/self/exe")
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat("/proc/" + strconv.Itoa(pid) + "/exe")
+	return err == nil && os.SameFile(self, other)
+}
+
 // Daemon is a process of a system service.
 type Daemon struct {
 	Process

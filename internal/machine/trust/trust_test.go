@@ -7,7 +7,10 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"slices"
+	"syscall"
 	"testing"
 
 	"mpps/internal/machine/tree/treetest"
@@ -181,6 +184,41 @@ func TestFromPIDFile(t *testing.T) {
 		if pid, found := FromPIDFile(treetest.Recorded(t, c.files), "run/x.pid", "ovs-vswitchd"); found != c.want ||
 			found && pid != 7 {
 			t.Errorf("%s: %d, %v", name, pid, found)
+		}
+	}
+}
+
+// TestOwn: another process of this program is told by its file, and one that merely has a name is not.
+func TestOwn(t *testing.T) {
+	t.Parallel()
+	m := treetest.Live(t)
+	runtime.LockOSThread() // the tracer is a thread
+	defer runtime.UnlockOSThread()
+	stopped := func(program string, args ...string) int {
+		cmd := exec.Command(program, args...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true} // it stops once its program is there
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+		return cmd.Process.Pid
+	}
+	impostor := filepath.Join(t.TempDir(), "mpps")
+	text, err := os.ReadFile("/bin/sleep")
+	if err == nil {
+		err = os.WriteFile(impostor, text, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pid, want := range map[int]bool{os.Getpid(): true, stopped(self): true, stopped(impostor, "60"): false,
+		1 << 30: false} {
+		if got := Own(m, pid); got != want {
+			t.Errorf("process %d: %t", pid, got)
 		}
 	}
 }
