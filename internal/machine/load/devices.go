@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,6 +25,7 @@ type spaceLook struct {
 	sockets socketLook
 	tracked trackLook
 	stack   map[string]uint64 // by reach.Counter.Key
+	asked   time.Time         // which devices are shared
 }
 
 // deviceLook has the counters of one device.
@@ -64,7 +66,7 @@ func (w *Watch) readSpace(name string, before *fullLook) (spaceLook, []facts.Uns
 			return err
 		}
 		defer unix.Close(socket)
-		shared, err := link.Shared(links)
+		shared, err := now.askShared(name, links, before)
 		missing("MAC addresses that devices take frames for", err)
 		for _, link := range links {
 			d := deviceLook{name: link.Name, kind: w.kind(name, link), stats: link.Stats, shared: shared[link.Index],
@@ -92,6 +94,23 @@ func (w *Watch) readSpace(name string, before *fullLook) (spaceLook, []facts.Uns
 		return nil
 	}))
 	return now, missed
+}
+
+// askShared returns which devices take frames for others, by index. Each device is a question of its own: a minute's
+// first look asks, and the next reuse the answers.
+func (s *spaceLook) askShared(netns string, links []link.Device, before *fullLook) (map[int]bool, error) {
+	if before != nil {
+		if last := before.spaces[netns]; time.Since(last.asked) < time.Minute {
+			shared := map[int]bool{}
+			for index, d := range last.devices {
+				shared[index] = d.shared
+			}
+			s.asked = last.asked
+			return shared, nil
+		}
+	}
+	s.asked = time.Now()
+	return link.Shared(links)
 }
 
 // kind returns a device's role on the path; empty if it has none.
