@@ -22,6 +22,7 @@ import (
 
 // TestSwitch goes the way of a user on a host whose guest is behind Open vSwitch.
 func TestSwitch(t *testing.T) {
+	labtest.Long(t)
 	s := openScene(t)
 	if out := s.ping(200, guestAddr); !strings.Contains(out, " 0% packet loss") {
 		t.Errorf("to the guest: %s", out)
