@@ -24,3 +24,18 @@ func TestArchRecorded(t *testing.T) {
 		}
 	}
 }
+
+// TestModelOfArm: 64-bit Arm has no name in /proc/cpuinfo, only numbers; a name goes before them.
+func TestModelOfArm(t *testing.T) {
+	for text, want := range map[string]string{
+		"CPU implementer\t: 0x41\nCPU part\t: 0xd0c\n":                         "Neoverse-N1",
+		"CPU implementer\t: 0x48\nCPU part\t: 0xd01\n":                         "TaiShan-v110",
+		"CPU implementer\t: 0x43\nCPU part\t: 0xd0c\n":                         "",
+		"model name\t: Some Arm\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n": "Some Arm",
+		"processor\t: 0\n": "",
+	} {
+		if found := Model(FirstCPU(treetest.Lines(t, map[string]string{"proc/cpuinfo": text}))); found != want {
+			t.Errorf("%q: %q, expected %q", text, found, want)
+		}
+	}
+}

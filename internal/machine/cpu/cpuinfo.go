@@ -38,7 +38,19 @@ func FirstCPU(m *tree.Tree) map[string]string {
 
 // Model returns the processor's name. The line differs by architecture (arch/*/kernel/setup.c, show_cpuinfo).
 func Model(cpu map[string]string) string {
-	return cmp.Or(cpu["model name"], cpu["Processor"], cpu["cpu model"], cpu["Model Name"], cpu["cpu"], cpu["family"])
+	return cmp.Or(cpu["model name"], cpu["Processor"], cpu["cpu model"], cpu["Model Name"], cpu["cpu"], cpu["family"],
+		armModels[[2]string{cpu["CPU implementer"], cpu["CPU part"]}])
+}
+
+// armModels are the cores of 64-bit Arm servers by implementer and part, for which /proc/cpuinfo has no name
+// (arch/arm64/include/asm/cputype.h, ARM_CPU_IMP_* and *_CPU_PART_*).
+var armModels = map[[2]string]string{
+	{"0x41", "0xd07"}: "Cortex-A57", {"0x41", "0xd08"}: "Cortex-A72", {"0x41", "0xd0b"}: "Cortex-A76",
+	{"0x41", "0xd0c"}: "Neoverse-N1", {"0x41", "0xd40"}: "Neoverse-V1", {"0x41", "0xd49"}: "Neoverse-N2",
+	{"0x41", "0xd4f"}: "Neoverse-V2", {"0x41", "0xd84"}: "Neoverse-V3", {"0x41", "0xd8e"}: "Neoverse-N3",
+	{"0x42", "0x516"}: "ThunderX2", {"0x43", "0x0a1"}: "ThunderX", {"0x43", "0x0af"}: "ThunderX2",
+	{"0x46", "0x001"}: "A64FX", {"0x48", "0xd01"}: "TaiShan-v110", {"0xc0", "0xac3"}: "Ampere-1",
+	{"0xc0", "0xac4"}: "Ampere-1a",
 }
 
 // vendor returns the kernel's name of the processor's vendor.
