@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"time"
 
 	"mpps/internal/advise/audit"
 	"mpps/internal/advise/knob"
@@ -20,8 +19,8 @@ import (
 // checkProperties holds a host to what is true of all.
 func (s *Spec) checkProperties(all []verdict, p problems) {
 	for _, v := range all {
-		if v.took > time.Second {
-			p.add(s.Name+" takes", "%v with %q, expected at most a second", v.took, v.flags)
+		if v.took > mostTime {
+			p.add(s.Name+" takes", "%v with %q, expected at most %v", v.took, v.flags, mostTime)
 		}
 		s.checkGuide(v, p)
 		s.checkRefused(v, p)
