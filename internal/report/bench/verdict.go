@@ -32,16 +32,16 @@ func Verdict(d *Document) string {
 }
 
 // Ending returns the verdict of changes that were measured and undone: the gain, the interval that proves it, and what
-// the rollback left.
+// the rollback left, a line each.
 func Ending(d *Document) string {
 	text := Verdict(d)
 	if c := d.Compared; c != nil && c.Throughput.Significant && c.Throughput.Ratio.N > 0 {
 		ratio := c.Throughput.Ratio
-		text += fmt.Sprintf(" Proven: between %s× and %s× with %.0f\u00a0%% confidence.", words.Times(ratio.Lo),
+		text += fmt.Sprintf("\nProven: between %s× and %s× with %.0f\u00a0%% confidence.", words.Times(ratio.Lo),
 			words.Times(ratio.Hi), 100*ratio.Level)
 	}
 	if r := d.Rollback; r != nil {
-		text += fmt.Sprintf(" %s: %d of %d settings differ from before.",
+		text += fmt.Sprintf("\n%s: %d of %d settings differ from before.",
 			words.Either(r.Identical, "All undone", "Not all undone"), len(r.Differences), r.Compared)
 	}
 	return text

@@ -22,12 +22,12 @@ func TestEnding(t *testing.T) {
 		want string
 	}{
 		{Document{Compared: compared(gain), Rollback: &RollbackRow{Identical: true, Compared: 286}},
-			"3× more packets: 10 k → 30 k packets per second. Proven: between 2.7× and 3.4× with 97 % confidence. " +
+			"3× more packets: 10 k → 30 k packets per second.\nProven: between 2.7× and 3.4× with 97 % confidence.\n" +
 				"All undone: 0 of 286 settings differ from before."},
 		{Document{Compared: compared(unproven), Rollback: &RollbackRow{Identical: true, Compared: 286}},
-			"No significant difference in packets per second. All undone: 0 of 286 settings differ from before."},
+			"No significant difference in packets per second.\nAll undone: 0 of 286 settings differ from before."},
 		{Document{Compared: compared(unproven), Rollback: &RollbackRow{Compared: 286, Differences: []string{"x"}}},
-			"No significant difference in packets per second. Not all undone: 1 of 286 settings differ from before."},
+			"No significant difference in packets per second.\nNot all undone: 1 of 286 settings differ from before."},
 	} {
 		if got := strings.ReplaceAll(Ending(&test.doc), "\u00a0", " "); got != test.want {
 			t.Errorf("got  %s\nwant %s", got, test.want)
