@@ -258,7 +258,7 @@ func TestClashes(t *testing.T) {
 	}
 }
 
-// TestFewByARule: what a rule drops is told from 1 % on, and then with little confidence.
+// TestFewByARule: a rule is named once it drops 1 % of the packets, with low confidence below 5 %.
 func TestFewByARule(t *testing.T) {
 	t.Parallel()
 	for share, named := range map[float64]bool{0.005: false, 0.03: true, 0.3: true} {

@@ -43,9 +43,9 @@ func forTracked(want func(v *View, a setting.Address) Advice) func(*View, settin
 	}
 }
 
-// connections returns how many connections are tracked, and how many packets were refused for want of room, or took
-// that of another connection, or were refused to keep the chains of the table short, while mpps watched; false if the
-// number was not recorded. Packets that NAT found no free port for are not among them: no table helps.
+// connections returns how many connections are tracked, and what happened for want of room while mpps watched: packets
+// refused, connections evicted, and packets refused to keep the table's chains short; false if the number was not
+// recorded. Packets for which NAT had no free port do not count: a larger table does not help them.
 func (v *View) connections() (entries, refused, longChains uint64, known bool) {
 	entries, known = v.Stack["nf_conntrack.entries"]
 	if v.Interval != nil {

@@ -130,8 +130,8 @@ func policing(v *View, o *facts.OpenVSwitch) Advice {
 			"the site limits what the guest behind %s sends to %s, which is %s packets/s of the target's size",
 			slow.Name, policerText(slow), goal.FormatRate(v.policedTo(slow))))).At(Medium)
 	}
-	return fact(found, Fine(fmt.Sprintf("the site limits what guests send, %s to %s: diagnose tells whether that "+
-		"drops packets", ports[0].Name, policerText(ports[0]))))
+	return fact(found, Fine(fmt.Sprintf("the site limits what guests send, %s to %s: 'mpps diagnose' names it if "+
+		"packets are dropped", ports[0].Name, policerText(ports[0]))))
 }
 
 // policerText says how much an interface's policers let through.

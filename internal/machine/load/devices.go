@@ -96,8 +96,8 @@ func (w *Watch) readSpace(name string, before *fullLook) (spaceLook, []facts.Uns
 	return now, missed
 }
 
-// askShared returns which devices take frames for others, by index. Each device is a question of its own: a minute's
-// first look asks, and the next reuse the answers.
+// askShared returns which devices take frames for other MAC addresses, by index. It asks once a minute, since each
+// device takes a netlink request of its own, and reuses the earlier look's answers in between.
 func (s *spaceLook) askShared(netns string, links []link.Device, before *fullLook) (map[int]bool, error) {
 	if before != nil {
 		if last := before.spaces[netns]; time.Since(last.asked) < time.Minute {

@@ -96,7 +96,7 @@ func (w *Watch) addOwners(l *facts.Load, before, after fullLook, allowed time.Du
 	}
 }
 
-// maxFull is how many TCP sockets with full receive queues are told.
+// maxFull is the most TCP sockets with full receive queues that are reported.
 const maxFull = 8
 
 // fullSockets returns the TCP sockets with the fullest receive queues, by what a link in /proc/PID/fd says.

@@ -141,8 +141,8 @@ func doubt(m *tree.Tree, pid int, named func(string) bool) string {
 	return ""
 }
 
-// Own reports whether a process of the live machine runs the same program file as this one: another mpps, whatever its
-// name. False if it cannot be told: for processes of others that takes root.
+// Own reports whether a process of the live machine runs the same executable file as this one: another mpps, whatever
+// its name. False where the file cannot be seen: processes of other users take root.
 func Own(m *tree.Tree, pid int) bool {
 	if !m.Live() {
 		return false

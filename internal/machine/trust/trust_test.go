@@ -188,7 +188,7 @@ func TestFromPIDFile(t *testing.T) {
 	}
 }
 
-// TestOwn: another process of this program is told by its file, and one that merely has a name is not.
+// TestOwn: a process counts as this program by its executable file, not by its name.
 func TestOwn(t *testing.T) {
 	t.Parallel()
 	m := treetest.Live(t)

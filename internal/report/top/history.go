@@ -14,7 +14,7 @@ type History struct{ looks []*bottleneck.Look }
 // Bounds of what is remembered.
 const (
 	remembered = time.Minute
-	maxLooks   = 120 // a look at 500 CPUs and 200 guests has some 300 kB
+	maxLooks   = 120 // where looks come often, less than a minute is remembered
 )
 
 // Add adds the newest look and forgets those that are too old.
