@@ -186,19 +186,9 @@ func (f *trafficFlags) checkForward() error {
 
 // trialFlags are the flags of search and tune for an external program that runs the trials.
 type trialFlags struct {
-	command  string
-	grace    time.Duration
-	maxPPS   float64
-	lineRate float64 // bit/s; of search only
-}
-
-// highest returns the highest load at a frame size, in packets per second; 0 if it is to be measured.
-func (f *trialFlags) highest(frameBytes int) float64 {
-	if f.lineRate == 0 {
-		return f.maxPPS
-	}
-	full := f.lineRate / measure.WireBits(1, frameBytes)
-	return min(full, cmp.Or(f.maxPPS, full))
+	command string
+	grace   time.Duration
+	maxPPS  float64
 }
 
 func (f *trialFlags) add(flags *pflag.FlagSet) {
@@ -210,8 +200,9 @@ func (f *trialFlags) add(flags *pflag.FlagSet) {
 		parsePositiveRate)
 }
 
-// check refuses contradicting flags. cpus is the name of the flag for our own generator's CPUs.
-func (f *trialFlags) check(set *pflag.FlagSet, cpus string) error {
+// check refuses contradicting flags. cpus is the name of the flag for our own generator's CPUs, highest the highest
+// load that the flags name, in packets per second; 0: none.
+func (f *trialFlags) check(set *pflag.FlagSet, cpus string, highest float64) error {
 	if f.command == "" {
 		if set.Changed("trial-grace") {
 			return usage(errors.New("--trial-grace belongs to --trial-command"), "")
@@ -224,7 +215,7 @@ func (f *trialFlags) check(set *pflag.FlagSet, cpus string) error {
 				"the program knows its own ends")
 		}
 	}
-	if f.maxPPS == 0 && f.lineRate == 0 {
+	if highest == 0 {
 		return usage(errors.New("--trial-command needs --max-pps: nothing else says how much it can send"),
 			"64-byte frames fill 10 Gbit/s at 14.88M")
 	}

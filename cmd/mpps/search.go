@@ -34,6 +34,7 @@ type searchFlags struct {
 	budget     time.Duration
 	final      time.Duration
 	sizes      []int
+	lineRate   float64 // of the link, bit/s; 0: not known
 	name       string
 	keep       bench.Keep
 }
@@ -110,7 +111,7 @@ func (f *searchFlags) options() (search.Options, error) {
 	case f.budget == 0:
 		o.Budget = time.Minute
 	}
-	if err := f.check(f.path.set, "cpus"); err != nil {
+	if err := f.check(f.path.set, "cpus", o.MaxPPS); err != nil {
 		return o, err
 	}
 	if o.MinPPS == 0 {
@@ -138,6 +139,15 @@ func (f *searchFlags) options() (search.Options, error) {
 		}
 	}
 	return o, nil
+}
+
+// highest returns the highest load at a frame size, in packets per second; 0 if it is to be measured.
+func (f *searchFlags) highest(frameBytes int) float64 {
+	if f.lineRate == 0 {
+		return f.maxPPS
+	}
+	full := f.lineRate / measure.WireBits(1, frameBytes)
+	return min(full, cmp.Or(f.maxPPS, full))
 }
 
 // load returns the load common to all trials of our own generator.

@@ -96,7 +96,7 @@ func (f *tuneFlags) target() (goal.Goal, error) {
 	case f.command == "" && f.set.Changed("max-pps"):
 		return g, usage(errors.New("--max-pps belongs to --trial-command"), "")
 	}
-	if err := f.check(f.set, generatorCPUs); err != nil {
+	if err := f.check(f.set, generatorCPUs, f.maxPPS); err != nil {
 		return g, err
 	}
 	g.Frame = max(g.Frame, 64)
