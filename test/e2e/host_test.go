@@ -134,26 +134,19 @@ func (b *box) unchanged(first string) {
 	}
 }
 
-// TestHost goes through the whole program on one host with one guest. The parts leave the host as they found it, up to
-// the last ones, which tune the guest, measure into it, and put everything back.
-func TestHost(t *testing.T) {
-	b := openBox(t)
+// part is something done on the box that leaves it as it was found.
+type part struct {
+	name string
+	do   func(*box)
+}
+
+// play does the parts one after the other and compares the host with what it was before the first.
+func (b *box) play(parts ...part) {
+	b.Helper()
 	b.snapshot("first.json")
-	for _, part := range []struct {
-		name string
-		do   func(*box)
-	}{
-		{"inspect agrees with other tools", testInspect},
-		{"inspect is cheap", testInspectCost},
-		{"a snapshot is judged alike elsewhere", testAuditElsewhere},
-		{"libvirt in a container is asked", testContained},
-		{"a refused write", testRefused},
-		{"an apply that does not end well", testEnds},
-		{"a stale plan", testStale},
-		{"an emulated NIC becomes vhost and back", testGuest},
-	} {
+	for _, part := range parts {
 		start := time.Now()
-		t.Run(part.name, func(t *testing.T) {
+		b.t.Run(part.name, func(t *testing.T) {
 			b := b.in(t)
 			t.Cleanup(func() {
 				if t.Failed() { // the next part is to find the host in order all the same
@@ -163,9 +156,32 @@ func TestHost(t *testing.T) {
 			part.do(b)
 			b.MPPS(3, "status", "--detailed-exit-code") // nothing of mpps stands on the host
 		})
-		t.Logf("%4.1f s  %s", time.Since(start).Seconds(), part.name)
+		b.t.Logf("%4.1f s  %s", time.Since(start).Seconds(), part.name)
 	}
 	b.unchanged("first.json")
+}
+
+// TestHost goes through the whole program on one host with one guest: it is looked at and judged, its guest is tuned
+// and measured, and everything is put back.
+func TestHost(t *testing.T) {
+	openBox(t).play(
+		part{"inspect agrees with other tools", testInspect},
+		part{"inspect is cheap", testInspectCost},
+		part{"a snapshot is judged alike elsewhere", testAuditElsewhere},
+		part{"libvirt in a container is asked", testContained},
+		part{"an emulated NIC becomes vhost and back", testGuest},
+	)
+}
+
+// TestApplyEnds has applies refused, killed and interrupted, a plan that is stale, and a guest that is gone.
+func TestApplyEnds(t *testing.T) {
+	labtest.Long(t)
+	b := openBox(t)
+	b.play(
+		part{"a refused write", testRefused},
+		part{"an apply that does not end well", testEnds},
+		part{"a stale plan", testStale},
+	)
 	t.Run("a guest that is gone", func(t *testing.T) { testGone(b.in(t)) })
 }
 

@@ -45,6 +45,7 @@ func (s *scene) withFunction(name string, number int) {
 // TestCreate makes functions, makes another number of them, is refused while somebody has one, and takes them away;
 // each step is undone again in the end.
 func TestCreate(t *testing.T) {
+	labtest.Long(t)
 	s := openScene(t)
 	s.Must("ip link set " + s.pf + " down")
 	first := labtest.Answer[apply.Result](s, 0, "sriov", "create", s.pf, "-n", "2").TX
