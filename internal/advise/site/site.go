@@ -34,7 +34,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/advise/lookup"

@@ -12,7 +12,7 @@ import (
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
 
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 )
 
 // RenderResult is a rendered definition.
