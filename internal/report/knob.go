@@ -77,15 +77,20 @@ func Knobs(t *Text, all []*knob.Knob) {
 func Hits(t *Text, found lookup.Hits) {
 	if len(found.Hits) == 0 {
 		t.Wrap("", fmt.Sprintf("nothing found for %q ('mpps explain --list' shows all knobs)", found.Search))
-		t.Wrap("nearest words: ", strings.Join(found.Nearest, ", "))
+		if len(found.Nearest) > 0 {
+			t.Wrap("nearest words: ", strings.Join(found.Nearest, ", "))
+		}
 		return
 	}
 	for _, h := range found.Hits {
-		title := h.Title
 		if k := knob.Find(h.ID); k != nil {
-			title = briefOf(t, k).Title
+			in := briefOf(t, k)
+			h.Title = in.Title
+			if h.Text == k.Doc().Want {
+				h.Text = in.Want
+			}
 		}
-		t.Wrap(t.In(Bold, h.ID)+"  ", title)
+		t.Wrap(t.In(Bold, h.ID)+"  ", h.Title)
 		t.Wrap("    "+t.In(Cyan, h.Field+": "), h.Text)
 	}
 	t.Line("'mpps explain ID' shows the whole entry")

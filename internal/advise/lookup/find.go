@@ -234,8 +234,11 @@ func Nearest(text string) []string {
 	offered := x.offered()
 	for asked := range split(punctuation.Replace(text[:min(maxSearch, len(text))])) {
 		for raw := range offered {
-			off := float64(knob.Distance(asked, raw)) / float64(max(len(asked), len(raw)))
-			all = append(all, near{raw, off})
+			// Letters say how near a spelling is; a Chinese character is a word, and no other is near it.
+			if !strings.ContainsFunc(asked+raw, isHan) {
+				off := float64(knob.Distance(asked, raw)) / float64(max(len(asked), len(raw)))
+				all = append(all, near{raw, off})
+			}
 		}
 	}
 	slices.SortFunc(all, func(a, b near) int { return cmp.Or(cmp.Compare(a.off, b.off), cmp.Compare(a.raw, b.raw)) })

@@ -36,6 +36,10 @@ func (d *document) prose() []passage {
 	for _, s := range doc.Sources {
 		all = append(all, passage{"source", weightSource, s.Fact + ": " + s.Where})
 	}
+	if zh, is := d.knob.Chinese(); is {
+		all = append(all, passage{"title", weightTitle, zh.Title}, passage{"wanted", weightWanted, zh.Want},
+			passage{"why", weightWhy, zh.Why})
+	}
 	return all
 }
 
@@ -67,8 +71,12 @@ func (x *index) passage(p posting) passage {
 // longestEnding is how many letters may follow the stem of a word: ing.
 const longestEnding = 3
 
-// hasWord reports whether a text in lower case has a word: a name as it is, another word with any ending.
+// hasWord reports whether a text in lower case has a word: a name as it is, another word with any ending, Chinese
+// anywhere, since it has no spaces.
 func hasWord(text string, w *word) bool {
+	if strings.ContainsFunc(w.raw, isHan) {
+		return strings.Contains(text, w.raw)
+	}
 	part, ending := w.key, longestEnding
 	if isName(w.raw) || w.raw == w.key {
 		part, ending = w.raw, either(isName(w.raw), 0, 1)

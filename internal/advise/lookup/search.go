@@ -202,7 +202,7 @@ func (x *index) hit(d document, at posting) Hit {
 		h.Field = fieldNear
 	case d.knob == nil:
 		h.Field, h.Text = fieldAdvice, d.advice.NotHere+" "+d.advice.Instead
-	case at.passage < len(d.passages):
+	case at.passage < len(d.passages) || p.field == "title": // a name, or the title in Chinese
 		if p := d.toShow(at.raw); p.text != "" {
 			h.Field, h.Text = p.field, p.text
 		}
@@ -217,7 +217,7 @@ func (d *document) toShow(name string) passage {
 		switch {
 		case p.field == "trap" && isName(name) && hasWord(strings.ToLower(p.text), &word{raw: name, key: name}):
 			return p
-		case p.field == "wanted":
+		case p.field == "wanted" && wanted.text == "":
 			wanted = p
 		}
 	}
