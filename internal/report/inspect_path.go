@@ -150,8 +150,9 @@ func guestStations(h *facts.Host, g facts.Guest, i facts.Interface) []Station {
 		pinned = pinned.Or(p)
 	}
 	pins := words.Either(len(pinned) > 0, " on CPUs "+pinned.String(), " not pinned")
-	text := fmt.Sprintf("%s: %s NIC %s, %s, %s%s", g.State+words.If(g.Job != "", " (%s)", g.Job)+ofOwner(g),
-		cmp.Or(i.Model, i.Type), i.MAC, words.Count(max(i.Queues, 1), "queue"), words.Count(g.VCPUs, "vCPU"), pins) +
+	text := fmt.Sprintf("%s: %s NIC%s, %s, %s%s", g.State+words.If(g.Job != "", " (%s)", g.Job)+ofOwner(g),
+		cmp.Or(i.Model, i.Type), words.If(i.MAC != "", " %s", i.MAC), words.Count(max(i.Queues, 1), "queue"),
+		words.Count(g.VCPUs, "vCPU"), pins) +
 		words.If(len(g.Pending) > 0, "; %s for a restart", words.Count(len(g.Pending), "change waits", "changes wait"))
 	return append(list, backEnd(h, g, i), Station{Kind: "guest", Name: g.Name, Text: text})
 }

@@ -2,9 +2,14 @@ package planted
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
+
+// shareSlack is how far the share of lost packets in an answer may be off: what was sent is counted a little longer
+// than mpps watches.
+const shareSlack = 0.1
 
 // judge compares what was found with what was planted.
 func (o *Outcome) judge(words *strings.Replacer) {
@@ -28,6 +33,10 @@ func (o *Outcome) judge(words *strings.Replacer) {
 	share := 1.0
 	if o.Sent > 0 {
 		share = float64(o.Delivered) / float64(o.Sent)
+	}
+	if b := o.Found.Bottleneck; o.Wrong == "" && e.Share && o.Sent > 0 &&
+		math.Abs(b.LostShare-(1-share)) > shareSlack {
+		o.Wrong = fmt.Sprintf("%.0f %% are said to be lost, %.0f %% are", 100*b.LostShare, 100*(1-share))
 	}
 	switch {
 	case len(o.Scenario.Traffic) > 0 && o.Sent == 0:
@@ -86,29 +95,30 @@ func PlayTwice(play func() Outcome) []Outcome {
 // Table is planted × found, in Markdown, and how many of those that ran were right.
 func Table(all []Outcome) (table string, right, ran int) {
 	var b strings.Builder
-	b.WriteString("| scenario | planted | expected | found first | confidence | next | sent, kpps | arrived | " +
-		"|\n|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| scenario | planted | expected | found first | confidence | said lost | next | sent, kpps | arrived | " +
+		"|\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, o := range all {
-		row := []string{o.Scenario.Name, o.Scenario.Title, strings.Join(o.Scenario.Expect.Kinds, ", "), "–", "", "", "",
-			"", ""}
+		row := make([]string, 10)
+		copy(row, []string{o.Scenario.Name, o.Scenario.Title, strings.Join(o.Scenario.Expect.Kinds, ", "), "–"})
 		if o.Scenario.Expect.Healthy() {
 			row[2] = "nothing"
 		}
 		if o.Seconds > 0 && o.Sent > 0 {
-			row[6], row[7] = fmt.Sprintf("%.1f", float64(o.Sent)/o.Seconds/1e3),
+			row[7], row[8] = fmt.Sprintf("%.1f", float64(o.Sent)/o.Seconds/1e3),
 				fmt.Sprintf("%.0f %%", 100*float64(o.Delivered)/float64(o.Sent))
 		}
 		if o.Found != nil {
 			row[3] = "nothing"
 			if found := o.Found.Bottleneck; found != nil {
 				row[3], row[4] = fmt.Sprintf("%s (%s)", found.Kind, found.Object), fmt.Sprintf("%.2f", found.Confidence)
+				row[5] = fmt.Sprintf("%.0f %%", 100*found.LostShare)
 			}
 			if next := o.Found.Next; next != nil {
-				row[5] = string(next.Kind)
+				row[6] = string(next.Kind)
 			}
 		}
 		said, counts := o.verdict()
-		row[8] = said
+		row[9] = said
 		if counts {
 			ran++
 			if o.Right() && o.Scenario.KnownWrong == "" {

@@ -177,11 +177,14 @@ func (t Stream) tick(others time.Duration) time.Duration {
 
 // Expect is what mpps diagnose has to find.
 type Expect struct {
-	Kinds    []string `yaml:"kinds"`  // the first answer is right with any of them; none: nothing may be named
-	Object   string   `yaml:"object"` // part of the object's name, {tap} and the like replaced; empty: any
-	Stage    string   `yaml:"stage"`  // empty: any
-	Reason   string   `yaml:"reason"` // part of the name of the kernel's drop reason or function; empty: any
-	Why      string   `yaml:"why"`    // why several kinds are right, for people
+	Kinds  []string `yaml:"kinds"`  // the first answer is right with any of them; none: nothing may be named
+	Object string   `yaml:"object"` // part of the object's name, {tap} and the like replaced; empty: any
+	Stage  string   `yaml:"stage"`  // empty: any
+	Reason string   `yaml:"reason"` // part of the name of the kernel's drop reason or function; empty: any
+	Why    string   `yaml:"why"`    // why several kinds are right, for people
+	// Share says that the packets that do not arrive are all lost at the place that is planted: the answer's share of
+	// lost packets is right within shareSlack.
+	Share    bool `yaml:"share"`
 	Delivers struct {
 		// share of what was sent that arrives at most, or the plant does not bite; 0: not asked
 		Below float64 `yaml:"below"`

@@ -30,10 +30,12 @@ type Bottleneck struct {
 	Object   string     `json:"object"` // "vhost-2113 (queue 3)", "eth0", "CPU 17"
 	Evidence []Evidence `json:"evidence"`
 	// 0–1: how clearly the evidence rules out other causes, calibrated on planted bottlenecks
-	Confidence float64  `json:"confidence"`
-	Say        string   `json:"say"`    // "vhost-2113 (queue 3) is at 99 % of CPU 17 while vCPUs are at 43 %"
-	Advice     string   `json:"advice"` // "fewer vCPUs, more queues and vhost CPUs"
-	Knobs      []string `json:"knobs"`  // IDs of the catalogue that act there, the likeliest to help first
+	Confidence float64 `json:"confidence"`
+	// 0–1: how many of the packets that came there are lost there; 0: none are, or it is not known
+	LostShare float64  `json:"lost_share,omitempty"`
+	Say       string   `json:"say"`    // "vhost-2113 (queue 3) is at 99 % of CPU 17 while vCPUs are at 43 %"
+	Advice    string   `json:"advice"` // "fewer vCPUs, more queues and vhost CPUs"
+	Knobs     []string `json:"knobs"`  // IDs of the catalogue that act there, the likeliest to help first
 	// of packets that the kernel drops: its reason and the function that frees them
 	Reason   string `json:"reason,omitempty"`
 	Function string `json:"function,omitempty"`

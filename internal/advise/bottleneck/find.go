@@ -131,7 +131,7 @@ func (p *path) answer(s *suspect, rivals []suspect) *Bottleneck {
 	m := About(s.kind)
 	b := &Bottleneck{
 		Kind: s.kind, Stage: cmp.Or(s.stage, m.Stage), Object: s.object, Evidence: notNil(s.evidence),
-		Confidence: p.confidence(s, rivals), Say: s.say, Advice: cmp.Or(s.advice, m.Advice),
+		Confidence: p.confidence(s, rivals), LostShare: min(s.share, 1), Say: s.say, Advice: cmp.Or(s.advice, m.Advice),
 		Knobs: append([]string{}, m.Knobs...), Reason: s.reason, Function: s.function,
 	}
 	if s.knobs != nil {
