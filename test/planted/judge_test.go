@@ -34,8 +34,7 @@ func (o *Outcome) judge(words *strings.Replacer) {
 	if o.Sent > 0 {
 		share = float64(o.Delivered) / float64(o.Sent)
 	}
-	if b := o.Found.Bottleneck; o.Wrong == "" && e.Share && o.Sent > 0 &&
-		math.Abs(b.LostShare-(1-share)) > shareSlack {
+	if b := o.Found.Bottleneck; o.Wrong == "" && e.Share && math.Abs(b.LostShare-(1-share)) > shareSlack {
 		o.Wrong = fmt.Sprintf("%.0f %% are said to be lost, %.0f %% are", 100*b.LostShare, 100*(1-share))
 	}
 	switch {
