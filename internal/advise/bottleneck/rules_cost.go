@@ -59,8 +59,13 @@ func (p *path) costByProfile(cpu int, packetTime float64) (suspect, bool) {
 		add(kind, min(0.62+0.5*rules, 0.97), ruleShare, function, object, what, what).showRules(n, tool)
 	}
 	if track >= 0.12 && track > rules {
-		add(Conntrack, min(0.68+0.6*track, 0.95), trackShare, trackFunction, "conntrack", "tracking connections",
+		f := add(Conntrack, min(0.68+0.6*track, 0.95), trackShare, trackFunction, "conntrack", "tracking connections",
 			"connection tracking")
+		if p.h.OpenVSwitch != nil {
+			f.advice = "rules of the switch without state where their owner agrees, or exempt the guests' packets from " +
+				"tracking"
+			f.knobs = append([]string{"ovs.lookups"}, About(Conntrack).Knobs...)
+		}
 	}
 	overlayShare, function := p.profileShare(cpu, "overlay")
 	if overlay := min(overlayShare/packetTime, 1); overlay >= 0.15 {

@@ -15,8 +15,8 @@ var openVSwitch = &Hops{
 	Devices: []string{"openvswitch"},
 	Needs:   []string{"open_vswitch", "links", "netfilter", "stack"},
 	Knobs: []string{"ovs.upcalls", "ovs.handlers", "ovs.flow_limit", "ovs.max_idle", "ovs.policing", "ovs.masks",
-		"ovs.offload", "netfilter.conntrack_max", "netfilter.conntrack_buckets", "bridge.tap_qdisc", "overlay.queues",
-		"overlay.queue_mapping", "overlay.mtu"},
+		"ovs.lookups", "ovs.offload", "netfilter.conntrack_max", "netfilter.conntrack_buckets", "bridge.tap_qdisc",
+		"overlay.queues", "overlay.queue_mapping", "overlay.mtu"},
 	Bottlenecks: []string{"ovs-upcalls", "ovs-masks", "ovs-policer"},
 	// include/uapi/linux/openvswitch.h, struct ovs_dp_stats and ovs_dp_megaflow_stats; connections are tracked where
 	// flows have the action ct (net/openvswitch/conntrack.c)
