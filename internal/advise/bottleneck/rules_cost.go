@@ -62,8 +62,8 @@ func (p *path) costByProfile(cpu int, packetTime float64) (suspect, bool) {
 		f := add(Conntrack, min(0.68+0.6*track, 0.95), trackShare, trackFunction, "conntrack", "tracking connections",
 			"connection tracking")
 		if p.h.OpenVSwitch != nil {
-			f.advice = "rules of the switch without state where their owner agrees, or exempt the guests' packets from " +
-				"tracking"
+			f.advice = "rules of the switch without state where their owner agrees, or exempt the guests' packets " +
+				"from tracking"
 			f.knobs = append([]string{"ovs.lookups"}, About(Conntrack).Knobs...)
 		}
 	}

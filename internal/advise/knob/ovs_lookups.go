@@ -36,8 +36,8 @@ var ovsLookups = ovsCheck("lookups", "A packet is looked up once", func(v *View,
 	if mean >= manyLookups {
 		severity = Medium
 	}
-	return fact(found, exact(fmt.Sprintf("below %.1f", severalLookups), fmt.Sprintf("reported only: a packet is looked "+
-		"up %.1f times %s, %s", mean, v.overInterval(), v.lookedUpFor(o)))).At(severity)
+	return fact(found, exact(fmt.Sprintf("below %.1f", severalLookups), fmt.Sprintf("reported only: a packet is "+
+		"looked up %.1f times %s, %s", mean, v.overInterval(), v.lookedUpFor(o)))).At(severity)
 })
 
 // lookedUpFor says what makes the datapath look a packet up again.
@@ -46,14 +46,14 @@ func (v *View) lookedUpFor(o *facts.OpenVSwitch) string {
 	case v.Stack["nf_conntrack.entries"] == 0:
 		return "and no connection is tracked: bonds, and tunnels whose underlay is in the switch, do that"
 	case o.OVN != nil:
-		return "where connections are tracked: rules without state (OVN's allow-stateless) spare that, and then replies " +
-			"need rules of their own; that is the decision of those who own the rules"
+		return "where connections are tracked: rules without state (OVN's allow-stateless) spare that, and then " +
+			"replies need rules of their own; that is the decision of those who own the rules"
 	}
 	return "where connections are tracked: each action ct of a flow looks the packet up again"
 }
 
-// received returns the packets that the taps and NICs of running guests' paths of a kind received in the interval. Where
-// a NIC's packets are joined (GRO), or are not all the guests', fewer of them are looked up.
+// received returns the packets that the taps and NICs of running guests' paths of a kind received in the interval.
+// Where a NIC's packets are joined (GRO), or are not all the guests', fewer of them are looked up.
 func (v *View) received(kind reach.Kind) uint64 {
 	var all uint64
 	counted := map[string]bool{}
