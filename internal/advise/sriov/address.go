@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"mpps/internal/model/facts"
@@ -12,11 +13,12 @@ import (
 // setMAC chooses the MAC address: the requested one, or one in libvirt's range (52:54:00) derived from the guest's
 // UUID. A guest that gets a function again thus gets the same address, and its system the same interface name.
 func (g *Gift) setMAC(h *facts.Host) error {
+	f := &facts.VF{PF: g.PF, Index: g.Index, PCI: g.PCI}
 	if g.request.MAC == "" {
 		for n := 0; ; n++ {
 			sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d", g.UUID, g.Guest, n))
 			g.MAC = fmt.Sprintf("52:54:00:%02x:%02x:%02x", sum[0], sum[1], sum[2])
-			if MACHolder(h, g.MAC, g.PCI) == "" {
+			if holder(h, g.MAC, f) == "" {
 				return nil
 			}
 		}
@@ -31,7 +33,7 @@ func (g *Gift) setMAC(h *facts.Host) error {
 			"52:54:00:00:00:01, found %q", g.request.MAC)
 	}
 	g.MAC = mac.String()
-	if who := MACHolder(h, g.MAC, g.PCI); who != "" {
+	if who := holder(h, g.MAC, f); who != "" {
 		return refuse("take another, or leave --mac out: one is made up", "MAC address %s is in use: %s has it", g.MAC,
 			who)
 	}
@@ -42,35 +44,34 @@ func (g *Gift) setMAC(h *facts.Host) error {
 	return nil
 }
 
-// MACHolder returns who on the host has a MAC address, in words; empty: nobody. The function with the PCI address pci
-// does not count: it is to get the MAC address.
-func MACHolder(h *facts.Host, mac, pci string) string {
+// holder returns who on the host has a MAC address besides a function, in words; empty: nobody. Interfaces of the guest
+// that has the function do not count: the two halves of a failover pair have the same address.
+func holder(h *facts.Host, mac string, f *facts.VF) string {
 	same := func(other string) bool { return strings.EqualFold(other, mac) }
+	for n := range facts.Each(h.NICs) {
+		if same(n.MAC) && n.Name != f.NIC && (f.PCI == "" || n.PCI != f.PCI) {
+			return "NIC " + n.Name
+		}
+	}
+	for b := range facts.Each(h.Bridges) {
+		if same(b.MAC) {
+			return "bridge " + b.Name
+		}
+	}
+	for other := range facts.Each(h.VFs) {
+		if same(other.MAC) && (other.PF != f.PF || other.Index != f.Index) {
+			return "virtual function " + nameOf(other)
+		}
+	}
 	for g := range facts.Each(h.Guests) {
-		for _, nic := range g.NICs() {
-			if same(nic.MAC) {
-				return "guest " + g.Name
-			}
+		has := slices.ContainsFunc(g.NICs(), func(i facts.Interface) bool { return same(i.MAC) })
+		if has && (f.Guest == "" || g.Name != f.Guest) && interfaceOf(g, f) == nil {
+			return "guest " + g.Name
 		}
 	}
 	for _, r := range h.Reservations {
-		if same(r.MAC) && (r.PCI != pci || pci == "") {
+		if same(r.MAC) && (f.PCI == "" || r.PCI != f.PCI) {
 			return "guest " + r.Guest + " (reserved)"
-		}
-	}
-	for i := range h.VFs {
-		if vf := &h.VFs[i]; same(vf.MAC) && vf.PCI != pci {
-			return fmt.Sprintf("function %d of %s", vf.Index, vf.PF)
-		}
-	}
-	for i := range h.NICs {
-		if n := &h.NICs[i]; same(n.MAC) && !(pci != "" && n.PCI == pci) {
-			return n.Name
-		}
-	}
-	for _, b := range h.Bridges {
-		if same(b.MAC) {
-			return b.Name
 		}
 	}
 	return ""

@@ -23,7 +23,7 @@ func conflict(h *facts.Host, f *facts.VF, s Set) error {
 			return &Refused{fmt.Sprintf("mac of %s: %s is no address", nameOf(f), s.Value), "'mpps sriov reset " +
 				nameOf(f) + "' takes the address back"}
 		}
-		if other := macConflict(h, f, s.Value); other != "" {
+		if other := holder(h, s.Value, f); other != "" {
 			return &Refused{fmt.Sprintf("mac of %s: %s is the address of %s", nameOf(f), s.Value, other),
 				"two devices with one address on a network lose each other's packets: choose another"}
 		}
@@ -78,33 +78,4 @@ func interfaceOf(g *facts.Guest, f *facts.VF) *facts.Interface {
 	return facts.Find(g.Interfaces, func(i *facts.Interface) bool {
 		return i.Type == "hostdev" && f.PCI != "" && i.Source == f.PCI
 	})
-}
-
-// macConflict returns the device of this host that already has a MAC address, in words: a NIC, a bridge, another
-// function or an interface of a guest; empty: none. The function itself, its interface on the host, and interfaces of
-// the guest that has it do not count: the two halves of a failover pair have the same address.
-func macConflict(h *facts.Host, f *facts.VF, mac string) string {
-	for _, n := range h.NICs {
-		if n.MAC == mac && n.Name != f.NIC {
-			return "NIC " + n.Name
-		}
-	}
-	for _, b := range h.Bridges {
-		if b.MAC == mac {
-			return "bridge " + b.Name
-		}
-	}
-	for i := range h.VFs {
-		if other := &h.VFs[i]; other.MAC == mac && (other.PF != f.PF || other.Index != f.Index) {
-			return "virtual function " + nameOf(other)
-		}
-	}
-	for g := range facts.Each(h.Guests) {
-		for _, i := range g.NICs() {
-			if i.MAC == mac && g.Name != f.Guest && interfaceOf(g, f) == nil {
-				return "guest " + g.Name
-			}
-		}
-	}
-	return ""
 }
