@@ -4,7 +4,7 @@ GO      ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)
 export CGO_ENABLED = 0
 
-.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-catalogue test-turn test-long test-faults test-conditions soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy fuzz sbom packages test-packages clean clean-lab
+.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-catalogue test-turn test-long test-faults test-conditions soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy kills fuzz sbom packages test-packages clean clean-lab
 
 demo: deps build            ## the main job on a real host in a box, ends with an HTML report in out/demo
 	bin/mpps-lab demo --out out/demo
@@ -108,6 +108,9 @@ planted: build               ## bottlenecks planted in network namespaces, and w
 
 healthy:                     ## the loop on 50 paths on which nothing that it tries does anything: nothing is kept; 20 minutes
 	MPPS_HEALTHY=50 $(GO) test -tags netns -count=1 -timeout 60m -v -run '^TestHealthyPaths$$' ./cmd/mpps
+
+kills: build                 ## the loop killed at 200 random moments: the beginning is restored each time; an hour
+	MPPS_TUNE_KILLS=200 MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -count=1 -timeout 180m -v -run '^TestTuneKilled$$' ./cmd/mpps
 
 planted-lab: build           ## those that need a kernel of their own, in the emulated host
 	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -timeout 40m -v -run '^TestPlantedHost$$' ./test/planted
