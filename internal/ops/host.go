@@ -93,8 +93,9 @@ func (e *Env) gather(ctx context.Context, h *Host, l Look) error {
 	} else {
 		m.Inside.Select(NoGuest) // the second inventory looks inside
 		before := m.Inventory(ctx)
-		e.Out.Progress("watching the counters for %v", l.Interval)
+		done := e.Countdown("watching the counters", l.Interval)
 		observed, err := watch(ctx, m, before, l.Interval)
+		done()
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -34,6 +35,8 @@ type Printer struct {
 	live     bool // standard error is a terminal: progress may be drawn
 	width    int  // columns of the terminal, 80 if there is none
 	drawn    bool // an unfinished progress line is on the terminal
+
+	logged time.Time // when progress was last a line of its own, where there is no terminal, or began
 }
 
 // NewPrinter makes a printer for two streams. Colour and progress appear only on terminals.
@@ -170,19 +173,6 @@ func (p *Printer) Raw(text []byte, warnings []Warning) error {
 	return err
 }
 
-// Progress replaces the line of progress on a terminal; elsewhere it prints nothing.
-func (p *Printer) Progress(format string, args ...any) {
-	if !p.live {
-		return
-	}
-	line := sanitize(fmt.Sprintf(format, args...), false)
-	if limit := columns(p.err) - 1; limit > 1 {
-		line = Cut(line, limit)
-	}
-	fmt.Fprintf(p.err, "\r\x1b[K%s", line)
-	p.drawn = true
-}
-
 // Step prints a finished step of long work to standard error, on a terminal or not, unless quiet.
 func (p *Printer) Step(format string, args ...any) {
 	if p.opts.Quiet {
@@ -190,13 +180,6 @@ func (p *Printer) Step(format string, args ...any) {
 	}
 	p.clear()
 	fmt.Fprintln(p.err, tame(fmt.Sprintf(format, args...)))
-}
-
-func (p *Printer) clear() {
-	if p.drawn {
-		fmt.Fprint(p.err, "\r\x1b[K")
-		p.drawn = false
-	}
 }
 
 // Failure prints an error on one line, lowercase as it comes, and its hint on another.

@@ -45,7 +45,8 @@ func Watch(ctx context.Context, env *ops.Env, o Options) (*facts.Host, error) {
 		return nil, errors.Join(err, m.Close())
 	}
 	machine.Read(ctx, m.Mechanisms(), h, bottleneck.Addresses())
-	env.Out.Progress("watching the path for %v", o.Interval)
+	done := env.Countdown("watching the path", o.Interval)
+	defer done()
 	h.Load = load.Observe(ctx, m.Tree, h, load.Options{Interval: o.Interval, Netns: append([]string{""}, o.Netns...),
 		Counters: o.Counters, Inside: m.Inside})
 	return h, m.Close()

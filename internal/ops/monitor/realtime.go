@@ -58,8 +58,9 @@ func Realtime(ctx context.Context, env *ops.Env, a RealtimeOptions) (*facts.Host
 	if m != nil {
 		h.Read(ctx, realtime.Addresses()...)
 		if a.For > 0 && m.Live() && len(s.CPUs) > 0 {
-			env.Out.Progress("watching %s for %v", s.CPUs.Words(), a.For)
+			done := env.Countdown("watching "+s.CPUs.Words(), a.For)
 			h.Facts.Observed = m.Observe(ctx, h.Facts, s.CPUs, a.For, machine.ObserveShare)
+			done()
 		}
 	}
 	return h.Facts, realtime.Check(h.Facts, h.Facts.Observed, s), nil
