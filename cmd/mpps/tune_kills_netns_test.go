@@ -17,8 +17,8 @@ import (
 const longestRun = 20 * time.Second
 
 // TestTuneKilled kills runs of the loop at random moments: what is being tried is put back without anybody's help, what
-// was kept before may stand, and a rollback restores the beginning to the byte. MPPS_TUNE_KILLS is how many runs, 200 by
-// 'make kills'; the first of them dies while what it tries stands.
+// was kept before may stand, and a rollback restores the beginning to the byte. MPPS_TUNE_KILLS is how many runs, 200
+// by 'make kills'; the first of them dies while what it tries stands.
 func TestTuneKilled(t *testing.T) {
 	kills := 2
 	if text := os.Getenv("MPPS_TUNE_KILLS"); text != "" {
