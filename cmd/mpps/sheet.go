@@ -28,5 +28,6 @@ func (a *app) writeSheet(name string, s sheet.Sheet) error {
 	case !isPage(name):
 		return usage(errors.New("-o "+quote(name)+": expected a file that ends in .html"), "")
 	}
+	s.Chinese = a.out.Chinese()
 	return a.writeEncoded(name, func(w io.Writer) error { return sheet.HTML(w, s, version, time.Now()) })
 }

@@ -57,6 +57,9 @@ func chinese(getenv func(string) string) bool {
 	return strings.HasPrefix(cmp.Or(getenv("LC_ALL"), getenv("LC_MESSAGES"), getenv("LANG")), "zh")
 }
 
+// Chinese reports whether what there is in Chinese is printed so: the reader's locale is a Chinese one.
+func (p *Printer) Chinese() bool { return p.chinese }
+
 // columns returns the width of the terminal that a stream leads to, 0 if it is none.
 func columns(stream any) int {
 	f, ok := stream.(*os.File)

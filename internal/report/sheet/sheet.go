@@ -36,6 +36,17 @@ type Sheet struct {
 	Diagnosis *bottleneck.Diagnosis
 	Warnings  []outcome.Warning
 	Data      any
+	Chinese   bool // the settings are named in Chinese too
+}
+
+// Brief returns what a setting is about in Chinese, if that is asked for and there is a text; otherwise nil.
+func (s Sheet) Brief(id string) *knob.Brief {
+	if k := knob.Find(id); k != nil && s.Chinese {
+		if brief, found := k.Chinese(); found {
+			return &brief
+		}
+	}
+	return nil
 }
 
 // HTML writes a sheet as a page.

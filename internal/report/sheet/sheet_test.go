@@ -50,6 +50,7 @@ func TestSheet(t *testing.T) {
 	}{
 		"inspect":  {Sheet{Host: h}, []string{"How packets reach the guests", "vnet"}},
 		"audit":    {Sheet{Host: h, Audit: &r}, []string{"limit the target", "worst first", "mpps plan --pps 1000000"}},
+		"chinese":  {Sheet{Host: h, Audit: &r, Chinese: true}, []string{`<div lang="zh-CN">`, "应为："}},
 		"plan":     {Sheet{Host: h, Plan: p}, []string{"6 changes planned", "in this order", "mpps apply", "2 more</summary>"}},
 		"diagnose": {Sheet{Host: h, Diagnosis: d}, []string{"The limit now", "90 % confidence", "vhost-1 is at 99 %"}},
 	} {
