@@ -148,6 +148,7 @@ func (s *stage) say(format string, values ...any) {
 	for line := range strings.Lines(fmt.Sprintf(format, values...)) {
 		s.mu.Lock()
 		s.printed++
+		s.detail = "" // of what is over
 		full := s.printed > demoLines
 		s.mu.Unlock()
 		if full {
