@@ -97,10 +97,19 @@ func (f *acceptanceFlags) add(flags *pflag.FlagSet) {
 			_, err := bench.ParseMode(text)
 			return text, err
 		})
+	cli.ChoiceVar(flags, &f.Engine, "engine", "", "modes: traffic program: netperf, as then, or iperf3 (streams only); "+
+		"its server runs in every guest (default: mpps)", "netperf", "iperf3")
+	cli.TextVar(flags, &f.Trials, "trials", "", "number and length of the trials of a rate, such as 3x60s, as netperf "+
+		"then (default: 12x10s)", parseTrials)
 	cli.TextVar(flags, &f.Latency, "latency", "20us", "realtime: target of the plan, wake-up latency", cli.ParseTime)
 	cli.TextVar(flags, &f.GuestCPU, "guest-cpu", "", "realtime: vCPU to measure (default: the last)",
 		parseCPUs)
 	cli.TextVar(flags, &f.CPUs, "cpus", "", "realtime: host CPUs for the guest alone, such as 20-23", parseCPUs)
+}
+
+func parseTrials(text string) (string, error) {
+	_, _, err := acceptance.ParseTrials(text)
+	return cli.AfterColon(text, err)
 }
 
 // checkNames refuses names that are not experiments.

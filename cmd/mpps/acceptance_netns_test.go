@@ -70,7 +70,7 @@ func TestAcceptanceModes(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := o.Modes["modes"]
-	if r.State != acceptance.Done || len(p.Runs) != 1 || m == nil || m.Samples != 12 || m.Partial ||
+	if r.State != acceptance.Done || len(p.Runs) != 1 || m == nil || m.Samples != 18 || m.Partial ||
 		len(m.Order) < taken {
 		t.Errorf("%s, %d runs, campaign %+v, %d samples were taken before", r.State, len(p.Runs), m, taken)
 	}
@@ -81,7 +81,7 @@ func TestAcceptanceModes(t *testing.T) {
 			measured++
 		}
 	}
-	if measured != 2 || !strings.Contains(stdout, "vf: TCP stream against native") {
+	if measured != 3 || !strings.Contains(stdout, "vf: TCP stream out of the guest against native") {
 		t.Errorf("%d figures of the second mode were measured:\n%s", measured, stdout)
 	}
 	if err := wide(stdout, 80); err != nil {
@@ -92,5 +92,71 @@ func TestAcceptanceModes(t *testing.T) {
 	}
 	if after := h.state(); after != before {
 		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
+	}
+}
+
+// TestAcceptanceModesByEngine: iperf3 makes the streams of the campaign both ways, from the namespace that a mode names;
+// the figure of the founding direction is judged, the other one is told.
+func TestAcceptanceModesByEngine(t *testing.T) {
+	if _, err := exec.LookPath("iperf3"); err != nil {
+		t.Skip("iperf3 is not installed: scripts/deps test does that")
+	}
+	t.Parallel()
+	h := newHostAndGuest(t)
+	second := h.newSecond()
+	dir := filepath.Join(t.TempDir(), "report")
+	argv := []string{"ip", "netns", "exec", h.host, "mpps", "acceptance", "modes", "-o", dir, "--engine", "iperf3",
+		"--trials", "2x1s", "--mode", "native=" + h.agent + ",via=br0", "--mode", "vf=" + h.agent + ",from=netns:" + second +
+			"/eth0,guest-nic=eth0"}
+	if code, stdout, stderr := program(t, argv...); code != outcome.CodeFailed ||
+		!strings.Contains(stdout+stderr, "iperf3 -s") {
+		t.Errorf("without a server: exit code %d: %s%s", code, stdout, stderr)
+	}
+	server := exec.Command("ip", "netns", "exec", h.guest, "iperf3", "-s")
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = server.Process.Kill()
+		_ = server.Wait() // killed
+	}()
+	time.Sleep(300 * time.Millisecond)
+	code, stdout, stderr := program(t, argv...)
+	if code != outcome.CodeOK {
+		t.Fatalf("exit code %d: %s%s", code, stdout, stderr)
+	}
+	p, err := accept.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := p.Last("modes")
+	o, err := accept.Outcomes(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := o.Modes["modes"]
+	if m == nil || m.Samples != 8 || len(m.Runs) != 4 {
+		t.Fatalf("campaign %+v", m)
+	}
+	for i, run := range m.Runs {
+		from := map[string]string{"native": "host", "vf": "netns:" + second}[run.Name]
+		if !strings.HasPrefix(run.Environment.Engine, "iperf3 ") || run.Samples[0].Bytes == 0 || run.From.Where != from {
+			t.Errorf("row %d by %q from %+v: %d bytes", i, run.Environment.Engine, run.From, run.Samples[0].Bytes)
+		}
+	}
+	reasons := map[string]string{}
+	for _, f := range r.Figures {
+		for _, why := range f.Reasons {
+			reasons[f.ID] += why.Code + " "
+		}
+		if f.Measured != nil && f.Measured.Tool != "iperf3" {
+			t.Errorf("%s measured by %s", f.ID, f.Measured.Tool)
+		}
+	}
+	if !strings.Contains(reasons["modes.vf-stream"], "other-direction") ||
+		strings.Contains(reasons["modes.vf-stream-out"], "other-direction") ||
+		!strings.Contains(reasons["modes.vf-stream-out"], "other-tool") ||
+		!strings.Contains(reasons["modes.vf-rr"], "not-measured") {
+		t.Errorf("reasons %v", reasons)
 	}
 }

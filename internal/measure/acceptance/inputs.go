@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,11 +40,15 @@ type Inputs struct {
 	TunnelAgent string   `json:"tunnel_agent,omitempty"`
 	TunnelFrom  string   `json:"tunnel_from,omitempty"`
 	Modes       []string `json:"modes,omitempty"`
+	Engine      string   `json:"engine,omitempty"` // of streams and transactions: netperf or iperf3
 	Latency     string   `json:"latency,omitempty"`
 	GuestCPU    string   `json:"guest_cpu,omitempty"` // where wake-ups are measured
 	CPUs        string   `json:"cpus,omitempty"`
 
 	NoReboot bool `json:"no_reboot,omitempty"` // continue without what needs one
+
+	// Trials is how many trials bench makes and how long each is, such as 3x60s; empty: 12x10s.
+	Trials string `json:"trials,omitempty"`
 
 	Keep  bool `json:"keep,omitempty"`  // keep the changes
 	Short bool `json:"short,omitempty"` // a trial run: too short to prove anything
@@ -135,16 +140,38 @@ func modeAgent(mode string) Agent {
 	return a
 }
 
-// repeat returns how often a trial of bench is repeated: with twelve trials, one stray trial does not widen the 95 %
-// interval.
-func (in Inputs) repeat() string { return in.either("12", "3") }
-
-// duration returns the length of one trial of bench.
-func (in Inputs) duration() time.Duration {
-	if in.Short {
-		return time.Second
+// ParseTrials reads a number of trials, 1 to 1000, and the length of each in whole seconds: 3x60s.
+func ParseTrials(text string) (n int, each time.Duration, err error) {
+	times, length, found := strings.Cut(text, "x")
+	if n, err = strconv.Atoi(times); err == nil && found {
+		each, err = time.ParseDuration(length)
 	}
-	return 10 * time.Second
+	if err != nil || !found || n < 1 || n > 1000 || each < time.Second || each > time.Hour || each%time.Second != 0 {
+		return 0, 0, fmt.Errorf("found %q, expected a number of trials and their length in seconds, such as 3x60s", text)
+	}
+	return n, each, nil
+}
+
+// trials returns how many trials bench makes and how long each is: those asked for, else three of a second in the short
+// form, else twelve of 10 s, of which one stray trial does not widen the 95 % interval.
+func (in Inputs) trials() (n int, each time.Duration) {
+	if n, each, err := ParseTrials(in.Trials); err == nil {
+		return n, each
+	}
+	if in.Short {
+		return 3, time.Second
+	}
+	return 12, 10 * time.Second
+}
+
+func (in Inputs) repeat() string {
+	n, _ := in.trials()
+	return strconv.Itoa(n)
+}
+
+func (in Inputs) duration() time.Duration {
+	_, each := in.trials()
+	return each
 }
 
 func (in Inputs) either(whole, short string) string {
