@@ -90,6 +90,10 @@ func (f *acceptanceFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.PF, "pf", "", "sriov: physical function, such as ens1f0")
 	flags.StringVar(&f.VFAgent, "vf-agent", "", "sriov: HOST:PORT of the agent through the VF")
 	flags.StringVar(&f.TunnelAgent, "tunnel-agent", "", "sriov: HOST:PORT of the agent through a VXLAN")
+	flags.StringSliceVar(&f.MoreVFAgents, "more-vf-agents", nil, "sriov: agents of other guests on functions of the card, "+
+		"to measure all at once")
+	flags.StringVar(&f.VFTunnelAgent, "vf-tunnel-agent", "", "sriov: HOST:PORT of the agent through a VXLAN that ends in "+
+		"the guest, over the VF")
 	cli.TextVar(flags, &f.TunnelFrom, "tunnel-from", "", "sriov: interface that sends into the VXLAN", parseEndpoint)
 	cli.ListVar(flags, &f.Modes, "mode", "modes: one mode as `NAME=HOST:PORT,from=IFACE`, see 'mpps bench modes'; "+
 		"repeatable",

@@ -39,6 +39,10 @@ type Inputs struct {
 	// TunnelAgent and TunnelFrom are the guest's agent behind a VXLAN, and the sender into it.
 	TunnelAgent string   `json:"tunnel_agent,omitempty"`
 	TunnelFrom  string   `json:"tunnel_from,omitempty"`
+	// MoreVFAgents are agents of other guests, each reached over a function of the same card. VFTunnelAgent is the guest's
+	// agent behind a VXLAN that ends in the guest, over the function.
+	MoreVFAgents  []string `json:"more_vf_agents,omitempty"`
+	VFTunnelAgent string   `json:"vf_tunnel_agent,omitempty"`
 	Modes       []string `json:"modes,omitempty"`
 	Engine      string   `json:"engine,omitempty"` // of streams and transactions: netperf or iperf3
 	Latency     string   `json:"latency,omitempty"`
@@ -114,7 +118,7 @@ type Agent struct {
 // Agents returns the agents that must answer when a run begins.
 func (in Inputs) Agents() []Agent {
 	var all []Agent
-	for _, at := range []string{in.Agent, in.TunnelAgent} {
+	for _, at := range append([]string{in.Agent, in.TunnelAgent}, in.MoreVFAgents...) {
 		if at != "" {
 			all = append(all, Agent{At: at})
 		}
@@ -194,6 +198,9 @@ func flags(pairs ...string) []string {
 	}
 	return argv
 }
+
+// fastest is the choice of a generator by the agents that send: see 'mpps bench pps'.
+const fastest = "fastest"
 
 // sending returns the flags for how packets are sent and counted.
 func (in Inputs) sending() []string {

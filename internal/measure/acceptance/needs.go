@@ -290,6 +290,51 @@ func NeedFunctions(in Inputs, s Seen) []Check {
 	return all
 }
 
+// NeedApart checks that the port that sends is not of the card under test, and that each agent is on a path of its own.
+func NeedApart(in Inputs, s Seen) []Check {
+	const what = "a card of its own for the sender"
+	var all []Check
+	if in.MoreVFAgents != nil && in.VFAgent != "" {
+		addresses := append([]string{in.Agent, in.VFAgent}, in.MoreVFAgents...)
+		for i, at := range addresses {
+			if slices.Contains(addresses[:i], at) {
+				all = append(all, lacks("agent-twice", "agents on functions", at+" is named twice: its packets would be "+
+					"counted as those of two functions", "--more-vf-agents takes the agents of other guests"))
+			}
+		}
+	}
+	under, from := nicOf(s.Host, in.PF), nicOf(s.Host, bare(in.From))
+	if under == nil || from == nil || slot(under.PCI) == "" || slot(under.PCI) != slot(from.PCI) {
+		return all
+	}
+	link := "its PCIe link"
+	if under.Link != nil {
+		link += " (" + strings.TrimSpace(under.Link.Speed+" "+lanes(under.Link.Width)) + ")"
+	}
+	shared := lacks("shared-bus", what, under.Name+" and "+from.Name+" are ports of one card and share "+link+
+		": what one sends takes from what the other can receive", "--from takes a port of another card or host")
+	shared.Soft = true
+	return append(all, shared)
+}
+
+// nicOf returns a physical NIC by its name, nil if there is none.
+func nicOf(h *facts.Host, name string) *facts.NIC {
+	i := slices.IndexFunc(h.NICs, func(n facts.NIC) bool { return n.Name == name && n.PhysFn == "" })
+	if i < 0 || name == "" {
+		return nil
+	}
+	return &h.NICs[i]
+}
+
+// slot returns a PCI address without its function, which the ports of a card share; empty if there is none.
+func slot(address string) string {
+	device, _, found := strings.Cut(address, ".")
+	if !found {
+		return ""
+	}
+	return device
+}
+
 // NeedModes checks the modes to compare.
 func NeedModes(in Inputs, s Seen) []Check {
 	const what = "modes"
