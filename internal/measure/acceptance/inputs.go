@@ -257,7 +257,7 @@ func (in Inputs) machine() Step {
 func (in Inputs) plan(n string, when When, goal ...string) []Step {
 	file := in.file("plan" + n + ".json")
 	argv := append([]string{"plan", "-o", file}, goal...)
-	argv = append(argv, flags("--guest", in.Guest)...)
+	argv = append(argv, flags("--guest", in.Guest, "--data-nic", in.dataNICs())...)
 	for _, risk := range in.Consent {
 		argv = append(argv, "--consent", risk)
 	}
@@ -266,6 +266,16 @@ func (in Inputs) plan(n string, when When, goal ...string) []Step {
 		{ID: "apply" + n, Phase: Mend, Does: "make these changes, as one transaction", Argv: in.apply(file),
 			Gives: Applied, When: when},
 	}
+}
+
+// dataNICs names the bridges that packets pass on this host, whose NICs of the guest carry the load: queues and placement
+// are planned for these alone. Empty: the plan finds them by their traffic.
+func (in Inputs) dataNICs() string {
+	bridges := slices.DeleteFunc([]string{in.Via, in.Out}, func(name string) bool { return name == "" })
+	if in.Trial != "" { // the generator's cabling says nothing of bridges
+		bridges = nil
+	}
+	return strings.Join(bridges, ",")
 }
 
 // apply makes changes. Nobody is there to confirm them in time, so those that can cut the connection need consent.

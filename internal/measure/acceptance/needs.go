@@ -145,7 +145,7 @@ func hintOf(err error, other string) string {
 // NeedWay checks for a path into the guest and a counter at its end.
 func NeedWay(in Inputs, s Seen) []Check {
 	const what = "a generator and a receiver"
-	if lacking := lackingLinks(in.links(), s); len(lacking) > 0 {
+	if lacking := append(lackingLinks(in.links(), s), offBridges(in, s)...); len(lacking) > 0 {
 		return lacking
 	}
 	switch {
@@ -172,6 +172,23 @@ func NeedWay(in Inputs, s Seen) []Check {
 			"one of them", "leave --agent out for a guest that routes")}
 	}
 	return []Check{ok("way", what, "this host's own, which takes CPU time from what is measured")}
+}
+
+// offBridges returns a check for each named bridge on which the guest has no NIC.
+func offBridges(in Inputs, s Seen) []Check {
+	g := guestOf(s.Host, in.Guest)
+	if g == nil || in.Trial != "" {
+		return nil
+	}
+	var checks []Check
+	for _, l := range named([]Link{{"--via", in.Via, true}, {"--out", in.Out, true}}) {
+		on := func(i facts.Interface) bool { return slices.Contains(i.Names(), l.Name) }
+		if s.Links[l.Name] == nil && !slices.ContainsFunc(g.NICs(), on) {
+			checks = append(checks, lacks("off-bridge", "the guest's NIC on "+l.Name, l.Flag+": guest "+g.Name+" has no NIC "+
+				"on "+l.Name, "'mpps domain show "+g.Name+"' lists its NICs with their bridges"))
+		}
+	}
+	return checks
 }
 
 // NeedFrom checks for the port that sends and counts.
