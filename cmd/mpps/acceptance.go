@@ -86,6 +86,8 @@ func (f *acceptanceFlags) add(flags *pflag.FlagSet) {
 	cli.TextVar(flags, &f.PPS, "pps", "1.8M", "throughput: target of the "+
 		"plan, in packets per second", parsePositiveRate)
 	cli.IntVar(flags, &f.Queues, "queues", 9, 2, 256, "queues: queue pairs of the guest, 2 to 256")
+	flags.BoolVar(&f.Container, "container", false, "queues: a network namespace takes the guest's place; one queue, then "+
+		"many, nothing is changed")
 	flags.StringVar(&f.NIC, "nic", "", "queues: NIC under the tunnel (default: all)")
 	flags.StringVar(&f.PF, "pf", "", "sriov: physical function, such as ens1f0")
 	flags.StringVar(&f.VFAgent, "vf-agent", "", "sriov: HOST:PORT of the agent through the VF")

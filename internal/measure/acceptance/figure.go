@@ -34,6 +34,7 @@ type Conditions struct {
 	VCPUs    int      // of the guest
 	Queues   int      // of its NIC
 	Forwards bool     // the guest forwarded packets
+	Guest    bool     // a virtual machine sent them
 	Tunnel   bool     // through a tunnel
 	Realtime bool     // the host ran a PREEMPT_RT kernel
 }
@@ -212,6 +213,9 @@ func (c Conditions) differs(m *Machine, in Inputs) []Reason {
 	}
 	if c.Forwards && !in.Forwards() && in.Trial == "" {
 		why("other-path", "packets end in the guest here; then it routed them")
+	}
+	if c.Guest && in.Container {
+		why("no-guest", "a network namespace took the guest's place: no virtqueue and no vhost thread was on the way")
 	}
 	if c.Tunnel && len(m.Tunnels) == 0 {
 		why("no-tunnel", "no tunnel was seen on this host; then one was on the way")

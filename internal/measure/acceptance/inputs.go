@@ -31,23 +31,25 @@ type Inputs struct {
 	MaxPPS    string `json:"max_pps,omitempty"`
 	Compliant bool   `json:"compliant,omitempty"`
 
-	PPS     string `json:"pps,omitempty"`    // target of the plan
-	Queues  int    `json:"queues,omitempty"` // of the guest
-	NIC     string `json:"nic,omitempty"`    // to steer; empty: all
-	PF      string `json:"pf,omitempty"`
-	VFAgent string `json:"vf_agent,omitempty"`
+	PPS    string `json:"pps,omitempty"`    // target of the plan
+	Queues int    `json:"queues,omitempty"` // of the guest
+	// Container means that a network namespace takes the guest's place: no definition is changed.
+	Container bool   `json:"container,omitempty"`
+	NIC       string `json:"nic,omitempty"` // to steer; empty: all
+	PF        string `json:"pf,omitempty"`
+	VFAgent   string `json:"vf_agent,omitempty"`
 	// TunnelAgent and TunnelFrom are the guest's agent behind a VXLAN, and the sender into it.
-	TunnelAgent string   `json:"tunnel_agent,omitempty"`
-	TunnelFrom  string   `json:"tunnel_from,omitempty"`
+	TunnelAgent string `json:"tunnel_agent,omitempty"`
+	TunnelFrom  string `json:"tunnel_from,omitempty"`
 	// MoreVFAgents are agents of other guests, each reached over a function of the same card. VFTunnelAgent is the guest's
 	// agent behind a VXLAN that ends in the guest, over the function.
 	MoreVFAgents  []string `json:"more_vf_agents,omitempty"`
 	VFTunnelAgent string   `json:"vf_tunnel_agent,omitempty"`
-	Modes       []string `json:"modes,omitempty"`
-	Engine      string   `json:"engine,omitempty"` // of streams and transactions: netperf or iperf3
-	Latency     string   `json:"latency,omitempty"`
-	GuestCPU    string   `json:"guest_cpu,omitempty"` // where wake-ups are measured
-	CPUs        string   `json:"cpus,omitempty"`
+	Modes         []string `json:"modes,omitempty"`
+	Engine        string   `json:"engine,omitempty"` // of streams and transactions: netperf or iperf3
+	Latency       string   `json:"latency,omitempty"`
+	GuestCPU      string   `json:"guest_cpu,omitempty"` // where wake-ups are measured
+	CPUs          string   `json:"cpus,omitempty"`
 
 	NoReboot bool `json:"no_reboot,omitempty"` // continue without what needs one
 

@@ -113,6 +113,21 @@ func guestsHint(h *facts.Host) string {
 	return "guests of this host: " + strings.Join(names[:min(len(names), 12)], ", ")
 }
 
+// NeedSender checks for the guest that sends, with a CPU for each queue, or for the agent of a namespace in its place.
+func NeedSender(in Inputs, s Seen) []Check {
+	const what = "a namespace in the guest's place"
+	switch {
+	case !in.Container:
+		return append(NeedGuest(in, s), NeedVCPUs(in, s)...)
+	case in.Guest != "":
+		return []Check{lacks("container", what, "--container and --guest "+in.Guest+": expected one of them", "leave one out")}
+	case in.Agent == "":
+		return []Check{lacks("container", what, "nothing says where its agent answers", "--agent HOST:PORT of 'mpps "+
+			"agent' in the namespace")}
+	}
+	return []Check{ok("container", what, "its queues are those of a veth pair, and nothing is changed")}
+}
+
 // NeedVCPUs checks that the guest has a CPU for each queue.
 func NeedVCPUs(in Inputs, s Seen) []Check {
 	g := guestOf(s.Host, in.Guest)

@@ -30,8 +30,8 @@ type Path struct {
 	Ends
 	More       []string // HOST:PORT of further agents that count or send at the same time, each by its address
 	Via        string   // bridge of this host towards the agent, or with Forward towards the guest
-	Forward    bool   // through a guest that forwards
-	Out        string // bridge of this host on the far side of the guest
+	Forward    bool     // through a guest that forwards
+	Out        string   // bridge of this host on the far side of the guest
 	Gateway    netip.Addr
 	GatewayMAC net.HardwareAddr
 	Options    rig.Options

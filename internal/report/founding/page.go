@@ -20,7 +20,7 @@ var files embed.FS
 
 var write = page.New(files, template.FuncMap{
 	"commands": commands, "drivers": driverNames, "original": original, "state": stateText, "then": thenText,
-	"value": value,
+	"value":   value,
 	"verdict": verdictText,
 })
 

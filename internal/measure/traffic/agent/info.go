@@ -24,7 +24,7 @@ type Info struct {
 	Live     string   `json:"live"`         // XDP live frames: yes, no, unknown
 	LiveWhy  string   `json:"live_why,omitempty"`
 	Pktgen   bool     `json:"pktgen"` // the kernel's packet generator is loaded
-	Links    []Link   `json:"links"` // of the agent's own network namespace
+	Links    []Link   `json:"links"`  // of the agent's own network namespace
 	Warnings []string `json:"warnings,omitempty"`
 }
 
