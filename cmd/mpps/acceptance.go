@@ -78,8 +78,11 @@ func (f *acceptanceFlags) add(flags *pflag.FlagSet) {
 		string(traffic.XDP), string(traffic.XDPSkb), string(traffic.AFPacket))
 	cli.TextVar(flags, &f.SendOn, "generator-cpus", "", "CPUs for the generator, such as 2-3", parseCPUs)
 	flags.StringVar(&f.Trial, "trial-command", "", "adapter program of another generator, as for 'mpps search'")
-	flags.StringVar(&f.HostTrial, "host-trial-command", "",
-		"throughput: the same with the host itself forwarding")
+	cli.ListVar(flags, &f.HostTrials, "host-trial", "throughput: the same with the host itself forwarding, as "+
+		"`KIND=COMMAND`: l3, l2, vxlan or dpdk; repeatable", func(text string) (string, error) {
+		_, _, err := acceptance.ParseHostTrial(text)
+		return text, err
+	})
 	cli.TextVar(flags, &f.MaxPPS, "max-pps", "", "highest load in packets "+
 		"per second, such as 14.88M", parsePositiveRate)
 	flags.BoolVar(&f.Compliant, "compliant", false, "throughput: prove rates with 60 s trials (RFC 2544)")

@@ -26,10 +26,11 @@ type Inputs struct {
 	Sink       string `json:"sink,omitempty"`
 	SendOn     string `json:"generator_cpus,omitempty"`
 
-	Trial     string `json:"trial_command,omitempty"`      // adapter of another generator
-	HostTrial string `json:"host_trial_command,omitempty"` // the same, cabled so that the host itself forwards
-	MaxPPS    string `json:"max_pps,omitempty"`
-	Compliant bool   `json:"compliant,omitempty"`
+	Trial string `json:"trial_command,omitempty"` // adapter of another generator
+	// HostTrials are the same, cabled and set up so that the host itself forwards: KIND=COMMAND, see ParseHostTrial.
+	HostTrials []string `json:"host_trials,omitempty"`
+	MaxPPS     string   `json:"max_pps,omitempty"`
+	Compliant  bool     `json:"compliant,omitempty"`
 
 	PPS    string `json:"pps,omitempty"`    // target of the plan
 	Queues int    `json:"queues,omitempty"` // of the guest

@@ -3,6 +3,7 @@ package acceptance
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,6 +86,33 @@ func TestParseTrials(t *testing.T) {
 		5 * time.Second}} {
 		if n, each := c.in.trials(); n != c.n || each != c.each {
 			t.Errorf("%+v: %d × %v", c.in, n, each)
+		}
+	}
+}
+
+// TestHostTrials: each way in which a host forwards by itself has a search and its figures, of one card or of either.
+func TestHostTrials(t *testing.T) {
+	in := Inputs{Guest: "vm1", Trial: "trex.py", HostTrials: []string{"l2=trex.py --ports 2,3", "dpdk=a=b"}}
+	var commands []string
+	for _, s := range throughput.Steps(in) {
+		if strings.HasPrefix(s.ID, "host-") {
+			commands = append(commands, s.ID+" "+s.Argv[slices.Index(s.Argv, "--trial-command")+1])
+		}
+	}
+	if want := []string{"host-l2 trex.py --ports 2,3", "host-dpdk a=b"}; !slices.Equal(commands, want) {
+		t.Errorf("steps %v, expected %v", commands, want)
+	}
+	founding := map[string]float64{}
+	for _, f := range throughput.Figures(in)[4:] {
+		founding[f.ID] = f.Founding
+	}
+	if len(founding) != 3 || founding["throughput.l2-x520"] != 7.3e6 || founding["throughput.l2-x710"] != 7.8e6 ||
+		founding["throughput.dpdk"] != 14.8e6 {
+		t.Errorf("figures %v", founding)
+	}
+	for _, text := range []string{"", "l4=x", "l3=", "l3"} {
+		if _, _, err := ParseHostTrial(text); err == nil {
+			t.Errorf("%q is accepted", text)
 		}
 	}
 }
