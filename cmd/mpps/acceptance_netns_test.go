@@ -95,8 +95,8 @@ func TestAcceptanceModes(t *testing.T) {
 	}
 }
 
-// TestAcceptanceModesByEngine: iperf3 makes the streams of the campaign both ways, from the namespace that a mode names;
-// the figure of the founding direction is judged, the other one is told.
+// TestAcceptanceModesByEngine: iperf3 makes the streams of the campaign both ways, from the namespace that a mode
+// names; the figure of the founding direction is judged, the other one is told.
 func TestAcceptanceModesByEngine(t *testing.T) {
 	if _, err := exec.LookPath("iperf3"); err != nil {
 		t.Skip("iperf3 is not installed: scripts/deps test does that")
@@ -106,7 +106,8 @@ func TestAcceptanceModesByEngine(t *testing.T) {
 	second := h.newSecond()
 	dir := filepath.Join(t.TempDir(), "report")
 	argv := []string{"ip", "netns", "exec", h.host, "mpps", "acceptance", "modes", "-o", dir, "--engine", "iperf3",
-		"--trials", "2x1s", "--mode", "native=" + h.agent + ",via=br0", "--mode", "vf=" + h.agent + ",from=netns:" + second +
+		"--trials", "2x1s", "--mode", "native=" + h.agent + ",via=br0", "--mode", "vf=" + h.agent + ",from=netns:" +
+			second +
 			"/eth0,guest-nic=eth0"}
 	if code, stdout, stderr := program(t, argv...); code != outcome.CodeFailed ||
 		!strings.Contains(stdout+stderr, "iperf3 -s") {
@@ -140,7 +141,8 @@ func TestAcceptanceModesByEngine(t *testing.T) {
 	}
 	for i, run := range m.Runs {
 		from := map[string]string{"native": "host", "vf": "netns:" + second}[run.Name]
-		if !strings.HasPrefix(run.Environment.Engine, "iperf3 ") || run.Samples[0].Bytes == 0 || run.From.Where != from {
+		if !strings.HasPrefix(run.Environment.Engine, "iperf3 ") || run.Samples[0].Bytes == 0 ||
+			run.From.Where != from {
 			t.Errorf("row %d by %q from %+v: %d bytes", i, run.Environment.Engine, run.From, run.Samples[0].Bytes)
 		}
 	}

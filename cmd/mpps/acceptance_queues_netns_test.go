@@ -13,8 +13,8 @@ import (
 	"mpps/internal/outcome"
 )
 
-// tunnelled puts the guest, with four queues, behind a VXLAN whose other end is in a namespace that stands for the second
-// host, and returns that namespace. The agent is the guest's, with the words of a command before it.
+// tunnelled puts the guest, with four queues, behind a VXLAN whose other end is in a namespace that stands for the
+// second host, and returns that namespace. The agent is the guest's, with the words of a command before it.
 func (h *hostAndGuest) tunnelled(before ...string) (far string) {
 	h.t.Helper()
 	far = h.guest + "f"
@@ -23,7 +23,8 @@ func (h *hostAndGuest) tunnelled(before ...string) (far string) {
 	h.ip("-n", h.host, "link", "del", "tap0")
 	for _, link := range []string{
 		"add nic0 numtxqueues 8 numrxqueues 8 type veth peer name far0 numtxqueues 8 numrxqueues 8 netns " + far,
-		"set nic0 up", "add vx0 type vxlan id 7 dstport 4789 remote 10.9.0.2 local 10.9.0.1 dev nic0", "set vx0 master br0 up",
+		"set nic0 up", "add vx0 type vxlan id 7 dstport 4789 remote 10.9.0.2 local 10.9.0.1 dev nic0",
+		"set vx0 master br0 up",
 		"add tap0 numtxqueues 4 numrxqueues 4 type veth peer name eth0 numtxqueues 4 numrxqueues 4 netns " + h.guest,
 		"set tap0 master br0 up",
 	} {
@@ -32,7 +33,8 @@ func (h *hostAndGuest) tunnelled(before ...string) (far string) {
 	h.ip("-n", h.host, "address", "add", "10.9.0.1/24", "dev", "nic0")
 	h.ip("-n", far, "address", "add", "10.9.0.2/24", "dev", "far0")
 	h.ip("-n", far, "link", "set", "far0", "up")
-	h.ip(strings.Fields("-n " + far + " link add vx0 type vxlan id 7 dstport 4789 remote 10.9.0.1 local 10.9.0.2 dev far0")...)
+	h.ip(strings.Fields("-n " + far +
+		" link add vx0 type vxlan id 7 dstport 4789 remote 10.9.0.1 local 10.9.0.2 dev far0")...)
 	h.ip("-n", far, "address", "add", "10.50.0.3/24", "dev", "vx0")
 	h.ip("-n", far, "link", "set", "vx0", "up")
 	h.ip("-n", h.guest, "address", "add", "10.50.0.2/24", "dev", "eth0")
@@ -42,8 +44,8 @@ func (h *hostAndGuest) tunnelled(before ...string) (far string) {
 	return far
 }
 
-// TestAcceptanceQueues repeats the experiment with a namespace in the guest's place: packets leave by one queue, then by
-// several, through a tunnel. An agent that may use one CPU sends by one queue, and the step that looks says so.
+// TestAcceptanceQueues repeats the experiment with a namespace in the guest's place: packets leave by one queue, then
+// by several, through a tunnel. An agent that may use one CPU sends by one queue, and the step that looks says so.
 func TestAcceptanceQueues(t *testing.T) {
 	if runtime.NumCPU() < 2 {
 		t.Skip("one CPU chooses one queue")
@@ -64,7 +66,8 @@ func TestAcceptanceQueues(t *testing.T) {
 				t.Fatalf("exit code %d without a run: %s%s", code, stdout, stderr)
 			}
 			if name == "one" {
-				if code != outcome.CodeFailed || r.State != acceptance.Failed || !strings.Contains(r.Why, "step met failed") ||
+				if code != outcome.CodeFailed || r.State != acceptance.Failed || !strings.Contains(r.Why,
+					"step met failed") ||
 					!strings.Contains(r.Why, "1 of 4 queues") || len(r.Standing) > 0 {
 					t.Errorf("exit code %d, %s: %s", code, r.State, r.Why)
 				}

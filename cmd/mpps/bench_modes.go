@@ -109,7 +109,8 @@ func (f *modesFlags) add(cmd *cobra.Command) {
 
 // planFlags are the flags whose values --resume reads from its file.
 var planFlags = []string{"mode", "native", "workloads", "repeat", "interval", "duration", "warm-up",
-	"search-budget", "frame", "flows", "connections", "engine", "engine-port", "seed", "name", "note", "generator", "sink", "cpus"}
+	"search-budget", "frame", "flows", "connections", "engine", "engine-port", "seed", "name", "note", "generator",
+	"sink", "cpus"}
 
 func workloadNames() []string {
 	return words.Each(bench.Workloads(bench.Shape{}), func(w measure.Workload) string { return w.Name })

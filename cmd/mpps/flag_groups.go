@@ -82,7 +82,8 @@ func (f *trafficFlags) add(flags *pflag.FlagSet, cpus string) {
 		parseMAC)
 	cli.IntVar(flags, &f.flows, "flows", 16, 1, rig.MaxFlows, "number of flows (distinct source addresses and ports)")
 	cli.ChoiceVar(flags, &f.generator, "generator", "auto",
-		"traffic generator: auto, xdp, af_packet, or pktgen (needs its kernel module); of agents that send, fastest takes "+
+		"traffic generator: auto, xdp, af_packet, or pktgen (needs its kernel module); of agents that send, fastest "+
+			"takes "+
 			"pktgen with clones where XDP is not possible",
 		"auto", string(traffic.XDP), string(traffic.AFPacket), string(traffic.Pktgen), string(rig.Fastest))
 	cli.ChoiceVar(flags, &f.sink, "sink", "auto",
@@ -109,8 +110,9 @@ func (f *trafficFlags) addPackets(flags *pflag.FlagSet) {
 		})
 	flags.BoolVar(&f.imix, "imix", false, "same as --frame imix")
 	flags.BoolVar(&f.twoWay, "two-way", false, "send in both directions at once; rates are per direction")
-	flags.StringSliceVar(&f.More, "more-agents", nil, "HOST:PORT of further agents that count, or with --reverse send, "+
-		"at the same time; rates are the sum")
+	flags.StringSliceVar(&f.More, "more-agents", nil,
+		"HOST:PORT of further agents that count, or with --reverse send, "+
+			"at the same time; rates are the sum")
 	cli.IntVar(flags, &f.clone, "clone-skb", 0, 0, 1<<20, "with pktgen: copies sent of each frame; copies share a "+
 		"sequence number")
 	cli.IntVar(flags, &f.burst, "burst", 1, 1, 4096, "with pktgen: copies of a frame per transmit call; see "+

@@ -28,8 +28,8 @@ type Workload struct {
 	// search may use.
 	Search  time.Duration `json:"search_budget_ns,omitempty"`
 	Reverse bool          `json:"reverse,omitempty"` // stream: the mode's guest sends
-	// Engine is the program that makes a conversation, netperf or iperf3, whose server runs in each mode's guest; empty:
-	// mpps. EnginePort is where the server listens; 0: the program's default.
+	// Engine is the program that makes a conversation, netperf or iperf3, whose server runs in each mode's guest;
+	// empty: mpps. EnginePort is where the server listens; 0: the program's default.
 	Engine     string `json:"engine,omitempty"`
 	EnginePort uint16 `json:"engine_port,omitempty"`
 }

@@ -42,8 +42,8 @@ type Inputs struct {
 	// TunnelAgent and TunnelFrom are the guest's agent behind a VXLAN, and the sender into it.
 	TunnelAgent string `json:"tunnel_agent,omitempty"`
 	TunnelFrom  string `json:"tunnel_from,omitempty"`
-	// MoreVFAgents are agents of other guests, each reached over a function of the same card. VFTunnelAgent is the guest's
-	// agent behind a VXLAN that ends in the guest, over the function.
+	// MoreVFAgents are agents of other guests, each reached over a function of the same card. VFTunnelAgent is the
+	// guest's agent behind a VXLAN that ends in the guest, over the function.
 	MoreVFAgents  []string `json:"more_vf_agents,omitempty"`
 	VFTunnelAgent string   `json:"vf_tunnel_agent,omitempty"`
 	Modes         []string `json:"modes,omitempty"`
@@ -154,7 +154,8 @@ func ParseTrials(text string) (n int, each time.Duration, err error) {
 		each, err = time.ParseDuration(length)
 	}
 	if err != nil || !found || n < 1 || n > 1000 || each < time.Second || each > time.Hour || each%time.Second != 0 {
-		return 0, 0, fmt.Errorf("found %q, expected a number of trials and their length in seconds, such as 3x60s", text)
+		return 0, 0, fmt.Errorf("found %q, expected a number of trials and their length in seconds, such as 3x60s",
+			text)
 	}
 	return n, each, nil
 }
@@ -271,8 +272,8 @@ func (in Inputs) plan(n string, when When, goal ...string) []Step {
 	}
 }
 
-// dataNICs names the bridges that packets pass on this host, whose NICs of the guest carry the load: queues and placement
-// are planned for these alone. Empty: the plan finds them by their traffic.
+// dataNICs names the bridges that packets pass on this host, whose NICs of the guest carry the load: queues and
+// placement are planned for these alone. Empty: the plan finds them by their traffic.
 func (in Inputs) dataNICs() string {
 	bridges := slices.DeleteFunc([]string{in.Via, in.Out}, func(name string) bool { return name == "" })
 	if in.Trial != "" { // the generator's cabling says nothing of bridges

@@ -19,7 +19,8 @@ const (
 var modes = &Experiment{
 	Name:  "modes",
 	Title: "NIC modes against native",
-	Founding: "netperf through each NIC of a guest, three times 60 s from the guest to the wire, in percent of the same " +
+	Founding: "netperf through each NIC of a guest, three times 60 s from the guest to the wire, in percent of the " +
+		"same " +
 		"machine without virtualization: e1000 27.26 % of the stream and 20.98 % of the transactions, " +
 		"virtio and vhost near native for streams and under 50 % for transactions, virtio slightly ahead of vhost " +
 		"there, a virtual function 99.63 % of the stream and under 80 % of the transactions; CPU within 5 %.",
@@ -37,14 +38,16 @@ var modes = &Experiment{
 		if in.Engine == "iperf3" { // it makes no transactions
 			workloads = workloads[:2]
 		}
-		argv := []string{"bench", "modes", "--workloads", strings.Join(workloads, ","), "--repeat", in.repeat(), "--name",
+		argv := []string{"bench", "modes", "--workloads", strings.Join(workloads, ","), "--repeat", in.repeat(),
+			"--name",
 			"acceptance", "--keep=false"}
 		argv = append(argv, "--duration", in.duration().String(), "--checkpoint", in.file("modes.jsonl"))
 		argv = append(argv, flags("--engine", in.Engine, "--secret-file", in.SecretFile)...)
 		for _, m := range in.Modes {
 			argv = append(argv, "--mode", m)
 		}
-		campaign := Step{ID: "modes", Phase: Before, Does: "TCP streams both ways and transactions of every mode, in turns",
+		campaign := Step{ID: "modes", Phase: Before,
+			Does: "TCP streams both ways and transactions of every mode, in turns",
 			Argv: argv, Gives: Campaign}
 		campaign.Kept = in.file("modes.jsonl")
 		campaign.Again = append([]string{"bench", "modes", "--resume", campaign.Kept, "--keep=false"},
@@ -66,7 +69,8 @@ var modes = &Experiment{
 			if !hasMode(in.Modes, f.mode) {
 				continue
 			}
-			what := map[string]string{streamOut: "TCP stream out of the guest", exchanges: "TCP transactions"}[f.workload]
+			what := map[string]string{streamOut: "TCP stream out of the guest",
+				exchanges: "TCP transactions"}[f.workload]
 			figure := Figure{ID: "modes." + f.mode + "-" + f.workload, What: f.mode + ": " + what + " against native",
 				Unit: "%", Founding: f.percent, Ratio: true, Tool: "netperf",
 				Under: f.under, About: f.near, Read: percentOf(f.mode, f.workload),
@@ -95,15 +99,17 @@ func besides(in Inputs) []Figure {
 	if hasMode(in.Modes, "virtio") && hasMode(in.Modes, "vhost") {
 		figures = append(figures, Figure{ID: "modes.rr-order", What: "TCP transactions: virtio over vhost", Unit: "×",
 			Founding: 1, About: true, Ratio: true, Tool: "netperf", Read: overOf("virtio", "vhost", exchanges),
-			Note: "virtio was slightly ahead, and nobody wrote down by how much: no less than a tenth behind counts as that",
+			Note: "virtio was slightly ahead, and nobody wrote down by how much: no less than a tenth behind counts " +
+				"as that",
 			Look: []string{"mpps explain domain.backend", "mpps explain vhost.threads"}})
 	}
 	if len(in.Modes) > 2 {
-		figures = append(figures, Figure{ID: "modes.cpu", What: "CPU time of the host while guests stream out: widest gap " +
-			"between two modes", Unit: "points", Founding: 5, Lower: true, Ratio: true, Tool: "netperf",
+		figures = append(figures, Figure{ID: "modes.cpu",
+			What: "CPU time of the host while guests stream out: widest gap between two modes",
+			Unit: "points", Founding: 5, Lower: true, Ratio: true, Tool: "netperf",
 			Read: cpuGapOf(streamOut),
-			Note: "the text says within 5 % and names no pair: here of all modes but native, in points of the CPUs of the " +
-				"host that runs this command",
+			Note: "the text says within 5 % and names no pair: here of all modes but native, in points of the CPUs of " +
+				"the host that runs this command",
 			Look: []string{"mpps diagnose", "mpps explain domain.backend"}})
 	}
 	return figures

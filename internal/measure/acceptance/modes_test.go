@@ -27,12 +27,13 @@ func recorded(engine string) *Outcomes {
 	row("vhost", streamOut, 98, 64, 9, 9, 9)
 	row("virtio", exchanges, 45, 80, 4.4, 4.5, 4.6)
 	row("vhost", exchanges, 43, 80, 4.2, 4.3, 4.4)
-	m.Rows = append(m.Rows, measure.ModeRow{Mode: "native", Workload: streamOut, CPUIdle: measure.Estimate{Value: 10, N: 3}})
+	m.Rows = append(m.Rows, measure.ModeRow{Mode: "native", Workload: streamOut, CPUIdle: measure.Estimate{Value: 10,
+		N: 3}})
 	return &Outcomes{Modes: map[string]*measure.Modes{"modes": m}}
 }
 
-// TestModesFigures: the founding figure of a stream is that of the direction out of the guest, and modes are compared with
-// each other.
+// TestModesFigures: the founding figure of a stream is that of the direction out of the guest, and modes are compared
+// with each other.
 func TestModesFigures(t *testing.T) {
 	in := Inputs{Modes: []string{"native=a:1", "e1000=b:1", "virtio=c:1", "vhost=d:1"}}
 	judged := map[string]Judged{}

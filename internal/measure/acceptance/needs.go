@@ -120,7 +120,8 @@ func NeedSender(in Inputs, s Seen) []Check {
 	case !in.Container:
 		return append(NeedGuest(in, s), NeedVCPUs(in, s)...)
 	case in.Guest != "":
-		return []Check{lacks("container", what, "--container and --guest "+in.Guest+": expected one of them", "leave one out")}
+		return []Check{lacks("container", what, "--container and --guest "+in.Guest+": expected one of them",
+			"leave one out")}
 	case in.Agent == "":
 		return []Check{lacks("container", what, "nothing says where its agent answers", "--agent HOST:PORT of 'mpps "+
 			"agent' in the namespace")}
@@ -199,8 +200,9 @@ func offBridges(in Inputs, s Seen) []Check {
 	for _, l := range named([]Link{{"--via", in.Via, true}, {"--out", in.Out, true}}) {
 		on := func(i facts.Interface) bool { return slices.Contains(i.Names(), l.Name) }
 		if s.Links[l.Name] == nil && !slices.ContainsFunc(g.NICs(), on) {
-			checks = append(checks, lacks("off-bridge", "the guest's NIC on "+l.Name, l.Flag+": guest "+g.Name+" has no NIC "+
-				"on "+l.Name, "'mpps domain show "+g.Name+"' lists its NICs with their bridges"))
+			checks = append(checks, lacks("off-bridge", "the guest's NIC on "+l.Name,
+				l.Flag+": guest "+g.Name+" has no NIC "+
+					"on "+l.Name, "'mpps domain show "+g.Name+"' lists its NICs with their bridges"))
 		}
 	}
 	return checks
@@ -330,8 +332,9 @@ func NeedApart(in Inputs, s Seen) []Check {
 		addresses := append([]string{in.Agent, in.VFAgent}, in.MoreVFAgents...)
 		for i, at := range addresses {
 			if slices.Contains(addresses[:i], at) {
-				all = append(all, lacks("agent-twice", "agents on functions", at+" is named twice: its packets would be "+
-					"counted as those of two functions", "--more-vf-agents takes the agents of other guests"))
+				all = append(all, lacks("agent-twice", "agents on functions",
+					at+" is named twice: its packets would be "+
+						"counted as those of two functions", "--more-vf-agents takes the agents of other guests"))
 			}
 		}
 	}

@@ -122,7 +122,8 @@ func (in Inputs) look(id, does string, phase Phase, gives Gives, argv ...string)
 
 // meeting watches that the guest's packets come by several queues: else "many" would measure one queue again.
 func (in Inputs) meeting(argv ...string) Step {
-	s := in.look("met", "see that the guest's packets come by several queues, and where these meet", Look, Watched, argv...)
+	s := in.look("met", "see that the guest's packets come by several queues, and where these meet", Look, Watched,
+		argv...)
 	if in.Agent != "" && in.Trial == "" {
 		s.Queues = 2
 	}

@@ -10,15 +10,17 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// TestFunctionTable judges a whole table of a card's functions as it would be recorded: each row of the founding table is
-// there as far as the set-up has it, with our figure beside it.
+// TestFunctionTable judges a whole table of a card's functions as it would be recorded: each row of the founding table
+// is there as far as the set-up has it, with our figure beside it.
 func TestFunctionTable(t *testing.T) {
 	in := Inputs{Guest: "vm1", Agent: "a:1", VFAgent: "b:1", TunnelAgent: "c:1", TunnelFrom: "vxlan0",
 		VFTunnelAgent: "d:1", MoreVFAgents: []string{"e:1", "f:1"}}
 	x520 := &Machine{NICs: []NIC{{Name: "ens1f0", Driver: "ixgbe", Path: true}}}
 	o := &Outcomes{Runs: map[string]*measure.Run{}}
-	for step, pps := range map[string]float64{"tap-tx": 0.44e6, "tap-rx": 0.72e6, "vxlan-tx": 0.28e6, "vxlan-rx": 0.39e6,
-		"vf-tx": 3.6e6, "vf-rx": 1.7e6, "vf-vxlan-tx": 1.1e6, "vf-vxlan-rx": 0.9e6, "all-tx": 11.5e6, "all-rx": 9e6} {
+	for step, pps := range map[string]float64{"tap-tx": 0.44e6, "tap-rx": 0.72e6, "vxlan-tx": 0.28e6,
+		"vxlan-rx": 0.39e6,
+		"vf-tx":    3.6e6, "vf-rx": 1.7e6, "vf-vxlan-tx": 1.1e6, "vf-vxlan-rx": 0.9e6,
+		"all-tx": 11.5e6, "all-rx": 9e6} {
 		limit := measure.ByDevice
 		if step == "all-rx" {
 			limit = measure.ByGenerator

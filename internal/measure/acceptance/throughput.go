@@ -101,9 +101,11 @@ func hostFigures(kind string) []Figure {
 		{"dpdk", "", []string{"ixgbe", "i40e"}, 14.8e6, "recorded without the card; 10 Gbit/s carry 14.88 Mpps"},
 	} {
 		if f.kind == kind {
-			figures = append(figures, Figure{ID: strings.TrimSuffix("throughput."+kind+"-"+f.card, "-"), Unit: "packet/s",
+			figures = append(figures, Figure{ID: strings.TrimSuffix("throughput."+kind+"-"+f.card, "-"),
+				Unit:     "packet/s",
 				What:     strings.TrimSuffix("the host itself, "+hostKinds[kind]+", "+strings.ToUpper(f.card), ", "),
-				Founding: f.founding, Note: f.note, Conditions: Conditions{Drivers: f.drivers}, Read: ndrOf("host-" + kind),
+				Founding: f.founding, Note: f.note, Conditions: Conditions{Drivers: f.drivers}, Read: ndrOf("host-" +
+					kind),
 				Look: []string{"mpps audit --pps 3M", "mpps explain nic.channels"}})
 		}
 	}

@@ -124,8 +124,8 @@ func (p *Path) fromAgents(fars []*far, near traffic.Device, load measure.Load, o
 	return nil
 }
 
-// toAgents adds the receiving end of every agent, and a sender here for each. Two-way traffic comes back from each agent
-// too.
+// toAgents adds the receiving end of every agent, and a sender here for each. Two-way traffic comes back from each
+// agent too.
 func (p *Path) toAgents(ctx context.Context, fars []*far, w With, near traffic.Device, load measure.Load,
 	o Options) error {
 	if load.TwoWay && len(fars) > 1 {

@@ -13,6 +13,9 @@ import (
 	"mpps/internal/measure/traffic/engine"
 )
 
+// Iperf3 is the engine that makes streams alone, and can leave out their first seconds.
+const Iperf3 = string(engine.Iperf3)
+
 // Engine is another program that makes the traffic of a conversation.
 type Engine struct {
 	program engine.Program
@@ -108,8 +111,8 @@ func EngineWithAgent(ctx context.Context, m *Machine, name string, kind measure.
 	return t, nil
 }
 
-// proveAddress returns an error unless an address that an agent named is its own, from a namespace of this machine: programs that make the traffic do not
-// ask who answers them.
+// proveAddress returns an error unless an address that an agent named is its own, from a namespace of this machine:
+// programs that make the traffic do not ask who answers them.
 func proveAddress(ctx context.Context, f *far, host, netns string) error {
 	server, err := f.client.ServeTCP(ctx, "", net.JoinHostPort(host, "0"))
 	if err != nil {

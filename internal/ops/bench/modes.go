@@ -11,14 +11,13 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/measure/rig"
 	"mpps/internal/measure/traffic"
-	"mpps/internal/measure/traffic/engine"
 	"mpps/internal/model/setting"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
 )
 
-// Workloads of a campaign: a stream into the guest and one out of it, transactions, packets, and a search for the highest
-// rate without loss.
+// Workloads of a campaign: a stream into the guest and one out of it, transactions, packets, and a search for the
+// highest rate without loss.
 const (
 	Stream    = "stream"
 	StreamOut = "stream-out"
@@ -48,7 +47,7 @@ func (s Shape) engine(w measure.Workload) measure.Workload {
 	}
 	w.Engine, w.EnginePort = s.Engine, s.EnginePort
 	w.Load.WarmUp = 0 // in whole seconds; what an engine leaves out is its ramp
-	if w.Load.Ramp = 0; s.Engine == string(engine.Iperf3) && w.Kind == measure.Stream {
+	if w.Load.Ramp = 0; s.Engine == rig.Iperf3 && w.Kind == measure.Stream {
 		w.Load.Ramp = time.Second
 	}
 	return w

@@ -178,8 +178,8 @@ func (t *sampler) agent(mode measure.Mode) (o rig.AgentOptions, from traffic.End
 // greetAttempts is how often an agent is called before the campaign begins: a busy machine answers late.
 const greetAttempts = 6
 
-// greet checks that every agent answers, has the right version and secret, and has the requested interface, and that the
-// engine's server answers beside it.
+// greet checks that every agent answers, has the right version and secret, and has the requested interface, and that
+// the engine's server answers beside it.
 func (t *sampler) greet(ctx context.Context) error {
 	for _, mode := range t.plan.Modes {
 		var err error
