@@ -108,8 +108,8 @@ func besides(in Inputs) []Figure {
 			What: "CPU time of the host while guests stream out: widest gap between two modes",
 			Unit: "points", Founding: 5, Lower: true, Ratio: true, Tool: "netperf",
 			Read: cpuGapOf(streamOut),
-			Note: "the text says within 5 % and names no pair: here of all modes but native, in points of the CPUs of " +
-				"the host that runs this command",
+			Note: "the text says within 5 % and names no pair: here of all modes but native, in points of the CPUs " +
+				"of the host that runs this command",
 			Look: []string{"mpps diagnose", "mpps explain domain.backend"}})
 	}
 	return figures
