@@ -4,6 +4,8 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"mpps/internal/measure/acceptance"
+	"mpps/internal/measure/traffic"
 	"mpps/internal/ops/accept"
 	"mpps/internal/outcome"
 )
@@ -160,5 +163,88 @@ func TestAcceptanceModesByEngine(t *testing.T) {
 		!strings.Contains(reasons["modes.vf-stream-out"], "other-tool") ||
 		!strings.Contains(reasons["modes.vf-rr"], "not-measured") {
 		t.Errorf("reasons %v", reasons)
+	}
+}
+
+// TestAcceptancePlanted: what is named and is not there, or is another thing than it seems, is found before anything is
+// measured: no step has run, and each point has its own reason.
+func TestAcceptancePlanted(t *testing.T) {
+	t.Parallel()
+	h := newHostAndGuest(t)
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("sixteen bytes of it"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	guarded := startAgent(t, "ip", "netns", "exec", h.guest, "mpps", "agent", "--secret-file", secret, "--listen",
+		"10.50.0.2:0")
+	var open net.Listener
+	err := traffic.Endpoint{Netns: h.guest}.Do(func() (err error) {
+		open, err = net.Listen("tcp", "10.50.0.2:0")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	second := h.newSecond()
+	h.ip("-n", second, "address", "add", "10.77.0.3/24", "dev", "eth0")
+	h.ip("-n", h.guest, "address", "add", "10.77.0.2/24", "dev", "eth0")
+	beyond := h.startAgent(t, "10.77.0.2:0")
+	h.ip("-n", h.host, "link", "add", "down0", "type", "veth", "peer", "name", "down1")
+	before := h.state()
+	for name, c := range map[string]struct {
+		native string
+		code   string // of the check that fails; empty: none
+	}{
+		"as it should be":                {h.agent + ",via=br0", ""},
+		"reached from another namespace": {beyond + ",from=netns:" + second + "/eth0", ""},
+		"not reached from this one":      {beyond + ",via=br0", "agent-silent"},
+		"no such interface":              {h.agent + ",from=nosuch0", "link"},
+		"an interface that is down":      {h.agent + ",from=down0", "link"},
+		"no such namespace":              {h.agent + ",from=netns:nosuch/eth0", "link agent-silent"},
+		"a bridge that is none":          {h.agent + ",via=tap0", "link"},
+		"an open port":                   {open.Addr().String() + ",via=br0", "agent-silent"},
+		"nobody":                         {"10.50.0.9:7878,via=br0", "agent-silent"},
+		"an agent with a secret":         {guarded + ",via=br0", "agent-silent"},
+		"no such guest's interface":      {h.agent + ",via=br0,guest-nic=nosuch0", "agent-silent"},
+	} {
+		dir := filepath.Join(t.TempDir(), "report")
+		argv := []string{"ip", "netns", "exec", h.host, "mpps", "--json", "acceptance", "modes", "--short", "-o", dir,
+			"--mode", "native=" + c.native}
+		if c.code == "" {
+			argv = append(argv, "--dry-run")
+		}
+		code, stdout, stderr := program(t, argv...)
+		var answer struct {
+			Result struct {
+				Runs []struct {
+					Checks []acceptance.Check    `json:"checks"`
+					Steps  []acceptance.StepDone `json:"steps"`
+				} `json:"runs"`
+			} `json:"result"`
+		}
+		if err := json.Unmarshal([]byte(stdout), &answer); err != nil || len(answer.Result.Runs) != 1 {
+			t.Errorf("%s: exit code %d, %v: %s%s", name, code, err, stdout, stderr)
+			continue
+		}
+		var failed []string
+		for _, check := range answer.Result.Runs[0].Checks {
+			if !check.OK {
+				failed = append(failed, check.Code)
+				t.Logf("%s: %s (%s)", name, check.Why, check.Hint)
+			}
+		}
+		want := map[bool]int{true: outcome.CodeOK, false: outcome.CodeNotConfigured}[c.code == ""]
+		if code != want || strings.Join(failed, " ") != c.code {
+			t.Errorf("%s: exit code %d, failed %v, expected %q", name, code, failed, c.code)
+		}
+		for _, s := range answer.Result.Runs[0].Steps {
+			if s.State == acceptance.Ended || s.State == acceptance.Broke {
+				t.Errorf("%s: step %s was run", name, s.ID)
+			}
+		}
+	}
+	if after := h.state(); after != before {
+		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
 	}
 }

@@ -116,6 +116,8 @@ func named(all []Link) []Link {
 type Agent struct {
 	At  string // HOST:PORT
 	NIC string // its interface; empty: the one with the address
+	// Netns is the network namespace that a mode's conversations start in; empty: the host's own.
+	Netns string
 }
 
 // Agents returns the agents that must answer when a run begins.
@@ -142,6 +144,9 @@ func modeAgent(mode string) Agent {
 	for _, word := range words[1:] {
 		if nic, ok := strings.CutPrefix(word, "guest-nic="); ok {
 			a.NIC = nic
+		}
+		if from, ok := strings.CutPrefix(word, "from=netns:"); ok {
+			a.Netns, _, _ = strings.Cut(from, "/")
 		}
 	}
 	return a
