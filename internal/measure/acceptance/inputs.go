@@ -120,7 +120,8 @@ type Agent struct {
 	Netns string
 }
 
-// Agents returns the agents that must answer when a run begins.
+// Agents returns the agents that must answer when a run begins. That of a frozen guest cannot: the campaign lets the
+// guest run and asks it before its first sample.
 func (in Inputs) Agents() []Agent {
 	var all []Agent
 	for _, at := range append([]string{in.Agent, in.TunnelAgent}, in.MoreVFAgents...) {
@@ -129,7 +130,7 @@ func (in Inputs) Agents() []Agent {
 		}
 	}
 	for _, mode := range in.Modes {
-		if a := modeAgent(mode); a.At != "" {
+		if a := modeAgent(mode); a.At != "" && !strings.Contains(mode, ",frozen=") {
 			all = append(all, a)
 		}
 	}

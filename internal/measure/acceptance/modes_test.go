@@ -117,3 +117,14 @@ func TestHostTrials(t *testing.T) {
 		}
 	}
 }
+
+// TestModeAgents: an agent is asked from the namespace that its mode names, by the interface named; a guest that stands
+// still cannot answer and is not asked.
+func TestModeAgents(t *testing.T) {
+	got := Inputs{Modes: []string{"native=a:1,from=netns:far/eth1,guest-nic=eth0", "vhost=b:1,via=br0",
+		"vf=c:1,from=eth1,frozen=/run/vf.pid"}}.Agents()
+	want := []Agent{{At: "a:1", NIC: "eth0", Netns: "far"}, {At: "b:1"}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v, expected %+v", got, want)
+	}
+}
