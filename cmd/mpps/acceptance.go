@@ -78,18 +78,30 @@ func (f *acceptanceFlags) add(flags *pflag.FlagSet) {
 		string(traffic.XDP), string(traffic.XDPSkb), string(traffic.AFPacket))
 	cli.TextVar(flags, &f.SendOn, "generator-cpus", "", "CPUs for the generator, such as 2-3", parseCPUs)
 	flags.StringVar(&f.Trial, "trial-command", "", "adapter program of another generator, as for 'mpps search'")
-	flags.StringVar(&f.HostTrial, "host-trial-command", "",
-		"throughput: the same with the host itself forwarding")
+	cli.ListVar(flags, &f.HostTrials, "host-trial", "throughput: the same with the host itself forwarding, as "+
+		"`KIND=COMMAND`: l3, l2, vxlan or dpdk; repeatable", func(text string) (string, error) {
+		_, _, err := acceptance.ParseHostTrial(text)
+		return text, err
+	})
 	cli.TextVar(flags, &f.MaxPPS, "max-pps", "", "highest load in packets "+
 		"per second, such as 14.88M", parsePositiveRate)
 	flags.BoolVar(&f.Compliant, "compliant", false, "throughput: prove rates with 60 s trials (RFC 2544)")
 	cli.TextVar(flags, &f.PPS, "pps", "1.8M", "throughput: target of the "+
 		"plan, in packets per second", parsePositiveRate)
 	cli.IntVar(flags, &f.Queues, "queues", 9, 2, 256, "queues: queue pairs of the guest, 2 to 256")
+	flags.BoolVar(&f.Container, "container", false,
+		"queues: a network namespace takes the guest's place; one queue, then "+
+			"many, nothing is changed")
 	flags.StringVar(&f.NIC, "nic", "", "queues: NIC under the tunnel (default: all)")
 	flags.StringVar(&f.PF, "pf", "", "sriov: physical function, such as ens1f0")
 	flags.StringVar(&f.VFAgent, "vf-agent", "", "sriov: HOST:PORT of the agent through the VF")
 	flags.StringVar(&f.TunnelAgent, "tunnel-agent", "", "sriov: HOST:PORT of the agent through a VXLAN")
+	flags.StringSliceVar(&f.MoreVFAgents, "more-vf-agents", nil,
+		"sriov: agents of other guests on functions of the card, "+
+			"to measure all at once")
+	flags.StringVar(&f.VFTunnelAgent, "vf-tunnel-agent", "",
+		"sriov: HOST:PORT of the agent through a VXLAN that ends in "+
+			"the guest, over the VF")
 	cli.TextVar(flags, &f.TunnelFrom, "tunnel-from", "", "sriov: interface that sends into the VXLAN", parseEndpoint)
 	cli.ListVar(flags, &f.Modes, "mode", "modes: one mode as `NAME=HOST:PORT,from=IFACE`, see 'mpps bench modes'; "+
 		"repeatable",
@@ -97,10 +109,20 @@ func (f *acceptanceFlags) add(flags *pflag.FlagSet) {
 			_, err := bench.ParseMode(text)
 			return text, err
 		})
+	cli.ChoiceVar(flags, &f.Engine, "engine", "",
+		"modes: traffic program: netperf, as then, or iperf3 (streams only); "+
+			"its server runs in every guest (default: mpps)", "netperf", "iperf3")
+	cli.TextVar(flags, &f.Trials, "trials", "", "number and length of the trials of a rate, such as 3x60s, as netperf "+
+		"then (default: 12x10s)", parseTrials)
 	cli.TextVar(flags, &f.Latency, "latency", "20us", "realtime: target of the plan, wake-up latency", cli.ParseTime)
 	cli.TextVar(flags, &f.GuestCPU, "guest-cpu", "", "realtime: vCPU to measure (default: the last)",
 		parseCPUs)
 	cli.TextVar(flags, &f.CPUs, "cpus", "", "realtime: host CPUs for the guest alone, such as 20-23", parseCPUs)
+}
+
+func parseTrials(text string) (string, error) {
+	_, _, err := acceptance.ParseTrials(text)
+	return cli.AfterColon(text, err)
 }
 
 // checkNames refuses names that are not experiments.

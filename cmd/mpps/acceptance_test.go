@@ -26,23 +26,28 @@ import (
 func setUps() map[string]acceptance.Inputs {
 	whole := acceptance.Inputs{
 		Guest: "vm1", From: "eth1", Agent: "192.0.2.2:7878", SecretFile: "/root/secret", VFAgent: "192.0.2.3:7878",
-		TunnelAgent: "192.0.2.4:7878", TunnelFrom: "vxlan0",
-		PF: "ens1f0", NIC: "ens1f0", CPUs: "20-23", GuestCPU: "1", Generator: "xdp", Sink: "xdp-skb", SendOn: "2-3",
+		TunnelAgent: "192.0.2.4:7878", TunnelFrom: "vxlan0", MoreVFAgents: []string{"192.0.2.6:7878"},
+		VFTunnelAgent: "192.0.2.7:7878",
+		PF:            "ens1f0", NIC: "ens1f0", CPUs: "20-23", GuestCPU: "1", Generator: "xdp", Sink: "xdp-skb",
+		SendOn:  "2-3",
 		Consent: []string{"security", "connectivity"},
 		Modes:   []string{"native=192.0.2.1:7878,from=eth1", "vf=192.0.2.5:7878,from=eth1"}, Dir: "out/run-1",
 	}.Defaults()
 	routed := whole
 	routed.Agent, routed.From, routed.Via, routed.Out, routed.Gateway = "", "", "br0", "br1", "198.18.0.254"
 	trial := acceptance.Inputs{Guest: "vm1", Trial: "trex.py --server 192.0.2.9",
-		HostTrial: "trex.py --server 192.0.2.9 --ports 2,3", MaxPPS: "14.88M", Compliant: true, Dir: "d"}.Defaults()
+		HostTrials: []string{"l3=trex.py --server 192.0.2.9 --ports 2,3", "dpdk=trex.py --ports 4,5"}, MaxPPS: "14.88M",
+		Compliant: true, Dir: "d"}.Defaults()
 	short := whole
 	short.Short = true
+	contained := whole
+	contained.Guest, contained.Container, contained.Engine, contained.Trials = "", true, "netperf", "3x60s"
 	lab := acceptance.Inputs{
 		Guest: "web1", Via: "br0", Agent: "10.50.0.2:7878", SecretFile: "/share/secret", Sink: "af_packet",
 		PPS: "500k", Consent: []string{"security"}, NoReboot: true, Short: true, Dir: "d",
 	}.Defaults()
 	return map[string]acceptance.Inputs{"agent": whole, "routed": routed, "trial": trial, "short": short,
-		"in the lab": lab}
+		"in the lab": lab, "contained": contained}
 }
 
 // TestAcceptanceCommands: every command of every experiment is one that the program takes.

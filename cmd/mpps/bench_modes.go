@@ -85,6 +85,10 @@ func (f *modesFlags) add(cmd *cobra.Command) {
 	cli.IntVar(flags, &f.Flows, "flows", 16, 1, rig.MaxFlows, "pps: number of flows (distinct source addresses and "+
 		"ports)")
 	cli.IntVar(flags, &f.Connections, "connections", 1, 1, 1024, "stream, rr: concurrent TCP connections, 1 to 1024")
+	cli.ChoiceVar(flags, &f.Engine, "engine", bench.Ours, "stream, rr: traffic program: mpps, netperf or iperf3, "+
+		"whose server runs in every guest", bench.Ours, "netperf", "iperf3")
+	flags.Uint16Var(&f.EnginePort, "engine-port", 0, "port of the engine's server in the guests (default: 12865 "+
+		"netperf, 5201 iperf3)")
 	cli.ChoiceVar(flags, &f.generator, "generator", "auto", "pps: traffic generator: "+
 		"auto, xdp or af_packet", "auto", string(traffic.XDP),
 		string(traffic.AFPacket))
@@ -105,7 +109,8 @@ func (f *modesFlags) add(cmd *cobra.Command) {
 
 // planFlags are the flags whose values --resume reads from its file.
 var planFlags = []string{"mode", "native", "workloads", "repeat", "interval", "duration", "warm-up",
-	"search-budget", "frame", "flows", "connections", "seed", "name", "note", "generator", "sink", "cpus"}
+	"search-budget", "frame", "flows", "connections", "engine", "engine-port", "seed", "name", "note", "generator",
+	"sink", "cpus"}
 
 func workloadNames() []string {
 	return words.Each(bench.Workloads(bench.Shape{}), func(w measure.Workload) string { return w.Name })
@@ -124,6 +129,9 @@ func (f *modesFlags) plan() (measure.ModesPlan, error) {
 	if p.Min != p.Max && p.Width == 0 {
 		return p, usage(fmt.Errorf("--repeat %d,%d: nothing says when to stop in between", p.Min, p.Max), "add -I 99,5")
 	}
+	if f.EnginePort != 0 && f.Engine == bench.Ours {
+		return p, usage(errors.New("--engine-port belongs to --engine netperf or iperf3"), "")
+	}
 	known := bench.Workloads(f.Shape)
 	for _, name := range f.workloads {
 		at := slices.IndexFunc(known, func(w measure.Workload) bool { return w.Name == name })
@@ -137,6 +145,11 @@ func (f *modesFlags) plan() (measure.ModesPlan, error) {
 		}
 		if err := rig.CheckLoad(checked); err != nil {
 			return p, err
+		}
+		if w := known[at]; w.Engine != "" {
+			if err := rig.CheckEngine(w.Engine, w.Kind, w.Load); err != nil {
+				return p, err
+			}
 		}
 		p.Workloads = append(p.Workloads, known[at])
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"mpps/internal/measure"
+	"mpps/internal/measure/traffic"
 	"mpps/internal/outcome"
 )
 
@@ -390,6 +391,47 @@ func TestBenchLosesItsAgent(t *testing.T) {
 		t.Errorf("partial %v, %d samples", run.Partial, len(run.Samples))
 	}
 	checkLedger(t, run)
+	if after := h.state(); after != before {
+		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
+	}
+}
+
+// TestBenchSeveralAgents measures two guests at once: every frame of both is accounted for, a rate is divided between
+// them, and as senders they are counted by one receiver.
+func TestBenchSeveralAgents(t *testing.T) {
+	t.Parallel()
+	h := newHostAndGuest(t)
+	second := h.newSecond()
+	more := startAgent(t, "ip", "netns", "exec", second, "mpps", "agent", "--insecure-lab", "--listen", "10.50.0.3:0")
+	before := h.state()
+	pps := func(argv ...string) *measure.Run {
+		t.Helper()
+		argv = append([]string{"pps", "--via", "br0", "--more-agents", more, "--repeat", "2"}, argv...)
+		code, stdout, stderr := program(t, h.benchmark(argv...)...)
+		if code != outcome.CodeOK && code != outcome.CodeNotDevice {
+			t.Fatalf("%v: exit code %d: %s", argv, code, stderr)
+		}
+		return result(t, stdout)
+	}
+	run := pps("--rate", "20k", "--sink", "af_packet")
+	checkLedger(t, run)
+	for i, s := range run.Samples {
+		if len(s.Ways) != 2 || s.Ways[0].Received == 0 || s.Ways[1].Received == 0 || len(s.CPU) != 3 ||
+			max(s.Ways[0].Sent, s.Ways[1].Sent) > 3000 { // of 4000 at 20k for 200 ms, each is to have half
+			t.Errorf("trial %d: %d sent, ways %+v, CPU times of %d machines", i+1, s.Sent, s.Ways, len(s.CPU))
+		}
+	}
+	if !strings.Contains(run.To.Where, more) {
+		t.Errorf("the far end is %q", run.To.Where)
+	}
+	run = pps("--reverse", "--generator", "fastest")
+	if run.Received == 0 || run.Environment.Generator != string(traffic.XDP) || len(run.Samples[0].CPU) != 3 {
+		t.Errorf("%d received by %q of %q", run.Received, run.Environment.Sink, run.Environment.Generator)
+	}
+	code, _, stderr := program(t, h.benchmark("pps", "--via", "br0", "--more-agents", more, "--two-way")...)
+	if code != outcome.CodeUsage || !strings.Contains(stderr, "--two-way") {
+		t.Errorf("both ways: exit code %d: %s", code, stderr)
+	}
 	if after := h.state(); after != before {
 		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
 	}

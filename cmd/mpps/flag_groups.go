@@ -82,8 +82,10 @@ func (f *trafficFlags) add(flags *pflag.FlagSet, cpus string) {
 		parseMAC)
 	cli.IntVar(flags, &f.flows, "flows", 16, 1, rig.MaxFlows, "number of flows (distinct source addresses and ports)")
 	cli.ChoiceVar(flags, &f.generator, "generator", "auto",
-		"traffic generator: auto, xdp, af_packet, or pktgen (needs its kernel module)",
-		"auto", string(traffic.XDP), string(traffic.AFPacket), string(traffic.Pktgen))
+		"traffic generator: auto, xdp, af_packet, or pktgen (needs its kernel module); of agents that send, fastest "+
+			"takes "+
+			"pktgen with clones where XDP is not possible",
+		"auto", string(traffic.XDP), string(traffic.AFPacket), string(traffic.Pktgen), string(rig.Fastest))
 	cli.ChoiceVar(flags, &f.sink, "sink", "auto",
 		"receiver: auto, xdp, xdp-skb or af_packet; set one to compare results",
 		"auto", string(traffic.XDP), string(traffic.XDPSkb), string(traffic.AFPacket))
@@ -108,6 +110,9 @@ func (f *trafficFlags) addPackets(flags *pflag.FlagSet) {
 		})
 	flags.BoolVar(&f.imix, "imix", false, "same as --frame imix")
 	flags.BoolVar(&f.twoWay, "two-way", false, "send in both directions at once; rates are per direction")
+	flags.StringSliceVar(&f.More, "more-agents", nil,
+		"HOST:PORT of further agents that count, or with --reverse send, "+
+			"at the same time; rates are the sum")
 	cli.IntVar(flags, &f.clone, "clone-skb", 0, 0, 1<<20, "with pktgen: copies sent of each frame; copies share a "+
 		"sequence number")
 	cli.IntVar(flags, &f.burst, "burst", 1, 1, 4096, "with pktgen: copies of a frame per transmit call; see "+
@@ -116,7 +121,7 @@ func (f *trafficFlags) addPackets(flags *pflag.FlagSet) {
 
 // pathFlagNames are the flags of our own generator, except the one for its CPUs.
 var pathFlagNames = []string{"from", "to", "via", "agent", "guest-nic", "secret-file", "reverse", "generator", "sink",
-	"flows", "imix", "two-way", "forward", "out", "gateway", "gateway-mac", "clone-skb", "burst"}
+	"flows", "imix", "two-way", "more-agents", "forward", "out", "gateway", "gateway-mac", "clone-skb", "burst"}
 
 // size returns the size of frames.
 func (f *trafficFlags) size() (frameSize, error) {
@@ -143,6 +148,11 @@ func (f *trafficFlags) load(latency bool) (measure.Load, error) {
 			"give one of --via BRIDGE and --from IFACE")
 	case !pktgen && (f.set.Changed("clone-skb") || f.set.Changed("burst")):
 		return load, usage(errors.New("--clone-skb and --burst belong to --generator pktgen"), "")
+	case f.generator == string(rig.Fastest) && (f.Agent == "" || !f.Reverse):
+		return load, usage(errors.New("--generator fastest chooses for agents that send"),
+			"add --agent HOST:PORT --reverse, or leave it out")
+	case len(f.More) > 0 && f.Agent == "":
+		return load, usage(errors.New("--more-agents are beside --agent, and none was given"), "")
 	case pktgen && latency:
 		return load, usage(errors.New("pktgen's frames carry no time that delays could be told from"),
 			"--generator xdp stamps frames")

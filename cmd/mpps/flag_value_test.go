@@ -14,9 +14,10 @@ import (
 
 // anyText are the flags of which every text is a value: names, files, addresses of agents and command lines. What they
 // name may still not be there.
-var anyText = strings.Fields(`against agent all-free arg as checkpoint daemon disk guest guest-nic host-trial-command learned listen load
-	mac machine metrics move name native netns nic note output pf plan plan-output report resume search secret-file snapshot
-	title data-nic import to-snapshot unconfirmed trial-command tunnel-agent uuid vf vf-agent via network out uuid by to`)
+var anyText = strings.Fields(`against agent all-free arg as checkpoint daemon disk guest guest-nic learned listen
+	load mac machine metrics more-agents more-vf-agents move name native netns nic note output pf plan plan-output
+	report resume search secret-file snapshot title data-nic import to-snapshot unconfirmed trial-command
+	tunnel-agent uuid vf vf-agent vf-tunnel-agent via network out uuid by to`)
 
 // elsewhere are the verbs that look at a guest or its definition before all of their flags.
 var elsewhere = []string{"mpps domain", "mpps sriov assign"}

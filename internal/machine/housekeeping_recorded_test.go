@@ -75,7 +75,8 @@ func TestLoadTimeParameters(t *testing.T) {
 	files := map[string]string{
 		"sys/module/kvm/parameters/kvmclock_periodic_sync": "Y\n", "sys/module/kvm_intel/parameters/ple_gap": "128\n",
 		"sys/module/kvm_amd/parameters/pause_filter_count": "3000\n", "sys/module/kvm/parameters/nx_huge_pages": "Y\n",
-		"sys/module/kvm/parameters/lapic_timer_advance": "N\n",
+		"sys/module/kvm/parameters/lapic_timer_advance": "N\n", "sys/module/kvm_amd/parameters/avic": "N\n",
+		"sys/module/kvm_intel/parameters/enable_apicv": "N\n", "sys/module/kvm_intel/parameters/enable_ipiv": "N\n",
 	}
 	m := recorded(t, files)
 	for file := range files {
@@ -86,7 +87,8 @@ func TestLoadTimeParameters(t *testing.T) {
 		}
 	}
 	for address, want := range map[string]string{"kvm/kvmclock_periodic_sync": "Y", "kvm_intel/ple_gap": "128",
-		"kvm_amd/pause_filter_count": "3000", "kvm/lapic_timer_advance": "N"} {
+		"kvm_amd/pause_filter_count": "3000", "kvm/lapic_timer_advance": "N", "kvm_amd/avic": "N",
+		"kvm_intel/enable_apicv": "N", "kvm_intel/enable_ipiv": "N"} {
 		r := m.Mechanisms().Read(t.Context(), setting.Address{Kind: setting.ModuleParam, Path: address})
 		if r.Value != want || !r.ReadOnly || !strings.Contains(r.Why, "modprobe.d") ||
 			!strings.Contains(r.Why, "all guests shut down") {

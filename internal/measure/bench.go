@@ -14,7 +14,7 @@ type Sent struct {
 	Slipped time.Duration // how far the sender fell behind its schedule
 	Floor   time.Duration // longest wait of a frame for its batch: one-way delays are at least this
 	Errors  uint64        // frames that the interface refused
-	Ways    []Sent        // two-way: each direction
+	Ways    []Sent        // each direction or agent, if there are several
 }
 
 // Arrived is what the receiver has counted since Prepare.
@@ -30,7 +30,7 @@ type Arrived struct {
 	Span       time.Duration
 	SpanFrames uint64
 
-	Ways []Arrived // two-way: each direction
+	Ways []Arrived // each direction or agent, if there are several
 }
 
 // Unique returns the number of distinct frames that arrived.

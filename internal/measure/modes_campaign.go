@@ -26,6 +26,7 @@ type ModeCell struct {
 	// What sent, what counted, and the far end's host.
 	Generator string    `json:"generator,omitempty"`
 	Sink      string    `json:"sink,omitempty"`
+	Engine    string    `json:"engine,omitempty"` // name and version of another program that made a conversation
 	FarHost   string    `json:"far_host,omitempty"`
 	FarKernel string    `json:"far_kernel,omitempty"`
 	Warnings  []Warning `json:"warnings,omitempty"`

@@ -26,7 +26,12 @@ type Workload struct {
 	Load Load   `json:"load"`
 	// Search, if set, makes each sample a search for the highest rate without loss. It is the most traffic that the
 	// search may use.
-	Search time.Duration `json:"search_budget_ns,omitempty"`
+	Search  time.Duration `json:"search_budget_ns,omitempty"`
+	Reverse bool          `json:"reverse,omitempty"` // stream: the mode's guest sends
+	// Engine is the program that makes a conversation, netperf or iperf3, whose server runs in each mode's guest;
+	// empty: mpps. EnginePort is where the server listens; 0: the program's default.
+	Engine     string `json:"engine,omitempty"`
+	EnginePort uint16 `json:"engine_port,omitempty"`
 }
 
 // ModesPlan is a campaign before it begins: every mode under every workload, repeatedly. The same plan gives the same

@@ -126,6 +126,7 @@ func (c *ModesCampaign) run(mode Mode, w Workload) Run {
 		r.From, r.To = cell.From, cell.To
 		r.Environment.Generator, r.Environment.Sink = cell.Generator, cell.Sink
 		r.Environment.FarHost, r.Environment.FarKernel = cell.FarHost, cell.FarKernel
+		r.Environment.Engine = cell.Engine
 		for _, warning := range cell.Warnings {
 			r.Warn(warning)
 		}

@@ -16,7 +16,7 @@ type Sample struct {
 	SendErrors uint64  `json:"send_errors,omitempty"` // frames refused by the sender's own interface
 
 	Overrun uint64 `json:"overrun,omitempty"` // frames that reached the receiver and found its ring full
-	// two-way: each direction, From→To first; the figures above are their sums
+	// two-way: each direction, From→To first; several agents that count: each of them; the figures above are their sums
 	Ways []Way `json:"ways,omitempty"`
 
 	Transactions uint64 `json:"transactions,omitempty"` // rr: answered in time

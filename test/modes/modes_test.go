@@ -40,7 +40,7 @@ func TestModes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Partial || m.Samples != 24 || m.Seed != 11 || m.Blocks != 1 || m.Native != "native" || len(m.Rows) != 24 ||
+	if m.Partial || m.Samples != 30 || m.Seed != 11 || m.Blocks != 1 || m.Native != "native" || len(m.Rows) != 30 ||
 		len(m.Notes) == 0 {
 		t.Errorf("partial %v, %d samples, %d blocks, %d rows; failures %+v", m.Partial, m.Samples, m.Blocks,
 			len(m.Rows), m.Failures)
@@ -87,7 +87,7 @@ func TestModes(t *testing.T) {
 		t.Errorf("agents on %v, expected six machines", hosts)
 	}
 	text, err := os.ReadFile(samples)
-	if err != nil || bytes.Count(text, []byte("\n")) < 25 {
+	if err != nil || bytes.Count(text, []byte("\n")) < 31 {
 		t.Errorf("the campaign's file has %d lines: %v", bytes.Count(text, []byte("\n")), err)
 	}
 	labs, err := lab.List()

@@ -19,7 +19,6 @@ func switchedOn() setting.Want { return setting.Any("Y", "1") }
 var kvmAVIC = &Knob{
 	ID: "kvm.amd_avic", Title: "Interrupts delivered by the processor (AMD)", Limit: onAMD,
 	Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
-	Check: true,
 	Where: vendorParam("", "avic"),
 	Want: func(v *View, a setting.Address) Advice {
 		p, on := v.Topology.Processor, switchedOn().Met(v.Readings.At(a))
@@ -52,7 +51,6 @@ var apicvFlags = map[string]string{"enable_apicv": "apicv", "enable_ipiv": "ipi_
 var kvmAPICv = &Knob{
 	ID: "kvm.apicv", Title: "Interrupts delivered by the processor (Intel)", Limit: onIntel,
 	Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
-	Check: true,
 	Where: func(h *facts.Host) []setting.Address {
 		return slices.Concat(vendorParam("enable_apicv", "")(h), vendorParam("enable_ipiv", "")(h))
 	},

@@ -20,6 +20,7 @@ type Figure struct {
 	Ratio    bool   // of two measurements on one machine: the hardware matters little
 	AsFound  bool   // of an untuned machine: reported, not judged
 	Extreme  bool   // a worst case: better runs are no excuse
+	OtherWay bool   // the founding packets went in the other direction: shown beside it, not judged
 	Tool     string // used originally
 	Note     string // what a reader must know of the founding figure
 	Conditions
@@ -33,6 +34,7 @@ type Conditions struct {
 	VCPUs    int      // of the guest
 	Queues   int      // of its NIC
 	Forwards bool     // the guest forwarded packets
+	Guest    bool     // a virtual machine sent them
 	Tunnel   bool     // through a tunnel
 	Realtime bool     // the host ran a PREEMPT_RT kernel
 }
@@ -139,14 +141,20 @@ func Judge(f Figure, o *Outcomes, m *Machine, in Inputs) Judged {
 	spread = spread && !f.Extreme
 	reached := short == 0 || spread || f.About && short <= roughly
 	others := f.differs(m, in)
+	if f.Ratio && !f.Forwards { // the hardware matters little
+		others = nil
+	}
 	if f.Tool != "" && measured.Tool != f.Tool {
 		others = append(others, Reason{"other-tool", fmt.Sprintf("measured by %s, by %s then", measured.Tool, f.Tool)})
+	}
+	if f.OtherWay {
+		why("other-direction", "then packets left the guest, and here they enter it: another path through the host")
 	}
 	if measured.Uncertain != "" {
 		why("uncertain", "%s", measured.Uncertain)
 	}
 	switch {
-	case emulated || measured.Uncertain != "":
+	case emulated || measured.Uncertain != "" || f.OtherWay:
 	case reached:
 		j.State = Reached
 		if short > 0 && spread {
@@ -164,9 +172,7 @@ func Judge(f Figure, o *Outcomes, m *Machine, in Inputs) Judged {
 	default:
 		j.State = Short
 	}
-	if !f.Ratio || f.Forwards {
-		j.Reasons = append(j.Reasons, others...)
-	}
+	j.Reasons = append(j.Reasons, others...)
 	if o.Short {
 		why("short-form", "measured in the short form, whose trials are too few and too short for a figure to rely on")
 	}
@@ -207,6 +213,9 @@ func (c Conditions) differs(m *Machine, in Inputs) []Reason {
 	}
 	if c.Forwards && !in.Forwards() && in.Trial == "" {
 		why("other-path", "packets end in the guest here; then it routed them")
+	}
+	if c.Guest && in.Container {
+		why("no-guest", "a network namespace took the guest's place: no virtqueue and no vhost thread was on the way")
 	}
 	if c.Tunnel && len(m.Tunnels) == 0 {
 		why("no-tunnel", "no tunnel was seen on this host; then one was on the way")

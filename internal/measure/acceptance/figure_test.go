@@ -77,6 +77,11 @@ func TestJudge(t *testing.T) {
 			false, NotComparable, 0.5, []string{"other-tool"}},
 		"as found": {Figure{Founding: 1475, Lower: true, AsFound: true}, Measured{Value: 3000}, x710, false,
 			NotComparable, -1, []string{"as-found"}},
+		"another direction": {Figure{Founding: 100, Ratio: true, OtherWay: true}, Measured{Value: 80}, x710, false,
+			NotComparable, 0.2, []string{"other-direction"}},
+		"a ratio by another tool": {Figure{Founding: 100, Ratio: true, Tool: "netperf"}, Measured{Value: 80,
+			Tool: "mpps"},
+			x710, false, Short, 0.2, []string{"other-tool"}},
 		"short form": {Figure{Founding: 100}, Measured{Value: 120}, x710, true, Reached, 0, []string{"short-form"}},
 	} {
 		c.figure.Read, c.figure.Look = told(c.found), []string{"mpps audit"}

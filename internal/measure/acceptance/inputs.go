@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,25 +26,36 @@ type Inputs struct {
 	Sink       string `json:"sink,omitempty"`
 	SendOn     string `json:"generator_cpus,omitempty"`
 
-	Trial     string `json:"trial_command,omitempty"`      // adapter of another generator
-	HostTrial string `json:"host_trial_command,omitempty"` // the same, cabled so that the host itself forwards
-	MaxPPS    string `json:"max_pps,omitempty"`
-	Compliant bool   `json:"compliant,omitempty"`
+	Trial string `json:"trial_command,omitempty"` // adapter of another generator
+	// HostTrials are the same, cabled and set up so that the host itself forwards: KIND=COMMAND, see ParseHostTrial.
+	HostTrials []string `json:"host_trials,omitempty"`
+	MaxPPS     string   `json:"max_pps,omitempty"`
+	Compliant  bool     `json:"compliant,omitempty"`
 
-	PPS     string `json:"pps,omitempty"`    // target of the plan
-	Queues  int    `json:"queues,omitempty"` // of the guest
-	NIC     string `json:"nic,omitempty"`    // to steer; empty: all
-	PF      string `json:"pf,omitempty"`
-	VFAgent string `json:"vf_agent,omitempty"`
+	PPS    string `json:"pps,omitempty"`    // target of the plan
+	Queues int    `json:"queues,omitempty"` // of the guest
+	// Container means that a network namespace takes the guest's place: no definition is changed.
+	Container bool   `json:"container,omitempty"`
+	NIC       string `json:"nic,omitempty"` // to steer; empty: all
+	PF        string `json:"pf,omitempty"`
+	VFAgent   string `json:"vf_agent,omitempty"`
 	// TunnelAgent and TunnelFrom are the guest's agent behind a VXLAN, and the sender into it.
-	TunnelAgent string   `json:"tunnel_agent,omitempty"`
-	TunnelFrom  string   `json:"tunnel_from,omitempty"`
-	Modes       []string `json:"modes,omitempty"`
-	Latency     string   `json:"latency,omitempty"`
-	GuestCPU    string   `json:"guest_cpu,omitempty"` // where wake-ups are measured
-	CPUs        string   `json:"cpus,omitempty"`
+	TunnelAgent string `json:"tunnel_agent,omitempty"`
+	TunnelFrom  string `json:"tunnel_from,omitempty"`
+	// MoreVFAgents are agents of other guests, each reached over a function of the same card. VFTunnelAgent is the
+	// guest's agent behind a VXLAN that ends in the guest, over the function.
+	MoreVFAgents  []string `json:"more_vf_agents,omitempty"`
+	VFTunnelAgent string   `json:"vf_tunnel_agent,omitempty"`
+	Modes         []string `json:"modes,omitempty"`
+	Engine        string   `json:"engine,omitempty"` // of streams and transactions: netperf or iperf3
+	Latency       string   `json:"latency,omitempty"`
+	GuestCPU      string   `json:"guest_cpu,omitempty"` // where wake-ups are measured
+	CPUs          string   `json:"cpus,omitempty"`
 
 	NoReboot bool `json:"no_reboot,omitempty"` // continue without what needs one
+
+	// Trials is how many trials bench makes and how long each is, such as 3x60s; empty: 12x10s.
+	Trials string `json:"trials,omitempty"`
 
 	Keep  bool `json:"keep,omitempty"`  // keep the changes
 	Short bool `json:"short,omitempty"` // a trial run: too short to prove anything
@@ -104,18 +116,21 @@ func named(all []Link) []Link {
 type Agent struct {
 	At  string // HOST:PORT
 	NIC string // its interface; empty: the one with the address
+	// Netns is the network namespace that a mode's conversations start in; empty: the host's own.
+	Netns string
 }
 
-// Agents returns the agents that must answer when a run begins.
+// Agents returns the agents that must answer when a run begins. That of a frozen guest cannot: the campaign lets the
+// guest run and asks it before its first sample.
 func (in Inputs) Agents() []Agent {
 	var all []Agent
-	for _, at := range []string{in.Agent, in.TunnelAgent} {
+	for _, at := range append([]string{in.Agent, in.TunnelAgent}, in.MoreVFAgents...) {
 		if at != "" {
 			all = append(all, Agent{At: at})
 		}
 	}
 	for _, mode := range in.Modes {
-		if a := modeAgent(mode); a.At != "" {
+		if a := modeAgent(mode); a.At != "" && !strings.Contains(mode, ",frozen=") {
 			all = append(all, a)
 		}
 	}
@@ -131,20 +146,46 @@ func modeAgent(mode string) Agent {
 		if nic, ok := strings.CutPrefix(word, "guest-nic="); ok {
 			a.NIC = nic
 		}
+		if from, ok := strings.CutPrefix(word, "from=netns:"); ok {
+			a.Netns, _, _ = strings.Cut(from, "/")
+		}
 	}
 	return a
 }
 
-// repeat returns how often a trial of bench is repeated: with twelve trials, one stray trial does not widen the 95 %
-// interval.
-func (in Inputs) repeat() string { return in.either("12", "3") }
-
-// duration returns the length of one trial of bench.
-func (in Inputs) duration() time.Duration {
-	if in.Short {
-		return time.Second
+// ParseTrials reads a number of trials, 1 to 1000, and the length of each in whole seconds: 3x60s.
+func ParseTrials(text string) (n int, each time.Duration, err error) {
+	times, length, found := strings.Cut(text, "x")
+	if n, err = strconv.Atoi(times); err == nil && found {
+		each, err = time.ParseDuration(length)
 	}
-	return 10 * time.Second
+	if err != nil || !found || n < 1 || n > 1000 || each < time.Second || each > time.Hour || each%time.Second != 0 {
+		return 0, 0, fmt.Errorf("found %q, expected a number of trials and their length in seconds, such as 3x60s",
+			text)
+	}
+	return n, each, nil
+}
+
+// trials returns how many trials bench makes and how long each is: those asked for, else three of a second in the short
+// form, else twelve of 10 s, of which one stray trial does not widen the 95 % interval.
+func (in Inputs) trials() (n int, each time.Duration) {
+	if n, each, err := ParseTrials(in.Trials); err == nil {
+		return n, each
+	}
+	if in.Short {
+		return 3, time.Second
+	}
+	return 12, 10 * time.Second
+}
+
+func (in Inputs) repeat() string {
+	n, _ := in.trials()
+	return strconv.Itoa(n)
+}
+
+func (in Inputs) duration() time.Duration {
+	_, each := in.trials()
+	return each
 }
 
 func (in Inputs) either(whole, short string) string {
@@ -167,6 +208,9 @@ func flags(pairs ...string) []string {
 	}
 	return argv
 }
+
+// fastest is the choice of a generator by the agents that send: see 'mpps bench pps'.
+const fastest = "fastest"
 
 // sending returns the flags for how packets are sent and counted.
 func (in Inputs) sending() []string {
@@ -223,7 +267,7 @@ func (in Inputs) machine() Step {
 func (in Inputs) plan(n string, when When, goal ...string) []Step {
 	file := in.file("plan" + n + ".json")
 	argv := append([]string{"plan", "-o", file}, goal...)
-	argv = append(argv, flags("--guest", in.Guest)...)
+	argv = append(argv, flags("--guest", in.Guest, "--data-nic", in.dataNICs())...)
 	for _, risk := range in.Consent {
 		argv = append(argv, "--consent", risk)
 	}
@@ -232,6 +276,16 @@ func (in Inputs) plan(n string, when When, goal ...string) []Step {
 		{ID: "apply" + n, Phase: Mend, Does: "make these changes, as one transaction", Argv: in.apply(file),
 			Gives: Applied, When: when},
 	}
+}
+
+// dataNICs names the bridges that packets pass on this host, whose NICs of the guest carry the load: queues and
+// placement are planned for these alone. Empty: the plan finds them by their traffic.
+func (in Inputs) dataNICs() string {
+	bridges := slices.DeleteFunc([]string{in.Via, in.Out}, func(name string) bool { return name == "" })
+	if in.Trial != "" { // the generator's cabling says nothing of bridges
+		bridges = nil
+	}
+	return strings.Join(bridges, ",")
 }
 
 // apply makes changes. Nobody is there to confirm them in time, so those that can cut the connection need consent.

@@ -113,6 +113,22 @@ func guestsHint(h *facts.Host) string {
 	return "guests of this host: " + strings.Join(names[:min(len(names), 12)], ", ")
 }
 
+// NeedSender checks for the guest that sends, with a CPU for each queue, or for the agent of a namespace in its place.
+func NeedSender(in Inputs, s Seen) []Check {
+	const what = "a namespace in the guest's place"
+	switch {
+	case !in.Container:
+		return append(NeedGuest(in, s), NeedVCPUs(in, s)...)
+	case in.Guest != "":
+		return []Check{lacks("container", what, "--container and --guest "+in.Guest+": expected one of them",
+			"leave one out")}
+	case in.Agent == "":
+		return []Check{lacks("container", what, "nothing says where its agent answers", "--agent HOST:PORT of 'mpps "+
+			"agent' in the namespace")}
+	}
+	return []Check{ok("container", what, "its queues are those of a veth pair, and nothing is changed")}
+}
+
 // NeedVCPUs checks that the guest has a CPU for each queue.
 func NeedVCPUs(in Inputs, s Seen) []Check {
 	g := guestOf(s.Host, in.Guest)
@@ -145,7 +161,7 @@ func hintOf(err error, other string) string {
 // NeedWay checks for a path into the guest and a counter at its end.
 func NeedWay(in Inputs, s Seen) []Check {
 	const what = "a generator and a receiver"
-	if lacking := lackingLinks(in.links(), s); len(lacking) > 0 {
+	if lacking := append(lackingLinks(in.links(), s), offBridges(in, s)...); len(lacking) > 0 {
 		return lacking
 	}
 	switch {
@@ -172,6 +188,24 @@ func NeedWay(in Inputs, s Seen) []Check {
 			"one of them", "leave --agent out for a guest that routes")}
 	}
 	return []Check{ok("way", what, "this host's own, which takes CPU time from what is measured")}
+}
+
+// offBridges returns a check for each named bridge on which the guest has no NIC.
+func offBridges(in Inputs, s Seen) []Check {
+	g := guestOf(s.Host, in.Guest)
+	if g == nil || in.Trial != "" {
+		return nil
+	}
+	var checks []Check
+	for _, l := range named([]Link{{"--via", in.Via, true}, {"--out", in.Out, true}}) {
+		on := func(i facts.Interface) bool { return slices.Contains(i.Names(), l.Name) }
+		if s.Links[l.Name] == nil && !slices.ContainsFunc(g.NICs(), on) {
+			checks = append(checks, lacks("off-bridge", "the guest's NIC on "+l.Name,
+				l.Flag+": guest "+g.Name+" has no NIC "+
+					"on "+l.Name, "'mpps domain show "+g.Name+"' lists its NICs with their bridges"))
+		}
+	}
+	return checks
 }
 
 // NeedFrom checks for the port that sends and counts.
@@ -288,6 +322,52 @@ func NeedFunctions(in Inputs, s Seen) []Check {
 			"answer over the function", "--vf-agent HOST:PORT, an address that the guest gets on the new interface"))
 	}
 	return all
+}
+
+// NeedApart checks that the port that sends is not of the card under test, and that each agent is on a path of its own.
+func NeedApart(in Inputs, s Seen) []Check {
+	const what = "a card of its own for the sender"
+	var all []Check
+	if in.MoreVFAgents != nil && in.VFAgent != "" {
+		addresses := append([]string{in.Agent, in.VFAgent}, in.MoreVFAgents...)
+		for i, at := range addresses {
+			if slices.Contains(addresses[:i], at) {
+				all = append(all, lacks("agent-twice", "agents on functions",
+					at+" is named twice: its packets would be "+
+						"counted as those of two functions", "--more-vf-agents takes the agents of other guests"))
+			}
+		}
+	}
+	under, from := nicOf(s.Host, in.PF), nicOf(s.Host, bare(in.From))
+	if under == nil || from == nil || slot(under.PCI) == "" || slot(under.PCI) != slot(from.PCI) {
+		return all
+	}
+	link := "its PCIe link"
+	if under.Link != nil {
+		link += " (" + strings.TrimSpace(under.Link.Speed+" "+lanes(under.Link.Width)) + ")"
+	}
+	shared := lacks("shared-bus", what, under.Name+" and "+from.Name+" are ports of one card and share "+link+
+		": what one sends takes from what the other can receive", "--from takes a port of another card or host")
+	shared.Soft = true
+	return append(all, shared)
+}
+
+// nicOf returns a physical NIC by its name, nil if there is none.
+func nicOf(h *facts.Host, name string) *facts.NIC {
+	i := slices.IndexFunc(h.NICs, func(n facts.NIC) bool { return n.Name == name && n.PhysFn == "" })
+	if i < 0 || name == "" {
+		return nil
+	}
+	return &h.NICs[i]
+}
+
+// slot returns a PCI address without its function, which the ports of a card share; empty if there is none.
+func slot(address string) string {
+	device, _, found := strings.Cut(address, ".")
+	if !found {
+		return ""
+	}
+	return device
 }
 
 // NeedModes checks the modes to compare.

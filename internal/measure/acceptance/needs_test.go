@@ -11,8 +11,9 @@ import (
 // set is a host on which every experiment can run.
 func set() Seen {
 	return Seen{Root: true, Agents: map[Agent]error{}, Links: map[string]error{}, Host: &facts.Host{
-		Kernel:  facts.Kernel{Release: "6.12-rt", Realtime: true},
-		Guests:  []facts.Guest{{Name: "vm1", State: "running", VCPUs: 9, Agent: true}},
+		Kernel: facts.Kernel{Release: "6.12-rt", Realtime: true},
+		Guests: []facts.Guest{{Name: "vm1", State: "running", VCPUs: 9, Agent: true, Interfaces: []facts.Interface{
+			{Type: "bridge", Source: "br0"}, {Type: "bridge", Source: "br1"}}}},
 		Tunnels: []facts.Tunnel{{Name: "vxlan0", Type: "vxlan", TxQueues: 1}},
 		NICs:    []facts.NIC{{Name: "ens1f0", Driver: "ixgbe", SRIOV: &facts.SRIOV{Total: 63}}},
 		VFs:     []facts.VF{{PF: "ens1f0"}, {PF: "ens1f0", Guest: "vm9"}},
@@ -53,7 +54,12 @@ func TestNeeds(t *testing.T) {
 		"one that nobody can gauge": {throughput, func(in *Inputs) { in.Trial = "trex.py" }, nil, "way"},
 		"an agent that is silent": {throughput, func(in *Inputs) { in.Out = "" },
 			func(s *Seen) { s.Agents[Agent{At: "192.0.2.2:7878"}] = errors.New("refused") }, "agent-silent"},
-		"queues":      {queues, func(in *Inputs) { in.Out = "" }, nil, ""},
+		"queues": {queues, func(in *Inputs) { in.Out = "" }, nil, ""},
+		"queues of a namespace": {queues, func(in *Inputs) { in.Out, in.Guest, in.Container = "", "", true }, nil,
+			""},
+		"a namespace beside a guest": {queues, func(in *Inputs) { in.Out, in.Container = "", true }, nil, "container"},
+		"a namespace without agent": {queues, func(in *Inputs) { in.Guest, in.Agent, in.Container = "", "", true }, nil,
+			"container"},
 		"no such NIC": {queues, func(in *Inputs) { in.Out, in.NIC = "", "ens9" }, nil, "nic"},
 		"too few vCPUs": {queues, func(in *Inputs) { in.Out = "" },
 			func(s *Seen) { s.Host.Guests[0].VCPUs = 4 }, "vcpus"},
@@ -75,6 +81,8 @@ func TestNeeds(t *testing.T) {
 			func(s *Seen) { s.Links["br1"] = errors.New("no such bridge") }, "link"},
 		"a generator elsewhere needs no bridge": {throughput, func(in *Inputs) { in.Trial, in.MaxPPS = "trex.py", "14.88M" },
 			func(s *Seen) { s.Links["br1"] = errors.New("no such bridge") }, ""},
+		"a bridge that the guest is not on": {throughput, func(in *Inputs) { in.Agent, in.Out = "", "br7" }, nil,
+			"off-bridge"},
 		"in and out by one bridge": {throughput, func(in *Inputs) { in.Agent, in.Out = "", "br0" }, nil, "way"},
 		"in and out by one port": {throughput, func(in *Inputs) { in.Agent, in.Via, in.Out, in.To = "", "", "", "eth1" },
 			nil, "way"},
@@ -133,6 +141,21 @@ func TestNeeds(t *testing.T) {
 				k.Soft
 		}) {
 			t.Errorf("%s: %+v", name, all)
+		}
+	}
+}
+
+// TestPlansForDataNICs: queues are planned for the NICs that packets pass, and not for the guest's management NIC.
+func TestPlansForDataNICs(t *testing.T) {
+	for _, c := range []struct {
+		in   Inputs
+		want string
+	}{{Inputs{Via: "br0", Out: "br1"}, "br0,br1"}, {Inputs{Via: "br0"}, "br0"}, {Inputs{From: "eth1", To: "eth2"}, ""},
+		{Inputs{Via: "br0", Trial: "trex.py"}, ""}} {
+		argv := c.in.plan("1", Always, "--pps", "1.8M")[0].Argv
+		at := slices.Index(argv, "--data-nic")
+		if (at >= 0) != (c.want != "") || at >= 0 && argv[at+1] != c.want {
+			t.Errorf("%+v: %v, expected %q", c.in, argv, c.want)
 		}
 	}
 }

@@ -180,23 +180,6 @@ func gainOf(before, after string, partial bool) func(*Outcomes) (Measured, bool)
 	}
 }
 
-// percentOf returns a function that reads a mode's percentage of native.
-func percentOf(mode, workload string) func(*Outcomes) (Measured, bool) {
-	return func(o *Outcomes) (Measured, bool) {
-		for _, m := range o.Modes {
-			for _, r := range m.Rows {
-				if r.Mode != mode || r.Workload != workload || r.Percent == nil || r.Percent.N == 0 {
-					continue
-				}
-				limited := r.LimitedBy == measure.ByGenerator || r.LimitedBy == measure.ByReceiver
-				return Measured{Value: r.Percent.Value, Lo: r.Percent.Lo, Hi: r.Percent.Hi, N: len(r.Samples),
-					Unit: "%", AtLeast: limited, LimitedBy: string(r.LimitedBy)}, true
-			}
-		}
-		return Measured{}, false
-	}
-}
-
 // worstOf and averageOf return functions that read the longest wake-up and the mean, with the single runs as spread.
 func worstOf(step string) func(*Outcomes) (Measured, bool) {
 	return wakeupsOf(step, func(l *measure.Latency) float64 { return float64(l.MaxNs) })

@@ -1,7 +1,9 @@
 package acceptance
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -11,32 +13,43 @@ var sriov = &Experiment{
 	Founding: "A guest with a virtual function of an Intel X520 sent 3.5 Mpps and received 1.9 Mpps of 64 bytes: " +
 		"+677 % and +171 % of what it had over tap and bridge, " +
 		"+1196 % and +363 % of what it had over VXLAN. All functions of the card together carried 11.2 Mpps.",
-	Takes: 15 * time.Minute,
+	Takes: 25 * time.Minute,
 	Wants: []string{
 		"a NIC with virtual functions that exist already (mpps sriov create), IOMMU on; a second port, cabled to the " +
-			"first, that sends and counts (--from)",
+			"first, that sends and counts (--from), best of another card",
 		"a guest on a bridge of the first port with 'mpps agent' (--agent HOST:PORT), which can be given an address " +
-			"on the function when it appears (--vf-agent HOST:PORT)",
-		"optionally the guest on a VXLAN too (--tunnel-agent, --tunnel-from)",
+			"on the function when it appears (--vf-agent HOST:PORT); pktgen loaded in it",
+		"optionally the guest on a VXLAN too (--tunnel-agent, --tunnel-from), and with a VXLAN of its own over the " +
+			"function (--vf-tunnel-agent)",
+		"optionally other guests on functions of the same card (--more-vf-agents), for what all carry together",
 	},
-	Needs: []Need{NeedRoot, NeedGuest, NeedFrom, NeedAgents, NeedFunctions},
+	Needs: []Need{NeedRoot, NeedGuest, NeedFrom, NeedAgents, NeedFunctions, NeedApart},
 	NoLab: "'mpps-lab acceptance modes' measures a virtual function beside the others there",
 	Steps: func(in Inputs) []Step {
-		both := func(name string, phase Phase, from, agent, over string) []Step {
-			way := append(flags("--from", from, "--agent", agent, "--secret-file", in.SecretFile), in.sending()...)
+		both := func(name string, phase Phase, from, agent, over string, more ...string) []Step {
+			way := flags("--from", from, "--agent", agent, "--more-agents", strings.Join(more, ","), "--secret-file",
+				in.SecretFile)
+			sends := in
+			sends.Generator, sends.SendOn = cmp.Or(in.Generator, fastest), "" // at the agent, which has its own CPUs
 			return []Step{
-				in.bench(name+"-rx", phase, "packets that the guest receives over "+over, way...),
-				in.bench(name+"-tx", phase, "packets that it sends over "+over,
-					append(way[:len(way):len(way)], "--reverse")...),
+				in.bench(name+"-rx", phase, "packets received over "+over, slices.Concat(way, in.sending())...),
+				in.bench(name+"-tx", phase, "packets sent over "+over,
+					slices.Concat(way, sends.sending(), []string{"--reverse"})...),
 			}
 		}
 		check := []string{"sriov", "check"}
 		if in.PF != "" {
 			check = append(check, in.PF)
 		}
-		var tunnel []Step
+		var tunnel, inside, all []Step
 		if in.TunnelAgent != "" {
 			tunnel = both("vxlan", Before, in.TunnelFrom, in.TunnelAgent, "VXLAN")
+		}
+		if in.VFTunnelAgent != "" {
+			inside = both("vf-vxlan", After, in.TunnelFrom, in.VFTunnelAgent, "VXLAN inside the function")
+		}
+		if len(in.MoreVFAgents) > 0 {
+			all = both("all", After, in.From, in.VFAgent, "the functions of all guests at once", in.MoreVFAgents...)
 		}
 		return slices.Concat(
 			[]Step{in.machine(), {ID: "check", Phase: Look, Does: "see what stands in the way of virtual functions",
@@ -50,30 +63,78 @@ var sriov = &Experiment{
 					"address on the function, which you give it in the guest"},
 			},
 			both("vf", After, in.From, in.VFAgent, "the virtual function"),
-			in.undo(),
+			inside, all, in.undo(),
 		)
 	},
 	Figures: func(in Inputs) []Figure {
-		x520 := Conditions{Drivers: []string{"ixgbe"}}
-		look := []string{"mpps sriov check", "mpps sriov guest " + guestArg(in.Guest), "mpps audit --nic vf --guest " +
-			guestArg(in.Guest)}
-		figures := []Figure{
-			{ID: "sriov.tx", What: "sent over the function", Unit: "packet/s", Founding: 3.5e6, Conditions: x520,
-				Read: rateOf("vf-tx"), Look: look},
-			{ID: "sriov.rx", What: "received over the function", Unit: "packet/s", Founding: 1.9e6, Conditions: x520,
-				Read: rateOf("vf-rx"), Look: look},
-			{ID: "sriov.gain-tx", What: "sent: function over tap and bridge (+677 %)", Unit: "×", Founding: 7.77,
-				Ratio: true, Read: ratioOf("tap-tx", "vf-tx"), Look: look},
-			{ID: "sriov.gain-rx", What: "received: function over tap and bridge (+171 %)", Unit: "×", Founding: 2.71,
-				Ratio: true, Read: ratioOf("tap-rx", "vf-rx"), Look: look},
-		}
-		if in.TunnelAgent != "" {
-			figures = append(figures,
-				Figure{ID: "sriov.vxlan-tx", What: "sent: function over VXLAN (+1196 %)", Unit: "×", Founding: 12.96,
-					Ratio: true, Read: ratioOf("vxlan-tx", "vf-tx"), Look: look},
-				Figure{ID: "sriov.vxlan-rx", What: "received: function over VXLAN (+363 %)", Unit: "×", Founding: 4.63,
-					Ratio: true, Read: ratioOf("vxlan-rx", "vf-rx"), Look: look})
+		var figures []Figure
+		for _, row := range functionRows {
+			if row.wants(in) {
+				figures = append(figures, row.figure(in))
+			}
 		}
 		return figures
 	},
+}
+
+// functionRow is a row of the founding table of virtual functions.
+type functionRow struct {
+	id, what      string
+	over          string // the step that a ratio is over; empty: a rate
+	step          string
+	founding      float64 // packets/s, or times
+	follows, note string
+}
+
+const direction = "the text does not say in which direction"
+
+// functionRows are the rows of the founding table, in its order: function, tap and bridge, VXLAN, all functions. Rates
+// over tap and VXLAN follow from those of the function and the recorded percentages.
+var functionRows = []functionRow{
+	{id: "tx", what: "sent over the function", step: "vf-tx", founding: 3.5e6},
+	{id: "rx", what: "received over the function", step: "vf-rx", founding: 1.9e6},
+	{id: "tap-tx", what: "sent over tap and bridge", step: "tap-tx", founding: 3.5e6 / 7.77, follows: "+677 %"},
+	{id: "tap-rx", what: "received over tap and bridge", step: "tap-rx", founding: 1.9e6 / 2.71, follows: "+171 %"},
+	{id: "gain-tx", what: "sent: function over tap and bridge (+677 %)", over: "tap-tx", step: "vf-tx", founding: 7.77},
+	{id: "gain-rx", what: "received: function over tap and bridge (+171 %)", over: "tap-rx", step: "vf-rx",
+		founding: 2.71},
+	{id: "vxlan-tx", what: "sent over VXLAN on the bridge", step: "vxlan-tx", founding: 3.5e6 / 12.96,
+		follows: "+1196 %"},
+	{id: "vxlan-rx", what: "received over VXLAN on the bridge", step: "vxlan-rx", founding: 1.9e6 / 4.63,
+		follows: "+363 %"},
+	{id: "gain-vxlan-tx", what: "sent: function over VXLAN (+1196 %)", over: "vxlan-tx", step: "vf-tx",
+		founding: 12.96},
+	{id: "gain-vxlan-rx", what: "received: function over VXLAN (+363 %)", over: "vxlan-rx", step: "vf-rx",
+		founding: 4.63},
+	{id: "vf-vxlan-tx", what: "sent over VXLAN inside the function", step: "vf-vxlan-tx"},
+	{id: "vf-vxlan-rx", what: "received over VXLAN inside the function", step: "vf-vxlan-rx"},
+	{id: "all-tx", what: "several senders: all functions to one receiver", step: "all-tx", founding: 11.2e6,
+		note: direction},
+	{id: "all-rx", what: "several receivers: one sender to all functions", step: "all-rx", founding: 11.2e6,
+		note: direction},
+}
+
+// wants reports whether the set-up has what the row needs.
+func (r functionRow) wants(in Inputs) bool {
+	for prefix, given := range map[string]bool{"vxlan-": in.TunnelAgent != "", "gain-vxlan-": in.TunnelAgent != "",
+		"vf-vxlan-": in.VFTunnelAgent != "", "all-": len(in.MoreVFAgents) > 0} {
+		if strings.HasPrefix(r.id, prefix) {
+			return given
+		}
+	}
+	return true
+}
+
+func (r functionRow) figure(in Inputs) Figure {
+	f := Figure{ID: "sriov." + r.id, What: r.what, Unit: "packet/s", Founding: r.founding, Note: r.note,
+		Conditions: Conditions{Drivers: []string{"ixgbe"}}, Read: rateOf(r.step),
+		Look: []string{"mpps sriov check", "mpps sriov guest " + guestArg(in.Guest), "mpps audit --nic vf --guest " +
+			guestArg(in.Guest)}}
+	if r.follows != "" {
+		f.About, f.Note = true, "not recorded: it follows from the function's rate and "+r.follows
+	}
+	if r.over != "" {
+		f.Unit, f.Ratio, f.Read, f.Conditions = "×", true, ratioOf(r.over, r.step), Conditions{}
+	}
+	return f
 }

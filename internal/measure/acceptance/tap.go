@@ -14,8 +14,8 @@ import (
 // agent's control connection and ARP take a queue of their own.
 const minQueueShare = 0.01
 
-// TapQueues returns how many queues of the guest's taps carried packets that the guest sent, and how many its widest
-// tap has. A guest in a network namespace has a veth pair for a tap.
+// TapQueues returns how many queues of the guest's taps carried packets that the guest sent, and how many the widest of
+// these taps has. A guest in a network namespace has a veth pair for a tap.
 func TapQueues(p *queuepath.Path) (carried, have int) {
 	packets := map[queuepath.Queue]uint64{}
 	var total uint64
@@ -27,11 +27,11 @@ func TapQueues(p *queuepath.Path) (carried, have int) {
 		}
 		packets[r.Origin] += r.Packets
 		total += r.Packets
-		have = max(have, d.RxQueues)
 	}
-	for _, n := range packets {
+	for queue, n := range packets {
 		if float64(n) >= minQueueShare*float64(total) && n > 0 {
 			carried++
+			have = max(have, p.Device(queue.Device).RxQueues)
 		}
 	}
 	return carried, have

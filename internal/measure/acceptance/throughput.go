@@ -2,7 +2,10 @@ package acceptance
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -29,10 +32,12 @@ var throughput = &Experiment{
 	Steps: func(in Inputs) []Step {
 		goal := []string{"--pps", in.PPS, "--frame", "64", "--loss", "0"}
 		var host []Step
-		if in.HostTrial != "" {
+		for _, trial := range in.HostTrials {
 			s := in
-			s.Trial = in.HostTrial
-			host = []Step{s.search("host", After, "the highest rate that the host itself forwards, without a guest")}
+			var kind string
+			kind, s.Trial, _ = ParseHostTrial(trial)
+			host = append(host, s.search("host-"+kind, After, "the highest rate of the host itself, without a guest: "+
+				hostKinds[kind]))
 		}
 		return slices.Concat(
 			[]Step{in.machine(), in.search("before", Before, "the highest rates without loss and within 0.07 % of "+
@@ -58,17 +63,53 @@ var throughput = &Experiment{
 			{ID: "throughput.gain", What: "after over before, without loss", Unit: "×",
 				Read: gainOf("before", "after", false)},
 		}
-		if in.HostTrial != "" {
-			figures = append(figures,
-				Figure{ID: "throughput.l3-x520", What: "the host itself, layer 3, X520", Unit: "packet/s",
-					Founding: 10e6, Conditions: Conditions{Drivers: []string{"ixgbe"}},
-					Read: ndrOf("host"), Look: []string{"mpps audit --pps 3M", "mpps explain nic.channels"}},
-				Figure{ID: "throughput.l3-x710", What: "the host itself, layer 3, X710", Unit: "packet/s",
-					Founding: 12e6, Conditions: Conditions{Drivers: []string{"i40e"}},
-					Read: ndrOf("host"), Look: []string{"mpps audit --pps 3M", "mpps explain nic.channels"}})
+		for _, trial := range in.HostTrials {
+			kind, _, _ := ParseHostTrial(trial)
+			figures = append(figures, hostFigures(kind)...)
 		}
 		return figures
 	},
+}
+
+// hostKinds are the ways in which a host forwards by itself, by the word of --host-trial.
+var hostKinds = map[string]string{"l3": "routed by its kernel", "l2": "bridged by its kernel", "vxlan": "into a VXLAN",
+	"dpdk": "by a poll-mode program"}
+
+// ParseHostTrial reads KIND=COMMAND of a generator whose packets the host itself forwards: l3, l2, vxlan or dpdk.
+func ParseHostTrial(text string) (kind, command string, err error) {
+	kind, command, _ = strings.Cut(text, "=")
+	if hostKinds[kind] == "" || command == "" {
+		return "", "", fmt.Errorf("found %q, expected KIND=COMMAND, KIND one of %s", text,
+			strings.Join(slices.Sorted(maps.Keys(hostKinds)), ", "))
+	}
+	return kind, command, nil
+}
+
+// hostFigures returns the founding figures of a host that forwards by itself: of the X520 (ixgbe) and the X710 (i40e)
+// where both are recorded, else of either.
+func hostFigures(kind string) []Figure {
+	var figures []Figure
+	for _, f := range []struct {
+		kind, card string
+		drivers    []string
+		founding   float64
+		note       string
+	}{
+		{"l3", "x520", []string{"ixgbe"}, 10e6, ""}, {"l3", "x710", []string{"i40e"}, 12e6, ""},
+		{"l2", "x520", []string{"ixgbe"}, 7.3e6, ""}, {"l2", "x710", []string{"i40e"}, 7.8e6, ""},
+		{"vxlan", "", []string{"ixgbe", "i40e"}, 1.1e6, "1.1 to 1.2 Mpps were recorded, without the card"},
+		{"dpdk", "", []string{"ixgbe", "i40e"}, 14.8e6, "recorded without the card; 10 Gbit/s carry 14.88 Mpps"},
+	} {
+		if f.kind == kind {
+			figures = append(figures, Figure{ID: strings.TrimSuffix("throughput."+kind+"-"+f.card, "-"),
+				Unit:     "packet/s",
+				What:     strings.TrimSuffix("the host itself, "+hostKinds[kind]+", "+strings.ToUpper(f.card), ", "),
+				Founding: f.founding, Note: f.note, Conditions: Conditions{Drivers: f.drivers}, Read: ndrOf("host-" +
+					kind),
+				Look: []string{"mpps audit --pps 3M", "mpps explain nic.channels"}})
+		}
+	}
+	return figures
 }
 
 // guestArg returns a guest's name, or a placeholder.

@@ -17,7 +17,7 @@ import (
 
 // Options are how to send and count.
 type Options struct {
-	Generator traffic.Method // Auto, XDP, AFPacket or Pktgen
+	Generator traffic.Method // Auto, XDP, AFPacket, Pktgen, or of agents that send Fastest
 	Clone     int            // traffic.Config.Clone, of Pktgen
 	Burst     int            // frames that Pktgen sends back to back; 0: one
 	Sink      traffic.Method // Auto, XDP, XDPSkb or AFPacket; results compare only if counted in the same way
@@ -87,6 +87,8 @@ type lane struct {
 	back   bool   // the opposite direction of two-way traffic
 	stream uint16 // of the first worker
 	cpus   []int  // CPUs of the generator
+	// share is the part of the load's rate that this lane's sender has, if there are several for a direction; 0: all.
+	share float64
 }
 
 // backStream is the first stream of the opposite direction, which tells them apart wherever both pass.
@@ -134,7 +136,7 @@ func (p *Path) sendHere(source traffic.Device, to net.HardwareAddr, load measure
 	s := &sender{
 		config: traffic.Config{Out: source.Endpoint, Frame: frame, Stream: l.stream, CPUs: l.cpus, Method: o.Generator,
 			Clone: o.Clone, Burst: o.Burst},
-		make: traffic.NewGenerator, limit: generatorAlone, warn: p.warnAs("generator"),
+		share: l.share, make: traffic.NewGenerator, limit: generatorAlone, warn: p.warnAs("generator"),
 	}
 	p.senders = append(p.senders, s)
 	p.warnLineRate(source, load)

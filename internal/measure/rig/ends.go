@@ -11,6 +11,7 @@ import (
 // sender is the end that packets leave from: a generator here or at an agent.
 type sender struct {
 	config traffic.Config // without rate and duration
+	share  float64        // of the load's rate; 0: all
 	make   func(traffic.Config) (traffic.Generator, error)
 	limit  func(context.Context, traffic.Config, time.Duration) (traffic.Alone, error) // what it can do alone
 	warn   func(measure.Warning)
@@ -30,7 +31,10 @@ func (s *sender) prepare(load measure.Load) error {
 	}
 	config := s.config
 	config.Rate, config.Duration, config.Stamp = load.Rate, load.Duration, load.Latency
-	config.CatchUp = catchUp(load.Rate)
+	if s.share > 0 {
+		config.Rate *= s.share
+	}
+	config.CatchUp = catchUp(config.Rate)
 	gen, err := s.make(config)
 	if err != nil {
 		return explain(err)

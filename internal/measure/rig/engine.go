@@ -13,6 +13,9 @@ import (
 	"mpps/internal/measure/traffic/engine"
 )
 
+// Iperf3 is the engine that makes streams alone, and can leave out their first seconds.
+const Iperf3 = string(engine.Iperf3)
+
 // Engine is another program that makes the traffic of a conversation.
 type Engine struct {
 	program engine.Program
@@ -91,7 +94,7 @@ func EngineWithAgent(ctx context.Context, m *Machine, name string, kind measure.
 		return nil, err
 	}
 	if o.NIC != "" {
-		if err := proveAddress(ctx, f, host); err != nil {
+		if err := proveAddress(ctx, f, host, o.Netns); err != nil {
 			return nil, errors.Join(err, t.Close())
 		}
 	}
@@ -99,22 +102,23 @@ func EngineWithAgent(ctx context.Context, m *Machine, name string, kind measure.
 		port = program.Name.Port()
 	}
 	t.To.Address = net.JoinHostPort(host, strconv.Itoa(int(port)))
-	if err := engine.Reach(ctx, "", t.To.Address); err != nil {
+	if err := engine.Reach(ctx, o.Netns, t.To.Address); err != nil {
 		return nil, errors.Join(explainEngine(program.Name, err), t.Close())
 	}
-	t.Engine = &Engine{program: program, target: engine.Target{Addr: t.To.Address}}
-	m.count("")
+	t.Engine = &Engine{program: program, target: engine.Target{Netns: o.Netns, Addr: t.To.Address}}
+	t.From.Where = place(o.Netns)
+	m.count("", o.Netns)
 	return t, nil
 }
 
-// proveAddress returns an error unless an address that an agent named is its own: programs that make the traffic do not
-// ask who answers them.
-func proveAddress(ctx context.Context, f *far, host string) error {
+// proveAddress returns an error unless an address that an agent named is its own, from a namespace of this machine:
+// programs that make the traffic do not ask who answers them.
+func proveAddress(ctx context.Context, f *far, host, netns string) error {
 	server, err := f.client.ServeTCP(ctx, "", net.JoinHostPort(host, "0"))
 	if err != nil {
 		return explain(err)
 	}
-	return errors.Join(explainTalk(server.Target("").Prove(ctx)), server.Close())
+	return errors.Join(explainTalk(server.Target(netns).Prove(ctx)), server.Close())
 }
 
 func findEngine(ctx context.Context, name string) (engine.Program, error) {

@@ -236,7 +236,7 @@ func alone[E any](ends []E, measureEnd func(E) measure.Alone) measure.Alone {
 		}
 	}
 	if len(results) > 1 {
-		sum.How += ", both directions at once"
+		sum.How += ", all ends at once"
 	}
 	if sum.Error != "" {
 		sum.PPS = 0

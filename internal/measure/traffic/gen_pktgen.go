@@ -65,13 +65,14 @@ func newPktgenGenerator(c Config, dev Device) (_ *pktgenGenerator, err error) {
 	if err := g.dir.claim(); err != nil {
 		return nil, err
 	}
+	queues := dev.TxQueues()
 	for i, cpu := range c.CPUs {
 		w := &pktgenWorker{cpu: cpu, stream: c.Stream + uint16(i), name: pktgenName(dev.Iface, os.Getpid(), i)}
 		if err := g.dir.write(w.thread(), "add_device "+w.name); err != nil {
 			return nil, fmt.Errorf("pktgen on CPU %d: %w", cpu, err)
 		}
 		g.workers = append(g.workers, w)
-		for _, line := range c.pktgenSettings(i) {
+		for _, line := range append(c.pktgenSettings(i), queueMap(i, queues)...) {
 			if err := g.dir.write(w.name, line); err != nil {
 				return nil, fmt.Errorf("pktgen: %q: %w", line, err)
 			}
@@ -85,6 +86,15 @@ func newPktgenGenerator(c Config, dev Device) (_ *pktgenGenerator, err error) {
 		}
 	}
 	return g, nil
+}
+
+// queueMap returns the lines that have worker i send on a transmit queue of its own, as far as there are queues: unless
+// told, every thread of pktgen uses queue 0 (set_cur_queue_map in net/core/pktgen.c).
+func queueMap(i, queues int) []string {
+	if queues < 2 {
+		return nil
+	}
+	return []string{fmt.Sprintf("queue_map_max %d", i%queues), fmt.Sprintf("queue_map_min %d", i%queues)}
 }
 
 // checkPktgen rejects what pktgen cannot do.

@@ -36,6 +36,12 @@ func openPktgen(e Endpoint) (d *pktgenDir, err error) {
 	return d, err
 }
 
+// PktgenLoaded reports whether the kernel's packet generator is loaded and may be used in an endpoint's namespace.
+func PktgenLoaded(e Endpoint) bool {
+	d, err := openPktgen(e)
+	return err == nil && d.close() == nil
+}
+
 func (d *pktgenDir) close() error { return d.root.Close() }
 
 // enotsupp is the kernel's internal ENOTSUPP (include/linux/errno.h), which has no name in user space.

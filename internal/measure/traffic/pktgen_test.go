@@ -125,3 +125,16 @@ func TestParsePktgen(t *testing.T) {
 		t.Error("our frame was taken for pktgen's")
 	}
 }
+
+// TestPktgenQueues: every worker has a transmit queue of its own, as far as there are queues.
+func TestPktgenQueues(t *testing.T) {
+	for _, c := range []struct {
+		worker, queues int
+		want           []string
+	}{{0, 0, nil}, {3, 1, nil}, {0, 4, []string{"queue_map_max 0", "queue_map_min 0"}},
+		{5, 4, []string{"queue_map_max 1", "queue_map_min 1"}}} {
+		if got := queueMap(c.worker, c.queues); !slices.Equal(got, c.want) {
+			t.Errorf("worker %d of %d queues: %v, expected %v", c.worker, c.queues, got, c.want)
+		}
+	}
+}

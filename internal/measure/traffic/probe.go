@@ -93,41 +93,57 @@ const (
 // checkTransmit fails with an UnsupportedError if a device declares that it cannot send redirected frames. A kernel
 // that does not report it gets the benefit of the doubt.
 func checkTransmit(dev Device) error {
-	return dev.Do(func() error {
+	if dev.Transmits() != No {
+		return nil
+	}
+	return &UnsupportedError{
+		What: fmt.Sprintf("sending XDP frames on %s (%s)", dev.Endpoint, dev.Kind), Answer: No,
+		Err: errors.New("the device does not offer it (netdev xdp-features without ndo-xmit)"),
+	}
+}
+
+// Transmits reports whether the device declares that it sends XDP frames (NETDEV_XDP_ACT_NDO_XMIT); Unknown where the
+// kernel does not tell (before 6.3).
+func (d Device) Transmits() Answer {
+	answer := Unknown
+	err := d.Do(func() error {
 		c, err := genetlink.Dial(nil)
 		if err != nil {
-			return nil
+			return err
 		}
 		defer c.Close()
 		f, err := c.GetFamily(netdevFamily)
 		if err != nil {
-			return nil
+			return err
 		}
 		e := netlink.NewAttributeEncoder()
-		e.Uint32(netdevAttrIfindex, uint32(dev.Index))
+		e.Uint32(netdevAttrIfindex, uint32(d.Index))
 		data, err := e.Encode()
 		if err != nil {
 			return err
 		}
-		answer, err := c.Execute(genetlink.Message{
+		replies, err := c.Execute(genetlink.Message{
 			Header: genetlink.Header{Command: netdevCmdDevGet, Version: netdevFamilyVersion1}, Data: data,
 		}, f.ID, netlink.Request)
-		if err != nil || len(answer) != 1 {
-			return nil
+		if err != nil || len(replies) != 1 {
+			return err
 		}
-		d, err := netlink.NewAttributeDecoder(answer[0].Data)
+		fields, err := netlink.NewAttributeDecoder(replies[0].Data)
 		if err != nil {
-			return nil
+			return err
 		}
-		for d.Next() {
-			if d.Type() == netdevAttrXDP && len(d.Bytes()) == 8 &&
-				binary.NativeEndian.Uint64(d.Bytes())&netdevXDPActNdoXmit == 0 {
-				return &UnsupportedError{
-					What: fmt.Sprintf("sending XDP frames on %s (%s)", dev.Endpoint, dev.Kind), Answer: No,
-					Err: errors.New("the device does not offer it (netdev xdp-features without ndo-xmit)"),
-				}
+		for fields.Next() {
+			if fields.Type() != netdevAttrXDP || len(fields.Bytes()) != 8 {
+				continue
+			}
+			if answer = No; binary.NativeEndian.Uint64(fields.Bytes())&netdevXDPActNdoXmit != 0 {
+				answer = Yes
 			}
 		}
-		return nil
+		return fields.Err()
 	})
+	if err != nil {
+		return Unknown
+	}
+	return answer
 }

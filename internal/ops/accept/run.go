@@ -212,6 +212,7 @@ func (x *Runner) waits(ctx context.Context, r *acceptance.Run, s *acceptance.Ste
 // reach returns an error unless an agent answers with this version and the run's secret.
 func (x *Runner) reach(ctx context.Context, a acceptance.Agent, secretFile string) error {
 	e := bench.Ends{Agent: a.At, NIC: a.NIC, SecretFile: secretFile}
+	e.From.Netns = a.Netns
 	return e.Reach(ctx, x.Env.Version)
 }
 

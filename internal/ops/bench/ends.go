@@ -28,9 +28,10 @@ func (e *Ends) agent(version string) (rig.AgentOptions, error) {
 // Path is a path for test packets between two ends of this machine, or from this machine to an agent.
 type Path struct {
 	Ends
-	Via        string // bridge of this host towards the agent, or with Forward towards the guest
-	Forward    bool   // through a guest that forwards
-	Out        string // bridge of this host on the far side of the guest
+	More       []string // HOST:PORT of further agents that count or send at the same time, each by its address
+	Via        string   // bridge of this host towards the agent, or with Forward towards the guest
+	Forward    bool     // through a guest that forwards
+	Out        string   // bridge of this host on the far side of the guest
 	Gateway    netip.Addr
 	GatewayMAC net.HardwareAddr
 	Options    rig.Options
@@ -44,6 +45,11 @@ func (p *Path) Open(ctx context.Context, m *rig.Machine, load measure.Load, vers
 		var err error
 		if w.Agent, err = p.agent(version); err != nil {
 			return nil, err
+		}
+		for _, address := range p.More {
+			more := w.Agent
+			more.Address, more.NIC = address, ""
+			w.More = append(w.More, more)
 		}
 		return rig.WithAgent(ctx, m, w, load, p.Options)
 	case p.Forward:

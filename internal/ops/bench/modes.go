@@ -16,8 +16,15 @@ import (
 	"mpps/internal/outcome"
 )
 
-// NDR is the workload that searches for the highest rate without loss.
-const NDR = "ndr"
+// Workloads of a campaign: a stream into the guest and one out of it, transactions, packets, and a search for the
+// highest rate without loss.
+const (
+	Stream    = "stream"
+	StreamOut = "stream-out"
+	RR        = "rr"
+	PPS       = "pps"
+	NDR       = "ndr"
+)
 
 // StreamRamp is the default time that a stream's connections have to reach full speed: many round trips of any path
 // within a site.
@@ -29,6 +36,21 @@ type Shape struct {
 	Connections      int // of streams and transactions
 	Duration, WarmUp time.Duration
 	Budget           time.Duration // longest traffic of a search
+	Engine           string        // of streams and transactions; Ours: mpps
+	EnginePort       uint16        // of the engine's server in each guest; 0: its default
+}
+
+// engine sets the program that makes a conversation, with the times that it can keep.
+func (s Shape) engine(w measure.Workload) measure.Workload {
+	if s.Engine == "" || s.Engine == Ours {
+		return w
+	}
+	w.Engine, w.EnginePort = s.Engine, s.EnginePort
+	w.Load.WarmUp = 0 // in whole seconds; what an engine leaves out is its ramp
+	if w.Load.Ramp = 0; s.Engine == rig.Iperf3 && w.Kind == measure.Stream {
+		w.Load.Ramp = time.Second
+	}
+	return w
 }
 
 // Workloads returns what a campaign can measure of each mode, in display order. Any workload that yields one value per
@@ -39,11 +61,14 @@ func Workloads(s Shape) []measure.Workload {
 		return l
 	}
 	packets := with(measure.Load{FrameBytes: s.Frame, Flows: s.Flows})
-	return []measure.Workload{
-		{Name: "stream", Kind: measure.Stream, Load: with(measure.Load{Connections: s.Connections, Ramp: StreamRamp})},
-		{Name: "rr", Kind: measure.RR, Load: with(measure.Load{Protocol: rig.TCP, Connections: s.Connections,
-			Request: 1, Response: 1})},
-		{Name: "pps", Kind: measure.PPS, Load: packets},
+	stream := s.engine(measure.Workload{Name: Stream, Kind: measure.Stream,
+		Load: with(measure.Load{Connections: s.Connections, Ramp: StreamRamp})})
+	sent := stream
+	sent.Name, sent.Reverse = StreamOut, true
+	return []measure.Workload{stream, sent,
+		s.engine(measure.Workload{Name: RR, Kind: measure.RR, Load: with(measure.Load{Protocol: rig.TCP,
+			Connections: s.Connections, Request: 1, Response: 1})}),
+		{Name: PPS, Kind: measure.PPS, Load: packets},
 		{Name: NDR, Kind: measure.PPS, Load: packets, Search: s.Budget},
 	}
 }

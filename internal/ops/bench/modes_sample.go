@@ -69,7 +69,7 @@ func (t *sampler) once(ctx context.Context, turn measure.Turn, cell *measure.Mod
 	if w.Kind == measure.PPS {
 		return run, t.packets(ctx, mode, w, run, cell)
 	}
-	return run, t.talk(ctx, mode, run, cell)
+	return run, t.talk(ctx, mode, w, run, cell)
 }
 
 // packets sends test frames to a mode's agent.
@@ -137,12 +137,9 @@ func (t *sampler) search(ctx context.Context, b *measure.Bench, w measure.Worklo
 }
 
 // talk measures a conversation over TCP with a mode's agent.
-func (t *sampler) talk(ctx context.Context, mode measure.Mode, run *measure.Run, cell *measure.ModeCell) (err error) {
-	o, _, err := t.agent(mode)
-	if err != nil {
-		return err
-	}
-	c, err := rig.TalkWithAgent(ctx, t.machine, run.Kind, o, false)
+func (t *sampler) talk(ctx context.Context, mode measure.Mode, w measure.Workload, run *measure.Run,
+	cell *measure.ModeCell) (err error) {
+	c, err := t.connect(ctx, mode, w)
 	if err != nil {
 		return err
 	}
@@ -151,8 +148,20 @@ func (t *sampler) talk(ctx context.Context, mode measure.Mode, run *measure.Run,
 		return err
 	}
 	cell.From, cell.To, cell.FarHost, cell.FarKernel = c.From, c.To, c.FarHost, c.FarKernel
-	cell.Warnings = c.Warnings
+	cell.Warnings, cell.Engine = c.Warnings, c.Engine.Version()
 	return nil
+}
+
+// connect sets up a conversation with a mode's agent, or with the server of a workload's engine beside it.
+func (t *sampler) connect(ctx context.Context, mode measure.Mode, w measure.Workload) (*rig.Talk, error) {
+	o, _, err := t.agent(mode)
+	if err != nil {
+		return nil, err
+	}
+	if w.Engine != "" {
+		return rig.EngineWithAgent(ctx, t.machine, w.Engine, w.Kind, o, w.EnginePort, w.Reverse)
+	}
+	return rig.TalkWithAgent(ctx, t.machine, w.Kind, o, w.Reverse)
 }
 
 // agent returns the options of the connection to a mode's agent, from the namespace of the mode's endpoint.
@@ -169,7 +178,8 @@ func (t *sampler) agent(mode measure.Mode) (o rig.AgentOptions, from traffic.End
 // greetAttempts is how often an agent is called before the campaign begins: a busy machine answers late.
 const greetAttempts = 6
 
-// greet checks that every agent answers, has the right version and secret, and has the requested interface.
+// greet checks that every agent answers, has the right version and secret, and has the requested interface, and that
+// the engine's server answers beside it.
 func (t *sampler) greet(ctx context.Context) error {
 	for _, mode := range t.plan.Modes {
 		var err error
@@ -187,16 +197,18 @@ func (t *sampler) greet(ctx context.Context) error {
 }
 
 func (t *sampler) greetOne(ctx context.Context, mode measure.Mode) error {
-	o, _, err := t.agent(mode)
-	if err != nil {
-		return err
-	}
 	freeze, err := thaw(mode)
 	if err != nil {
 		return err
 	}
 	defer freeze()
-	c, err := rig.TalkWithAgent(ctx, t.machine, measure.RR, o, false)
+	greeting := measure.Workload{Kind: measure.RR}
+	for _, w := range t.plan.Workloads {
+		if w.Engine != "" {
+			greeting = w
+		}
+	}
+	c, err := t.connect(ctx, mode, greeting)
 	if err != nil {
 		return err
 	}

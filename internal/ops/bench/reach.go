@@ -7,12 +7,14 @@ import (
 	"mpps/internal/measure/traffic"
 )
 
-// Reach returns an error unless the end's agent answers with this version and the secret, and has the interface.
+// Reach returns an error unless the end's agent answers with this version and the secret, and has the interface. It is
+// asked from the namespace of From.
 func (e *Ends) Reach(ctx context.Context, version string) error {
 	o, err := e.agent(version)
 	if err != nil {
 		return err
 	}
+	o.Netns = e.From.Netns
 	return rig.Reach(ctx, o)
 }
 

@@ -149,10 +149,11 @@ func workloadText(w measure.Workload) string {
 	}
 	switch l := w.Load; w.Kind {
 	case measure.Stream:
-		return fmt.Sprintf("TCP, %s, %v each", words.Count(l.Connections, "connection"), l.Duration)
+		return fmt.Sprintf("TCP%s, %s, %v each", words.Either(w.Reverse, " out of the guest", " into the guest"),
+			words.Count(l.Connections, "connection"), l.Duration) + words.If(w.Engine != "", ", by %s", w.Engine)
 	case measure.RR:
 		return fmt.Sprintf("TCP transactions of %d and %d bytes, %s, %v each", l.Request, l.Response,
-			words.Count(l.Connections, "connection"), l.Duration)
+			words.Count(l.Connections, "connection"), l.Duration) + words.If(w.Engine != "", ", by %s", w.Engine)
 	default:
 		return fmt.Sprintf("%d-byte frames, %s, as fast as possible, %v each", l.FrameBytes,
 			words.Count(l.Flows, "flow"), l.Duration)

@@ -89,3 +89,16 @@ func TestThreeDigits(t *testing.T) {
 		}
 	}
 }
+
+// TestAgentRates: several agents that count at once are told apart; the directions of two-way traffic are not agents.
+func TestAgentRates(t *testing.T) {
+	r := &measure.Run{Samples: []measure.Sample{{Ways: []measure.Way{{PPS: 1000}, {PPS: 5000}}},
+		{Ways: []measure.Way{{PPS: 3000}, {PPS: 5000}}}, {Ways: []measure.Way{{PPS: 2000}, {PPS: 6000}}}}}
+	if got := agentRates(r); !slices.Equal(got, []string{"2k", "5k"}) {
+		t.Errorf("rates %v", got)
+	}
+	r.Load.TwoWay = true
+	if got := agentRates(r); got != nil {
+		t.Errorf("directions: %v", got)
+	}
+}

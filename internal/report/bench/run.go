@@ -79,8 +79,25 @@ func drawCounts(t *report.Text, r *measure.Run) {
 			fmt.Sprintf("%s packet/s, sent %d, received %d, lost %d",
 				goal.FormatRate(w.PPS), w.Sent, w.Received, w.Lost))
 	}
+	if rates := agentRates(r); len(rates) > 0 {
+		t.Wrap("  of each agent, in the order given: ", strings.Join(rates, ", ")+" packet/s (medians)")
+	}
 	t.Wrap("  limited by "+limit(t, r.Valid(), string(r.LimitedBy))+": ", strings.Join(r.Evidence, "; "))
 	t.Each("  lost at ", words.Each(r.Losses, lossText))
+}
+
+// agentRates returns the median rate of each agent that counted at the same time as others.
+func agentRates(r *measure.Run) []string {
+	if r.Load.TwoWay || len(r.Samples) == 0 {
+		return nil
+	}
+	rates := make([][]float64, len(r.Samples[0].Ways))
+	for _, s := range r.Samples {
+		for i, way := range s.Ways[:min(len(s.Ways), len(rates))] {
+			rates[i] = append(rates[i], way.PPS)
+		}
+	}
+	return words.Each(rates, func(one []float64) string { return goal.FormatRate(measure.Median(one).Value) })
 }
 
 // limit returns what limited a result: red where that was not the device under test.

@@ -125,7 +125,8 @@ func TestAcceptancePage(t *testing.T) {
 	}
 	text := page.String()
 	for _, want := range []string{
-		"2 of 3 comparable figures reached", "short by 4.0 %", "waits for you", "ended early", "Not measured: ",
+		"3 of 4 comparable figures reached", "row by row", "short by 4.0 %", "waits for you", "ended early",
+		"Not measured: ",
 		"not run: something is missing", "guest &lt;r1&gt;", "Earlier runs",
 		"mpps rollback 20261122T150000", "then 1.8 Mpps", "i40e", "within 0.07 % of loss", "generator was the limit",
 		"≥ 458",

@@ -19,7 +19,8 @@ import (
 var files embed.FS
 
 var write = page.New(files, template.FuncMap{
-	"commands": commands, "drivers": driverNames, "state": stateText, "then": thenText, "value": value,
+	"commands": commands, "drivers": driverNames, "original": original, "state": stateText, "then": thenText,
+	"value":   value,
 	"verdict": verdictText,
 })
 
@@ -88,6 +89,18 @@ type runView struct {
 	Missing        []acceptance.Check
 	Figures        []figureView
 	Unmeasured     []string
+	Rows           []acceptance.Judged // all figures in the order of the founding table, if there are more than a few
+}
+
+// fewFigures is how many figures need no table beside their cards.
+const fewFigures = 5
+
+// original returns the founding figure; a dash if none was recorded.
+func original(j acceptance.Judged) string {
+	if j.Founding == nil {
+		return "–"
+	}
+	return figureText(*j.Founding, j.Unit, 0)
 }
 
 type figureView struct {
@@ -98,6 +111,9 @@ type figureView struct {
 
 func runOf(r *acceptance.Run) runView {
 	v := runView{Run: r, Emulated: r.Machine != nil && r.Machine.Emulated}
+	if len(r.Figures) > fewFigures {
+		v.Rows = r.Figures
+	}
 	incomparable := 0
 	for _, j := range r.Figures {
 		if j.State == acceptance.NotMeasured {

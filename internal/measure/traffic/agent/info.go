@@ -23,7 +23,8 @@ type Info struct {
 	First    bool     `json:"first"`        // the agent is PID 1
 	Live     string   `json:"live"`         // XDP live frames: yes, no, unknown
 	LiveWhy  string   `json:"live_why,omitempty"`
-	Links    []Link   `json:"links"` // of the agent's own network namespace
+	Pktgen   bool     `json:"pktgen"` // the kernel's packet generator is loaded
+	Links    []Link   `json:"links"`  // of the agent's own network namespace
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -34,6 +35,8 @@ type Link struct {
 	MAC  string `json:"mac"`
 	MTU  int    `json:"mtu"`
 	Up   bool   `json:"up"`
+	// Live is whether the driver sends XDP frames: yes, no, unknown.
+	Live string `json:"live"`
 	// TxQueues is the number of transmit queues in use; 0: not known.
 	TxQueues int      `json:"tx_queues"`
 	Addrs    []string `json:"addrs,omitempty"` // with prefix length
@@ -51,6 +54,7 @@ func info(version string) (Info, error) {
 	if s.Err != nil {
 		i.LiveWhy = s.Err.Error()
 	}
+	i.Pktgen = traffic.PktgenLoaded(traffic.Endpoint{})
 	var err error
 	if i.Allowed, err = traffic.AllowedCPUs(); err != nil {
 		return i, err
@@ -62,7 +66,9 @@ func info(version string) (Info, error) {
 	for _, l := range links {
 		a := l.Attrs()
 		k := Link{Name: a.Name, Kind: l.Type(), MAC: a.HardwareAddr.String(), MTU: a.MTU,
-			Up: a.RawFlags&unix.IFF_UP != 0, TxQueues: queues(a)}
+			Up: a.RawFlags&unix.IFF_UP != 0}
+		d := traffic.Device{Endpoint: traffic.Endpoint{Iface: a.Name}, Index: a.Index}
+		k.TxQueues, k.Live = d.TxQueues(), string(d.Transmits())
 		addrs, err := netlink.AddrList(l, netlink.FAMILY_ALL)
 		if err != nil {
 			i.Warnings = append(i.Warnings, fmt.Sprintf("addresses of %s: %v", a.Name, err))
@@ -73,10 +79,6 @@ func info(version string) (Info, error) {
 		i.Links = append(i.Links, k)
 	}
 	return i, nil
-}
-
-func queues(a *netlink.LinkAttrs) int {
-	return traffic.Device{Endpoint: traffic.Endpoint{Iface: a.Name}, Index: a.Index}.TxQueues()
 }
 
 // stat returns /proc/stat without its long interrupt line, which is not needed here.
