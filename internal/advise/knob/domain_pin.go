@@ -149,8 +149,8 @@ var domainNumatune = &Knob{
 			return Fine("its vNUMA cells are bound to nodes one by one (memnode)")
 		}
 		if len(g.MemoryNodes) > 0 && len(v.cpusOf(g.MemoryNodes)) == 0 {
-			return Fine(fmt.Sprintf("its memory is bound to node %s, which has no CPUs: memory of another kind, such as "+
-				"HBM or CXL's, which somebody chose", g.MemoryNodes))
+			return Fine(fmt.Sprintf("its memory is bound to node %s, which has no CPUs: memory of another kind, such "+
+				"as HBM or CXL's, which somebody chose", g.MemoryNodes))
 		}
 		placed, why := v.seat(g)
 		switch {

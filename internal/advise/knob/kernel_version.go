@@ -296,8 +296,8 @@ var kernelRealtime = &Knob{
 		case v.Kernel.Version == "":
 			return Unsure("the running kernel's version is not known")
 		case v.Tier != goal.Realtime:
-			return fact(preemption(v.Kernel.Version), Fine("not a realtime one: softirqs and locks cost a packet no more "+
-				"than they must"))
+			return fact(preemption(v.Kernel.Version), Fine("not a realtime one: softirqs and locks cost a packet "+
+				"no more than they must"))
 		}
 		return fact(strings.TrimSpace("no PREEMPT_RT: "+preemption(v.Kernel.Version)), exact("PREEMPT_RT",
 			"interrupts and locks delay a vCPU for as long as they take; "+v.installHint()).At(High))
@@ -315,8 +315,8 @@ func (v *View) realtimeForPackets() Advice {
 				g.Name))
 		}
 	}
-	return exact("a kernel without PREEMPT_RT", "most of its spinlocks sleep, and softirqs can be preempted while others "+
-		"wait for them: each packet costs more, and no guest that runs has a realtime priority").At(Medium)
+	return exact("a kernel without PREEMPT_RT", "most of its spinlocks sleep, and softirqs can be preempted while "+
+		"others wait for them: each packet costs more, and no guest that runs has a realtime priority").At(Medium)
 }
 
 // preemption returns the word of uname -v that names the preemption model.

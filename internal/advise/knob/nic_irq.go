@@ -79,7 +79,8 @@ var nicIRQBalance = &Knob{
 			b = v.Isolation.IRQBalance
 		}
 		if b != nil && b.Script != "" {
-			return Unsure("its policy script decides for each interrupt whether it is moved, and was not asked: " + b.Script)
+			return Unsure("its policy script decides for each interrupt whether it is moved, and was not asked: " +
+				b.Script)
 		}
 		if b != nil && len(b.IRQs) > 0 && v.allBanned(b.IRQs) {
 			return Fine("it leaves the interrupts of all NICs alone that carry guests' packets (--banirq)")

@@ -110,8 +110,12 @@ func (v *View) serving(nic string) *placement.Serving {
 			open, where = open.And(node.CPUs), fmt.Sprintf("of the NIC's node %d", n.Node)
 		}
 		if len(open) > 0 {
-			s = &placement.Serving{Name: nic, CPUs: open, Stay: open, Why: fmt.Sprintf("a CPU %s that is no guest's "+
-				"alone: %s not pinned, and may run on any of them", where, isIn(loose))}
+			most := 1 // 0: it is not busy, and one CPU serves all of its queues
+			if s != nil {
+				most = s.Most
+			}
+			s = &placement.Serving{Name: nic, CPUs: open, Stay: open, Most: most, Why: fmt.Sprintf("a CPU %s that is "+
+				"no guest's alone: %s not pinned, and may run on any of them", where, isIn(loose))}
 		}
 	}
 	v.served[nic] = s

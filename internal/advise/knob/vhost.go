@@ -171,8 +171,8 @@ var vhostBudget = &Knob{
 			Count(threads, "thread")))
 		if threads > room {
 			if room == 0 {
-				return fact(found, exact("a CPU without a vCPU", fmt.Sprintf("%s of vhost take turns with vCPUs: fewer "+
-					"vCPUs leave them CPUs", Count(threads, "thread"))).At(Medium))
+				return fact(found, exact("a CPU without a vCPU", fmt.Sprintf("%s of vhost take turns with vCPUs: "+
+					"fewer vCPUs leave them CPUs", Count(threads, "thread"))).At(Medium))
 			}
 			advice = exact(fmt.Sprintf("at most %s", Count(room, "thread")),
 				fmt.Sprintf("%s of vhost share %s: fewer queues where they carry little, or fewer vCPUs",

@@ -333,8 +333,8 @@ func fixed(all ...setting.Address) func(*facts.Host) []setting.Address {
 }
 
 // guestCPUs returns the CPUs that only vCPUs should use: those isolated at boot and those that the user named, without
-// those of poll-mode threads, or else those that the vCPUs of the goal's guests have or are to have, one by one; computed
-// at the first call.
+// those of poll-mode threads, or else those that the vCPUs of the goal's guests have or are to have, one by one;
+// computed at the first call.
 func (v *View) guestCPUs() setting.CPUSet {
 	if v.own == nil {
 		v.own = append(setting.CPUSet{}, v.guestSet()...)

@@ -118,6 +118,9 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 		Realtime: g.Latency > 0 && g.ForGuest(guest.Name), Fixed: !g.ForGuest(guest.Name),
 		Hugepages: guest.Hugepages || g.Latency > 0 && g.ForGuest(guest.Name), Passthrough: len(guest.Hostdevs) > 0,
 	}
+	if c := h.OwnGroup(guest); c != nil {
+		d.Confined = c.Effective
+	}
 	if g.ForGuest(guest.Name) {
 		d.Allowed, d.Rate = g.CPUs, g.PPS
 	}
@@ -172,9 +175,10 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 	return d
 }
 
-// Bystander says why a guest that floats beside guests on isolated CPUs is left as it is by a goal of latency that names
-// none.
-const Bystander = "it shares CPUs, beside guests that have isolated ones, and so is no realtime guest: --guest makes it one"
+// Bystander says why a guest that floats beside guests on isolated CPUs is left as it is by a goal of latency that
+// names none.
+const Bystander = "it shares CPUs, beside guests that have isolated ones, and so is no realtime guest: --guest makes " +
+	"it one"
 
 // besideCPUs returns some nodes, with the nearest that have CPUs in place of those that have none: HBM and CXL memory
 // are nodes of their own.

@@ -238,9 +238,23 @@ func (t *table) placeEmulator(r *Result, p *Placed, g *Guest, pool setting.CPUSe
 		return 2
 	}
 	choices = append(choices, p.VCPUSet())
+	if len(g.Confined) > 0 {
+		choices = within(choices, g.Confined)
+	}
 	p.Emulator = slices.MinFunc(choices, func(a, b setting.CPUSet) int {
 		return cmp.Compare(nearness(a), nearness(b))
 	})
+}
+
+// within returns what of some choices is among some CPUs, and what these have besides vCPUs; these CPUs if nothing is.
+func within(choices []setting.CPUSet, cpus setting.CPUSet) (all []setting.CPUSet) {
+	vcpus := choices[len(choices)-1]
+	for _, set := range append([]setting.CPUSet{cpus.Minus(vcpus)}, choices...) {
+		if both := set.And(cpus); len(both) > 0 {
+			all = append(all, both)
+		}
+	}
+	return append(all, cpus)
 }
 
 // online returns the CPUs of the ask.

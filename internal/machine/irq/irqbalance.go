@@ -25,9 +25,7 @@ func Balance(m *tree.Tree, services []facts.Service) *facts.IRQBalance {
 		if text, err := m.Read("proc/" + strconv.Itoa(pid) + "/environ"); err == nil && text != "" {
 			b := bannedCPUs(strings.Split(text, "\x00"))
 			b.From = "its environment"
-			if args, err := m.Read("proc/" + strconv.Itoa(pid) + "/cmdline"); err == nil {
-				readArguments(&b, strings.Split(args, "\x00"))
-			}
+			readArguments(&b, argumentsOf(strings.Split(text, "\x00")))
 			return &b
 		}
 	}
@@ -38,7 +36,7 @@ func Balance(m *tree.Tree, services []facts.Service) *facts.IRQBalance {
 		}
 		b := bannedCPUs(strings.Split(text, "\n"))
 		b.From = "/" + file
-		readArguments(&b, argumentsOf(text))
+		readArguments(&b, argumentsOf(strings.Split(text, "\n")))
 		return &b
 	}
 	if pid == 0 {
@@ -74,10 +72,10 @@ func bannedCPUs(lines []string) facts.IRQBalance {
 	return b
 }
 
-// argumentsOf returns the arguments that a file of the unit's environment gives irqbalance: of RHEL and its upstream,
-// and of Debian before 1.1. The last assignment counts.
-func argumentsOf(text string) (args []string) {
-	for line := range strings.Lines(text) {
+// argumentsOf returns the arguments that its unit's environment gives irqbalance: of RHEL and its upstream, and of
+// Debian before 1.1. The last assignment counts.
+func argumentsOf(lines []string) (args []string) {
+	for _, line := range lines {
 		line = strings.TrimPrefix(strings.TrimSpace(line), "export ")
 		for _, name := range []string{"IRQBALANCE_ARGS", "OPTIONS"} {
 			if value, is := strings.CutPrefix(line, name+"="); is {

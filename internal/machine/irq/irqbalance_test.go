@@ -59,8 +59,8 @@ func TestIRQBalanceArguments(t *testing.T) {
 		irqs   []int
 		script string
 	}{
-		"process": {map[string]string{"proc/900/comm": "irqbalance\n", "proc/900/environ": "A=b\x00",
-			"proc/900/cmdline":       "/usr/sbin/irqbalance\x00--foreground\x00--banirq=41\x00-i\x0042\x00--policyscript\x00/etc/p.sh\x00",
+		"process": {map[string]string{"proc/900/comm": "irqbalance\n",
+			"proc/900/environ":       "A=b\x00IRQBALANCE_ARGS=--banirq=41 -i 42 --policyscript /etc/p.sh\x00",
 			"etc/default/irqbalance": "IRQBALANCE_ARGS=--banirq=7\n"}, []int{41, 42}, "/etc/p.sh"},
 		"rhel's file":   {map[string]string{"etc/sysconfig/irqbalance": "IRQBALANCE_ARGS=\"--policyscript=/p --banirq=9\"\n"}, []int{9}, "/p"},
 		"debian's file": {map[string]string{"etc/default/irqbalance": "#OPTIONS=\"-i 3\"\nOPTIONS=\"-i 4 -l /q\"\n"}, []int{4}, "/q"},

@@ -57,6 +57,17 @@ func (h *Host) TopGroup(g *Guest) *Cgroup {
 	return Find(h.Isolation.Cgroups, func(c *Cgroup) bool { return top != "" && c.Path == top })
 }
 
+// OwnGroup returns the control group of all threads of a guest if it confines them to some CPUs, as a pod's does; nil
+// if there is none.
+func (h *Host) OwnGroup(g *Guest) *Cgroup {
+	if h.Isolation == nil {
+		return nil
+	}
+	return Find(h.Isolation.Cgroups, func(c *Cgroup) bool {
+		return c.Guest == g.Name && c.Part == "" && len(c.CPUs) > 0 && len(c.Effective) > 0
+	})
+}
+
 // stableIsolation omits the groups of guests and groups without a cpuset of their own, which come and go, and derived
 // values.
 func stableIsolation(i *Isolation) *Isolation {

@@ -75,8 +75,8 @@ func (r Role) Why() string {
 	case RoleGuest:
 		return "a virtual machine without guests of its own: judged as a guest, from inside"
 	case RoleUnseen:
-		return "no guest was seen, and there may be some: not everything could be read, or taps belong to processes that " +
-			"mpps does not know"
+		return "no guest was seen, and there may be some: not everything could be read, or taps belong to processes " +
+			"that mpps does not know"
 	}
 	return ""
 }

@@ -1,4 +1,4 @@
-package plan
+package knob
 
 import (
 	"strings"
@@ -32,7 +32,7 @@ func TestWireNote(t *testing.T) {
 		"not told":     {host(1000, -1), goal.Goal{PPS: 9e6}, ""},
 		"no NIC":       {host(), goal.Goal{PPS: 1.8e6}, ""},
 	} {
-		got := wireNote(c.h, c.g)
+		got := WireNote(c.h, c.g)
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: expected %q, found %q", name, c.want, got)
 		}

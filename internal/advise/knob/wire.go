@@ -1,4 +1,4 @@
-package plan
+package knob
 
 import (
 	"cmp"
@@ -14,9 +14,9 @@ import (
 // between packets (IEEE 802.3-2022, 4.2.7 and 4.4.2).
 const between = 20
 
-// wireNote says that the links of the NICs that carry guests' packets are too slow for the target; "" if they are not,
+// WireNote says that the links of the NICs that carry guests' packets are too slow for the target; "" if they are not,
 // if one of them does not tell its speed, or if not every path of the guests is known.
-func wireNote(h *facts.Host, g goal.Goal) string {
+func WireNote(h *facts.Host, g goal.Goal) string {
 	paths, total := reach.Of(h), 0
 	var names []string
 	for _, n := range h.NICs {
@@ -36,9 +36,9 @@ func wireNote(h *facts.Host, g goal.Goal) string {
 	case total == 0:
 		return ""
 	case g.PPS > most:
-		return fmt.Sprintf("The links of %s (%d Mb/s) carry at most %.0f kpps of %d-byte frames each way: the target is "+
-			"%.0f kpps, and nothing in this plan makes them faster.", strings.Join(names, ", "), total, most/1e3, frame,
-			g.PPS/1e3)
+		return fmt.Sprintf("The links of %s (%d Mb/s) carry at most %.0f kpps of %d-byte frames each way: the target "+
+			"is %.0f kpps, and nothing in this plan makes them faster.", strings.Join(names, ", "), total, most/1e3,
+			frame, g.PPS/1e3)
 	case g.Bulk > float64(total)*1e6:
 		return fmt.Sprintf("The links of %s carry %d Mb/s each way: the target is %.0f Mb/s, and nothing in this plan "+
 			"makes them faster.", strings.Join(names, ", "), total, g.Bulk/1e6)
