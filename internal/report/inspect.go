@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/model/reach"
 	"mpps/internal/report/words"
 )
 
@@ -56,10 +57,12 @@ func hugepagesText(pools []facts.Hugepages) string {
 	return cmp.Or(words.Join(", ", parts...), "no huge pages")
 }
 
+// other is a device or guest on no path that is drawn.
+type other struct{ kind, name, text string }
+
 // drawOthers lists what is on no path.
 func drawOthers(t *Text, h *facts.Host, on map[string]bool, verbose bool) {
-	type other struct{ kind, name, text string }
-	var all []other
+	var all, gateways []other
 	add := func(seen bool, kind, name, text string) {
 		if !seen {
 			all = append(all, other{kind, name, text})
@@ -69,6 +72,11 @@ func drawOthers(t *Text, h *facts.Host, on map[string]bool, verbose bool) {
 		add(on[n.Name], "NIC", n.Name, nicText(n))
 	}
 	for _, n := range h.Tunnels {
+		if n.Type == "vlan" && on[n.Lower] && !on[n.Name] && facts.Find(h.Bridges,
+			func(b *facts.Bridge) bool { return b.Name == n.Lower }) != nil {
+			gateways = append(gateways, other{n.Type, n.Name, tunnelText(n)})
+			continue
+		}
 		add(on[n.Name], n.Type, n.Name, tunnelText(n))
 	}
 	for _, g := range h.Guests {
@@ -77,10 +85,24 @@ func drawOthers(t *Text, h *facts.Host, on map[string]bool, verbose bool) {
 	for _, u := range h.Unverified {
 		add(false, "process", fmt.Sprint(u.PID), "unverified: calls itself guest "+u.Guest+", but "+u.Why)
 	}
+	drawList(t, "on a bridge of guests: the host's own way there, or their gateway", gateways, verbose)
+	drawList(t, othersHeading(h), all, verbose)
+}
+
+// othersHeading returns what is known of all that is on no path that is drawn.
+func othersHeading(h *facts.Host) string {
+	role := h.Role()
+	if role.Declined() || role == facts.RoleUnseen || len(reach.Of(h).Unsure()) > 0 {
+		return "on no path that is drawn; whether guests' packets pass is not known"
+	}
+	return "not on a path to a guest"
+}
+
+func drawList(t *Text, heading string, all []other, verbose bool) {
 	if len(all) == 0 {
 		return
 	}
-	t.Heading("not on a path to a guest")
+	t.Heading(heading)
 	for _, alike := range Group(all, func(o other) other { return other{kind: o.kind, text: o.text} }) {
 		shown := alike[:fold(len(alike), mostAlike, verbose)]
 		for _, o := range shown {

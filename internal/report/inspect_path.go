@@ -37,7 +37,7 @@ func (w *Way) draw(t *Text) {
 	case w.Declined != "":
 		Station{Text: "not judged: mpps has no rules for " + w.Declined}.draw(t, "╵")
 	case len(w.Branches) == 0:
-		Station{Text: "no guest on this bridge"}.draw(t, "╵")
+		Station{Text: "no guest was found on this bridge"}.draw(t, "╵")
 	}
 	t.Blank()
 	drawFolded(t, "  ", words.Either(len(w.Branches) > 0, "way", "bridge"), w.Alike)

@@ -120,3 +120,27 @@ func TestInspectManyGuests(t *testing.T) {
 		}
 	}
 }
+
+// TestOthersSayWhatIsKnown: that a NIC is on no guest's path is said only where all guests were seen, and a VLAN on a
+// bridge of guests is called their gateway.
+func TestOthersSayWhatIsKnown(t *testing.T) {
+	established, unknown := "not on a path to a guest", "whether guests' packets pass is not known"
+	for name, c := range map[string]struct {
+		edit       func(h *facts.Host)
+		has, lacks string
+	}{
+		"all seen":      {func(h *facts.Host) {}, established, unknown},
+		"guests unseen": {func(h *facts.Host) { h.Unseen = append(h.Unseen, facts.GuestsUnseen("needs root")) }, unknown, established},
+		"Xen":           {func(h *facts.Host) { h.KVM.XenDom0 = true }, unknown, established},
+		"a gateway": {func(h *facts.Host) {
+			h.Tunnels = append(h.Tunnels, facts.Tunnel{Name: "br0.5", Type: "vlan", Lower: "br0", Up: true})
+		}, "or their gateway", unknown},
+	} {
+		h := sample()
+		c.edit(h)
+		text := strings.Join(strings.Fields(draw(200, func(t *Text) { Inspect(t, h, false) })), " ")
+		if !strings.Contains(text, c.has) || strings.Contains(text, c.lacks) {
+			t.Errorf("%s: expected %q and not %q in\n%s", name, c.has, c.lacks, text)
+		}
+	}
+}

@@ -148,7 +148,8 @@ func (s *Spec) checkApplied(v verdict, p problems) {
 	s.checkSettled(m, v, after, p)
 }
 
-// checkSettled: once a plan has been applied, another one changes only what the first said it leaves for later.
+// checkSettled: once a plan has been applied, another one changes only what the first said it leaves for later, and of
+// that only values of what the first changed: of a guest that it restarts, of a NIC, or after a reboot of the host.
 func (s *Spec) checkSettled(m *Machine, v verdict, after audit.Report, p problems) {
 	second, err := plan.From(m.Host, v.goal, after, knob.Catalogue())
 	if err != nil {
@@ -161,8 +162,13 @@ func (s *Spec) checkSettled(m *Machine, v verdict, after audit.Report, p problem
 			later[id] = true
 		}
 	}
+	touched, reboot := map[string]bool{}, false
+	for _, c := range v.plan.Changes {
+		touched[c.Address.Object()] = true
+		reboot = reboot || c.Needs == setting.Reboot()
+	}
 	for _, c := range second.Changes {
-		if !later[c.ID] {
+		if !later[c.ID] || !reboot && !touched[c.Address.Object()] {
 			p.add(s.Name+" second "+c.ID, "with %q: once its plan is applied, %s is to change from %s to %s: %s",
 				v.flags, c.Address, c.From, c.To, c.Because)
 		}
@@ -191,6 +197,15 @@ func breaches(h *facts.Host, isolated setting.CPUSet, there map[int]bool) map[st
 				}
 			}
 		}
+	}
+	crowd := map[int]int{} // vhost threads that have no other CPU
+	each("vhost", func(_ *facts.Guest, t *facts.Thread) {
+		if len(t.Affinity) == 1 {
+			crowd[t.Affinity[0]]++
+		}
+	})
+	for _, n := range crowd {
+		found["vhost threads bound to one CPU"] = max(found["vhost threads bound to one CPU"], n-mostVhost)
 	}
 	onCPU, onCore, nodes := map[int]int{}, map[int]int{}, map[string]map[int]bool{} // vCPUs that may run there
 	each("vcpu", func(g *facts.Guest, t *facts.Thread) {
@@ -234,6 +249,9 @@ func breaches(h *facts.Host, isolated setting.CPUSet, there map[int]bool) map[st
 	}
 	return found
 }
+
+// mostVhost is how many vhost threads a plan may bind to one CPU: with a dozen each a host's own CPUs are full.
+const mostVhost = 12
 
 // threads returns the threads of all guests.
 func threads(h *facts.Host) map[int]bool {

@@ -246,6 +246,9 @@ func Read(dir fs.FS) ([]*Spec, error) {
 	}
 	var all []*Spec
 	var errs []error
+	if strays, _ := fs.Glob(dir, "hosts/*.yaml"); len(strays) > 0 {
+		errs = append(errs, fmt.Errorf("%s: in no folder, and so judged by nothing", strays[0]))
+	}
 	for _, name := range names {
 		s, err := readSpec(dir, name)
 		if err != nil {

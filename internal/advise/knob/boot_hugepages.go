@@ -33,7 +33,7 @@ var bootHugepages = &Knob{
 			}
 			return Skips("this processor or kernel has no 1 GiB pages: its sizes are " + strings.Join(sizes, ", "))
 		}
-		if len(v.Topology.Hugepages) == 0 && !slices.Contains([]string{facts.X86, facts.ARM64}, v.Architecture()) {
+		if len(v.Topology.Hugepages) == 0 && v.Architecture() != facts.X86 { // 64 KiB pages have 2 MiB, 512 MiB, 16 GiB
 			return Unsure("the sizes of huge pages that this processor and kernel have are not known")
 		}
 		giants := v.giantPages()

@@ -21,7 +21,7 @@ func (v *View) dedicatedCPUs() (set setting.CPUSet, note string) {
 	set = v.Goal.CPUs
 	if len(set) == 0 {
 		for _, p := range v.Placement().Guests {
-			if v.Goal.ForGuest(p.Name) {
+			if v.Goal.ForGuest(p.Name) && !slices.Contains(v.floaters(), p.Name) {
 				set = set.Or(p.VCPUSet())
 			}
 		}
@@ -62,6 +62,9 @@ func (i isolation) advise(v *View, a setting.Address, because string) Advice {
 	if len(set) == 0 {
 		return Unsure("the guests' CPUs are not known: name them with --cpus, or the guest with --guest")
 	}
+	if note != "" && len(v.Topology.Online.Minus(set)) == 1 {
+		return Unsure("the guests have all CPUs, and none is left for the host")
+	}
 	if next := v.Readings.At(a); next.State == setting.Known {
 		flags, cpus, ok := i.parse(v, next.Value)
 		has := func(flag string) bool { return slices.Contains(flags, flag) }
@@ -73,6 +76,9 @@ func (i isolation) advise(v *View, a setting.Address, because string) Advice {
 			return v.fineAtBoot(a,
 				fmt.Sprintf("all of the guests' CPUs %s are among them, and the three lists agree%s", set, note))
 		}
+		if stay := i.staying(v, cpus).Minus(set); ok && len(stay) > 0 {
+			set, note = set.Or(stay), note+"; "+stay.Words()+" stay, set aside already"
+		}
 	}
 	if len(i.flags) > 0 && len(set.Minus(v.IsolatedPartitions())) == 0 {
 		return Fine(fmt.Sprintf("isolated cpuset partitions have the guests' CPUs %s: the scheduler balances nothing "+
@@ -83,6 +89,23 @@ func (i isolation) advise(v *View, a setting.Address, because string) Advice {
 			"aside would be taken from it", g.Name, g.Platform().Title()))
 	}
 	return v.atBoot(a, setting.Exact(i.value(set)), because+note).At(High)
+}
+
+// staying returns the CPUs of a list that the goal is not for and that stay in it all the same: isolated ones, since
+// somebody set them aside, and of the other lists those with a pinned vCPU.
+func (i isolation) staying(v *View, listed setting.CPUSet) setting.CPUSet {
+	if len(i.flags) > 0 {
+		return listed
+	}
+	var vcpus setting.CPUSet
+	for g := range facts.Each(v.Guests) {
+		for _, t := range g.Threads {
+			if t.Role == "vcpu" && len(t.Affinity) == 1 && g.Active() {
+				vcpus = vcpus.Or(t.Affinity)
+			}
+		}
+	}
+	return listed.And(vcpus)
 }
 
 // floating returns a guest with vCPUs that nobody pins: its platform, which regenerates its definition at each start,

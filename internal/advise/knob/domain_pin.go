@@ -94,6 +94,9 @@ var domainEmulatorPin = &Knob{
 		case len(placed.Emulator) == 0:
 			return v.unplaced(g.Name)
 		}
+		if len(v.Topology.Online.Minus(placed.Emulator)) == 0 {
+			return Fine("each CPU has a vCPU of this guest: there is nothing to choose")
+		}
 		if placed.Emulator.Equal(g.EmulatorPin) {
 			return v.pin(g, a, placed.Emulator.String(), "pinned off all vCPUs already").At(Medium)
 		}
@@ -144,6 +147,10 @@ var domainNumatune = &Knob{
 		}
 		if strings.Contains(g.Definition, "<memnode") {
 			return Fine("its vNUMA cells are bound to nodes one by one (memnode)")
+		}
+		if len(g.MemoryNodes) > 0 && len(v.cpusOf(g.MemoryNodes)) == 0 {
+			return Fine(fmt.Sprintf("its memory is bound to node %s, which has no CPUs: memory of another kind, such "+
+				"as HBM or CXL's, which somebody chose", g.MemoryNodes))
 		}
 		placed, why := v.seat(g)
 		switch {

@@ -77,6 +77,14 @@ func (v *View) limited(s facts.IdleState) bool {
 // fullSocket reports whether the guests' threads use all cores of some socket that are not kept for the host, and
 // whether that is known.
 func (v *View) fullSocket() (full, known bool) {
+	if v.full == nil {
+		full, known = v.anySocketFull()
+		v.full = &[2]bool{full, known}
+	}
+	return v.full[0], v.full[1]
+}
+
+func (v *View) anySocketFull() (full, known bool) {
 	busy := map[int]bool{} // by core
 	for _, p := range v.Placement().Guests {
 		for _, vcpu := range p.VCPUs {

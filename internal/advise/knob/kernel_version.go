@@ -284,18 +284,39 @@ var realtimeArchs = []string{facts.X86, facts.ARM64, "riscv64", "loongarch64"}
 var kernelRealtime = &Knob{
 	ID: "kernel.realtime", Title: "PREEMPT_RT kernel",
 	Limit: Limit{Arch: realtimeArchs},
-	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Realtime), Check: true,
+	Stage: datapath.Kernel, Risk: goal.Reboot, Tiers: tiers(goal.Standard, goal.Aggressive, goal.Realtime),
+	Check: true,
 	Where: fixed(hostFact("kernel_realtime")),
 	Want: func(v *View, a setting.Address) Advice {
 		switch {
+		case v.Kernel.Realtime && v.Tier != goal.Realtime:
+			return fact("PREEMPT_RT", v.realtimeForPackets())
 		case v.Kernel.Realtime:
 			return fact("PREEMPT_RT", Fine("the kernel is a realtime one"))
 		case v.Kernel.Version == "":
 			return Unsure("the running kernel's version is not known")
+		case v.Tier != goal.Realtime:
+			return fact(preemption(v.Kernel.Version), Fine("not a realtime one: softirqs and locks cost a packet "+
+				"no more than they must"))
 		}
 		return fact(strings.TrimSpace("no PREEMPT_RT: "+preemption(v.Kernel.Version)), exact("PREEMPT_RT",
 			"interrupts and locks delay a vCPU for as long as they take; "+v.installHint()).At(High))
 	},
+}
+
+// realtimeForPackets judges a realtime kernel for a target of packets: it costs them something, and may be there for a
+// guest that needs it.
+func (v *View) realtimeForPackets() Advice {
+	for g := range facts.Each(v.Guests) {
+		if g.Active() && slices.ContainsFunc(g.Threads, func(t facts.Thread) bool {
+			return t.Role == "vcpu" && t.Priority > 0
+		}) {
+			return Fine(fmt.Sprintf("%s has vCPUs of realtime priority, which need it; other guests' packets cost more",
+				g.Name))
+		}
+	}
+	return exact("a kernel without PREEMPT_RT", "most of its spinlocks sleep, and softirqs can be preempted while "+
+		"others wait for them: each packet costs more, and no guest that runs has a realtime priority").At(Medium)
 }
 
 // preemption returns the word of uname -v that names the preemption model.

@@ -2,6 +2,7 @@ package knob
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"mpps/internal/model/datapath"
@@ -60,24 +61,15 @@ var memoryNUMABalancing = &Knob{
 		if len(v.Topology.Nodes) < 2 {
 			return Skips("the host has one NUMA node")
 		}
-		if loose := v.movedByBalancing(); len(loose) > 0 {
+		if !slices.ContainsFunc(v.Guests, func(g facts.Guest) bool { return g.Active() }) {
+			return Skips("no guest runs whose memory it could move")
+		}
+		if loose := v.floaters(); len(loose) > 0 {
 			return Fine(isIn(loose) + " not pinned: balancing brings vCPUs and memory together, and leaves alone " +
 				"what is bound or in huge pages")
 		}
 		return exact("0", "pages of guests with fixed places are taken away only to see who uses them").At(Low)
 	},
-}
-
-// movedByBalancing returns the active guests that are pinned nowhere and will not be for this goal: nothing else brings
-// their memory to them.
-func (v *View) movedByBalancing() (names []string) {
-	for g := range facts.Each(v.Guests) {
-		placed := v.Placement().Guest(g.Name)
-		if g.Active() && len(pinnedCPUs(g)) == 0 && (placed == nil || !v.Goal.ForGuest(g.Name)) {
-			names = append(names, g.Name)
-		}
-	}
-	return names
 }
 
 var memoryNUMAD = &Knob{

@@ -71,9 +71,19 @@ var nicIRQBalance = &Knob{
 	Where: fixed(setting.Of(setting.Service, "irqbalance")),
 	Want: func(v *View, a setting.Address) Advice {
 		const moves = "it moves interrupts that are placed one by one"
+		if loose := v.floaters(); len(loose) > 0 && v.allFloat() {
+			return Fine(isIn(loose) + " not pinned: no CPU is a guest's alone, and it spreads interrupts over all")
+		}
 		b := (*facts.IRQBalance)(nil)
 		if v.Isolation != nil {
 			b = v.Isolation.IRQBalance
+		}
+		if b != nil && b.Script != "" {
+			return Unsure("its policy script decides for each interrupt whether it is moved, and was not asked: " +
+				b.Script)
+		}
+		if b != nil && len(b.IRQs) > 0 && v.allBanned(b.IRQs) {
+			return Fine("it leaves the interrupts of all NICs alone that carry guests' packets (--banirq)")
 		}
 		if b != nil && b.Configured && len(v.vcpuCPUs()) > 0 && len(v.vcpuCPUs().Minus(b.Banned)) == 0 {
 			return exact("stopped", fmt.Sprintf("%s; the CPUs that it leaves alone (%s) include the guests'", moves,
@@ -81,6 +91,21 @@ var nicIRQBalance = &Knob{
 		}
 		return exact("stopped", moves+", onto guests' CPUs too")
 	},
+}
+
+// allBanned reports whether the queues' interrupts of all NICs that carry guests' packets are among some.
+func (v *View) allBanned(some []int) bool {
+	for n := range facts.Each(v.NICs) {
+		if !n.Up || v.paths.Carries(n.Name) != facts.Yes {
+			continue
+		}
+		for _, irq := range n.IRQs {
+			if _, isQueue := QueueOf(irq.On); isQueue && !slices.Contains(some, irq.Number) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 var nicIRQAffinity = &Knob{
@@ -105,7 +130,7 @@ var nicIRQAffinity = &Knob{
 		if !ok {
 			return advice
 		}
-		serving := v.Placement().NIC(n.Name)
+		serving := v.serving(n.Name)
 		if serving == nil {
 			return Skips("no CPU may serve it: guests have them all")
 		}

@@ -93,7 +93,7 @@ var nicThreaded = &Knob{
 		if !ok {
 			return advice
 		}
-		serving := v.Placement().NIC(n.Name)
+		serving := v.serving(n.Name)
 		reading := v.Readings.At(a)
 		switch {
 		case reading.State == setting.Absent:

@@ -46,6 +46,10 @@ var nicNUMA = &Knob{
 		wanted := fmt.Sprintf("vCPUs on node %s", nodes)
 		severity := High
 		because := fmt.Sprintf("its NIC (%s) is on node %s", strings.Join(names, ", "), nodes)
+		if room := v.cpusOf(nodes); len(vcpus.And(nodes)) > 0 && len(pinnedCPUs(g)) > len(room) {
+			return fact(found, Fine(fmt.Sprintf("%s, whose %s are too few for its %s", because, Count(len(room), "CPU"),
+				Count(g.VCPUs, "vCPU"))))
+		}
 		if len(vcpus.Minus(nodes)) == 0 {
 			if len(emulator) == 0 || len(emulator.Minus(nodes)) == 0 {
 				return fact(found, Fine(because+", and so is the guest"))
@@ -80,4 +84,15 @@ func (v *View) nodesOf(cpus setting.CPUSet) setting.CPUSet {
 		}
 	}
 	return setting.CPUs(nodes...)
+}
+
+// cpusOf returns the online CPUs of some nodes.
+func (v *View) cpusOf(nodes setting.CPUSet) setting.CPUSet {
+	var cpus []int
+	for _, c := range v.Topology.CPUs {
+		if c.Online && nodes.Has(c.Node) {
+			cpus = append(cpus, c.ID)
+		}
+	}
+	return setting.CPUs(cpus...)
 }

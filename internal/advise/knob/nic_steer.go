@@ -128,7 +128,7 @@ var nicRPS = &Knob{
 		if !ok {
 			return advice
 		}
-		serving := v.Placement().NIC(n.Name)
+		serving := v.serving(n.Name)
 		if serving != nil && n.RxQueues < len(serving.CPUs) {
 			return Fine(fmt.Sprintf("%s, %s that may serve them: steering in software can pay, measuring decides",
 				Count(n.RxQueues, "queue"), Count(len(serving.CPUs), "CPU")))

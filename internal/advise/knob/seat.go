@@ -2,10 +2,12 @@ package knob
 
 import (
 	"fmt"
+	"slices"
 
 	"mpps/internal/advise/placement"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 )
 
 // seat returns a guest's place, or the advice that says why its threads get none: on a crowded host also because it
@@ -56,4 +58,98 @@ func (v *View) givingWay(guest string, advice Advice) Advice {
 		advice.Risk = goal.Blip
 	}
 	return advice
+}
+
+// floaters returns the active guests whose vCPUs share CPUs, and will: they are pinned one by one neither now nor by
+// what is planned for this goal. What a platform would have to set is not planned. Computed at the first call.
+func (v *View) floaters() []string {
+	if v.loose == nil {
+		v.loose = []string{}
+		for g := range facts.Each(v.Guests) {
+			if !g.Active() || pinnedOneByOne(g) {
+				continue
+			}
+			placed, _ := v.seat(g)
+			if placed == nil || !g.Managed || g.Rewrites() || !v.Goal.ForGuest(g.Name) {
+				v.loose = append(v.loose, g.Name)
+			}
+		}
+	}
+	return v.loose
+}
+
+// allFloat reports whether no active guest has CPUs of its own, or will have.
+func (v *View) allFloat() bool {
+	return !slices.ContainsFunc(v.Guests, func(g facts.Guest) bool {
+		return g.Active() && !slices.Contains(v.floaters(), g.Name)
+	})
+}
+
+// pinnedOneByOne reports whether a guest's definition pins its vCPUs, or somebody gave each of its threads one CPU.
+func pinnedOneByOne(g *facts.Guest) bool {
+	bound := 0
+	for _, t := range g.Threads {
+		if t.Role == "vcpu" && len(t.Affinity) == 1 {
+			bound++
+		}
+	}
+	return len(pinnedCPUs(g)) > 0 || bound > 0 && bound == g.VCPUs
+}
+
+// serving returns the CPUs that may serve a NIC's interrupts, nil if there are none. Guests that float leave no CPU
+// idle and have none of their own: beside them, an interrupt may be on any CPU of the NIC's node whose core is not a
+// guest's, isolated or polling.
+func (v *View) serving(nic string) *placement.Serving {
+	if s, known := v.served[nic]; known {
+		return s
+	}
+	s := v.Placement().NIC(nic)
+	if n, loose := v.nics[nic], v.floaters(); n != nil && len(loose) > 0 {
+		open, where := v.openCPUs(), "of any node"
+		if node, known := v.Topology.Node(n.Node); known && len(open.And(node.CPUs)) > 0 {
+			open, where = open.And(node.CPUs), fmt.Sprintf("of the NIC's node %d", n.Node)
+		}
+		if len(open) > 0 {
+			most := 1 // 0: it is not busy, and one CPU serves all of its queues
+			if s != nil {
+				most = s.Most
+			}
+			s = &placement.Serving{Name: nic, CPUs: open, Stay: open, Most: most, Why: fmt.Sprintf("a CPU %s that is "+
+				"no guest's alone: %s not pinned, and may run on any of them", where, isIn(loose))}
+		}
+	}
+	v.served[nic] = s
+	return s
+}
+
+// openCPUs returns the online CPUs on cores that are neither set aside nor those of poll-mode threads, nor have a vCPU
+// of a guest that is pinned, or will be; for latency not its vhost threads either.
+func (v *View) openCPUs() setting.CPUSet {
+	closed := v.SetAside().Or(v.ask().Taken)
+	for g := range facts.Each(v.Guests) {
+		if !g.Active() || slices.Contains(v.floaters(), g.Name) {
+			continue
+		}
+		closed = closed.Or(pinnedCPUs(g))
+		for _, t := range g.Threads {
+			if t.Role == "vcpu" && len(t.Affinity) == 1 {
+				closed = closed.Or(t.Affinity)
+			}
+		}
+		if placed := v.Placement().Guest(g.Name); placed != nil {
+			closed = closed.Or(placed.VCPUSet())
+			for _, w := range placed.Vhost {
+				if v.Tier == goal.Realtime {
+					closed = closed.Or(setting.CPUs(w.CPU))
+				}
+			}
+		}
+	}
+	var open []int
+	for _, c := range v.Topology.CPUs {
+		if c.Online && len(c.Siblings.And(closed)) == 0 && !closed.Has(c.ID) {
+			open = append(open, c.ID)
+		}
+	}
+	return setting.CPUs(open...)
 }

@@ -60,9 +60,13 @@ func (v *View) judgeUnattached(g *facts.Guest) Advice {
 		func(other facts.Guest) bool { return passthrough(&other) }) {
 		return fact(found, Fine("other guests have functions: name this one with --guest if the target is its"))
 	}
+	if !v.makesFunctions() {
+		return fact(found, exact("a NIC with SR-IOV", "no NIC of this host makes virtual functions: the host's kernel "+
+			"carries its packets").At(High))
+	}
 	free := 0
 	for _, f := range v.VFs {
-		if f.Guest == "" && !slices.ContainsFunc(v.Guests,
+		if f.Guest == "" && f.HostUse == "" && !v.standsOn(f.NIC) && !slices.ContainsFunc(v.Guests,
 			func(other facts.Guest) bool { return slices.Contains(other.Hostdevs, f.PCI) }) {
 			free++
 		}
@@ -74,6 +78,16 @@ func (v *View) judgeUnattached(g *facts.Guest) Advice {
 		because = "its packets go through the host's kernel, which does not carry the target: " + because
 	}
 	return fact(found, exact("interface type='hostdev'", because).At(High))
+}
+
+// makesFunctions reports whether virtual functions can be had: a NIC makes them, or they are there.
+func (v *View) makesFunctions() bool {
+	return len(v.VFs) > 0 || slices.ContainsFunc(v.NICs, func(n facts.NIC) bool { return isPF(&n) })
+}
+
+// standsOn reports whether a guest's macvtap stands on the network device of a VF.
+func (v *View) standsOn(nic string) bool {
+	return nic != "" && slices.ContainsFunc(v.Taps, func(t facts.Tap) bool { return t.Lower == nic })
 }
 
 var sriovGuest = &Knob{

@@ -61,6 +61,9 @@ var vhostThreads = &Knob{
 		if cpus, known := v.cpusAt(a); known && len(cpus) == 1 && v.servesWell(g, placed, cpus[0]) {
 			return Fine(fmt.Sprintf("CPU %d is its own, apart from all vCPUs", cpus[0]))
 		}
+		if own := placed.VCPUSet(); own.Has(place.CPU) {
+			return v.onOwnCPUs(a, placed, own)
+		}
 		if len(place.Stays) > 0 {
 			return Fine(place.Stays.Words() + ": " + placed.VhostWhy)
 		}
@@ -72,6 +75,15 @@ var vhostThreads = &Knob{
 		}
 		return advice
 	},
+}
+
+// onOwnCPUs advises on a vhost thread for which no CPU without a vCPU is left: it takes turns with its guest's vCPUs,
+// on whichever has the time, and not always with the same one.
+func (v *View) onOwnCPUs(a setting.Address, placed *placement.Placed, own setting.CPUSet) Advice {
+	if cpus, known := v.cpusAt(a); known && len(cpus) > 0 && len(cpus.Minus(own)) == 0 {
+		return Fine("no CPU without a vCPU is left for it: it runs on those of its guest that have time")
+	}
+	return v.givingWay(placed.Name, exact(own.String(), placed.VhostWhy).At(High))
 }
 
 // servesWell reports whether a CPU that a vhost thread is pinned to is as good as the placement's choice: one of its
@@ -158,6 +170,10 @@ var vhostBudget = &Knob{
 		advice := Fine(fmt.Sprintf("%s for %s of vhost", Count(room, "CPU")+" without a vCPU",
 			Count(threads, "thread")))
 		if threads > room {
+			if room == 0 {
+				return fact(found, exact("a CPU without a vCPU", fmt.Sprintf("%s of vhost take turns with vCPUs: "+
+					"fewer vCPUs leave them CPUs", Count(threads, "thread"))).At(Medium))
+			}
 			advice = exact(fmt.Sprintf("at most %s", Count(room, "thread")),
 				fmt.Sprintf("%s of vhost share %s: fewer queues where they carry little, or fewer vCPUs",
 					Count(threads, "thread"), Count(room, "CPU"))).At(Medium)

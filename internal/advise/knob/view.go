@@ -26,10 +26,14 @@ type View struct {
 	asked   *placement.Ask
 	placed  *placement.Result
 	vcpus   setting.CPUSet              // see vcpuCPUs
+	own     setting.CPUSet              // see guestCPUs
+	full    *[2]bool                    // see fullSocket
 	spread  map[string][]setting.CPUSet // by NIC and transmit queue
 	xpsGood map[string]bool
 	rules   map[string][]string                // by tool: rules that bridged frames traverse
 	homes   map[string]map[setting.Address]int // by NIC: the CPU of each interrupt
+	loose   []string                           // see floaters
+	served  map[string]*placement.Serving      // by NIC: see serving
 	insides map[string]*View                   // by guest: its inside as the guest agent reported it
 }
 
@@ -46,6 +50,7 @@ func NewView(h *facts.Host, g goal.Goal) *View {
 		xpsGood: map[string]bool{},
 		rules:   map[string][]string{},
 		homes:   map[string]map[setting.Address]int{},
+		served:  map[string]*placement.Serving{},
 		insides: map[string]*View{},
 	}
 	for i := len(h.NICs) - 1; i >= 0; i-- { // the first of the same name wins
@@ -114,6 +119,9 @@ func (v *View) nicByName(name string) (*facts.NIC, Advice, bool) {
 		}
 		return nil, Skips(name + " carries no guest's packets: all their paths are known, and none passes it"), false
 	}
+	if v.Role() == facts.RoleUnseen {
+		return nil, Unsure("not known whether " + name + " carries guests' packets: guests could not be seen"), false
+	}
 	return nil, Unsure(fmt.Sprintf("not known whether %s carries guests' packets: a guest uses %s", name,
 		reach.Words(v.paths.Unsure()))), false
 }
@@ -150,6 +158,8 @@ func (v *View) guest(a setting.Address) (*facts.Guest, Advice, bool) {
 		return nil, Skips("no such guest"), false
 	case !v.Goal.ForGuest(g.Name):
 		return nil, Skips("the goal is for guest " + v.Goal.Guest), false
+	case v.bystander(g.Name):
+		return nil, Skips(placement.Bystander), false
 	case !g.Managed:
 		return nil, Skips(g.Name + " is a QEMU process that libvirt does not know: it has no " +
 			"definition to change"), false
@@ -160,6 +170,12 @@ func (v *View) guest(a setting.Address) (*facts.Guest, Advice, bool) {
 		return nil, Skips(fmt.Sprintf("%s is %s: name it with --guest to tune it", g.Name, g.State)), false
 	}
 	return g, Advice{}, true
+}
+
+// bystander reports whether a guest is none that a goal of latency is for, although it names none.
+func (v *View) bystander(name string) bool {
+	return v.Tier == goal.Realtime && slices.ContainsFunc(v.ask().Guests,
+		func(g placement.Guest) bool { return g.Name == name && g.Shared })
 }
 
 // forGuest returns the Want of a knob that advises on a guest.
@@ -317,14 +333,22 @@ func fixed(all ...setting.Address) func(*facts.Host) []setting.Address {
 }
 
 // guestCPUs returns the CPUs that only vCPUs should use: those isolated at boot and those that the user named, without
-// those of poll-mode threads, or else those that the placement gives to the vCPUs of the goal's guests.
+// those of poll-mode threads, or else those that the vCPUs of the goal's guests have or are to have, one by one;
+// computed at the first call.
 func (v *View) guestCPUs() setting.CPUSet {
+	if v.own == nil {
+		v.own = append(setting.CPUSet{}, v.guestSet()...)
+	}
+	return v.own
+}
+
+func (v *View) guestSet() setting.CPUSet {
 	if set := v.setAside().Minus(v.ask().Taken); len(set) > 0 {
 		return set
 	}
 	var set setting.CPUSet
 	for _, g := range v.Placement().Guests {
-		if v.Goal.ForGuest(g.Name) {
+		if v.Goal.ForGuest(g.Name) && !slices.Contains(v.floaters(), g.Name) {
 			set = set.Or(g.VCPUSet())
 		}
 	}

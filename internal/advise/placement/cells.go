@@ -22,7 +22,11 @@ func (t *table) makeCells() {
 		}
 	}
 	t.emulatorOn = t.emulators()
-	t.crowded = t.sharedBy(vhostPins).Or(t.sharedBy(vhostPinsOfEmulator)).Or(t.lastOrdinary())
+	t.crowded = t.sharedBy(vhostPins).Or(t.sharedBy(vhostPinsOfEmulator))
+	if house := t.sharedBy(t.houseOf); len(house) > 0 { // vhost threads elsewhere are there because the host is here
+		t.crowded = house
+	}
+	t.crowded = t.crowded.Or(t.lastOrdinary())
 	at := map[key]int{}
 	seen := map[int]bool{}
 	for _, c := range t.ask.CPUs {
@@ -81,6 +85,16 @@ func (t *table) emulators() (set setting.CPUSet) {
 		}
 	}
 	return set
+}
+
+// houseOf returns where a guest's emulator threads are pinned apart from all vCPUs and from its vhost threads, which
+// are pinned one by one.
+func (t *table) houseOf(g *Guest) setting.CPUSet {
+	pins := vhostPins(g)
+	if len(pins) == 0 || len(pins.And(g.Emulator)) > 0 {
+		return nil
+	}
+	return g.Emulator.And(t.emulatorOn)
 }
 
 // keeps reports whether the host keeps a CPU already: what vhost threads of several guests are pinned to, and emulators

@@ -118,6 +118,9 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 		Realtime: g.Latency > 0 && g.ForGuest(guest.Name), Fixed: !g.ForGuest(guest.Name),
 		Hugepages: guest.Hugepages || g.Latency > 0 && g.ForGuest(guest.Name), Passthrough: len(guest.Hostdevs) > 0,
 	}
+	if c := h.OwnGroup(guest); c != nil {
+		d.Confined = c.Effective
+	}
 	if g.ForGuest(guest.Name) {
 		d.Allowed, d.Rate = g.CPUs, g.PPS
 	}
@@ -152,7 +155,7 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 		d.Pins = append(d.Pins, pin[0])
 	}
 	if guest.Active() {
-		d.Home = guest.MemoryNodes
+		d.Home = besideCPUs(h, guest.MemoryNodes)
 	}
 	for _, p := range paths.Of(guest.Name) {
 		d.Declined = append(d.Declined, p.Declined()...)
@@ -163,8 +166,40 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 	d.Named = g.Guest == guest.Name
 	d.Shared = len(h.SetAside()) > 0 && d.Pins == nil && !d.Named && len(d.Allowed) == 0 &&
 		(!d.Realtime || besideIsolated(h, guest))
-	d.Realtime = d.Realtime && !d.Shared
+	if d.Shared && d.Realtime {
+		d.Realtime, d.left = false, &Left{Guest: guest.Name, Why: Bystander}
+		for _, mask := range d.Masks {
+			d.left.CPUs = d.left.CPUs.Or(mask)
+		}
+	}
 	return d
+}
+
+// Bystander says why a guest that floats beside guests on isolated CPUs is left as it is by a goal of latency that
+// names none.
+const Bystander = "it shares CPUs, beside guests that have isolated ones, and so is no realtime guest: --guest makes " +
+	"it one"
+
+// besideCPUs returns some nodes, with the nearest that have CPUs in place of those that have none: HBM and CXL memory
+// are nodes of their own.
+func besideCPUs(h *facts.Host, nodes setting.CPUSet) (near setting.CPUSet) {
+	for _, id := range nodes {
+		n, known := h.Topology.Node(id)
+		if !known || len(n.CPUs) > 0 || len(n.Distances) != len(h.Topology.Nodes) {
+			near = near.Or(setting.CPUs(id))
+			continue
+		}
+		best := -1
+		for i, other := range h.Topology.Nodes {
+			if len(other.CPUs) > 0 && (best < 0 || n.Distances[i] < n.Distances[best]) {
+				best = i
+			}
+		}
+		if best >= 0 {
+			near = near.Or(setting.CPUs(h.Topology.Nodes[best].ID))
+		}
+	}
+	return near
 }
 
 // besideIsolated reports whether vCPUs of other guests have isolated CPUs: a guest beside them that floats and is not

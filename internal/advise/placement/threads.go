@@ -22,6 +22,10 @@ func (t *table) placeThreads(r *Result, items []item, choice []int) {
 	for p := range facts.Each(r.Guests) { // those that stay
 		t.onKept += len(r.Housekeeping.And(p.vhostCPUs()))
 	}
+	taken := make([]option, len(items)) // guests of one kind share their options
+	for j := range items {
+		taken[j] = items[j].options[choice[j]]
+	}
 	for _, g := range t.ask.Guests { // largest first, like the vCPUs
 		p := r.Guest(g.Name)
 		if p == nil {
@@ -30,7 +34,7 @@ func (t *table) placeThreads(r *Result, items []item, choice []int) {
 		j := slices.IndexFunc(items, func(it item) bool { return it.guest.Name == g.Name })
 		switch {
 		case j >= 0:
-			o := &items[j].options[choice[j]]
+			o := &taken[j]
 			pool := t.pool(r, p, &items[j], o)
 			t.assignVhost(p, &g, pool)
 			t.leaveThreads(p, &g)
@@ -45,12 +49,13 @@ func (t *table) placeThreads(r *Result, items []item, choice []int) {
 	// the remaining free cores, and so the alternatives, are known only now
 	for j := range items {
 		if p := r.Guest(items[j].guest.Name); p != nil && items[j].vhost > 0 {
-			t.alternatives(p, &items[j], choice[j])
+			t.alternatives(p, &items[j], &taken[j])
 		}
 	}
 }
 
-// pool returns the CPUs of an option's vhost threads, at least one for each of its cores.
+// pool returns the CPUs of an option's vhost threads, at least one for each of its cores. Where the siblings that it
+// counts on have vCPUs by now, it makes another place of the option.
 func (t *table) pool(r *Result, p *Placed, it *item, o *option) setting.CPUSet {
 	switch o.vhost.kind {
 	case onCores:
@@ -72,7 +77,12 @@ func (t *table) pool(r *Result, p *Placed, it *item, o *option) setting.CPUSet {
 		if len(idle) > 0 {
 			return idle
 		}
-		return t.kept(r, p) // all its vCPUs share their cores
+		// all its vCPUs share their cores
+		if o.vhost.kind = onKept; t.keptIsFull(it.guest) {
+			o.vhost.kind = onOwn
+			return p.VCPUSet()
+		}
+		return t.kept(r, p)
 	case onKept:
 		return t.kept(r, p)
 	case onOwn:
@@ -228,9 +238,23 @@ func (t *table) placeEmulator(r *Result, p *Placed, g *Guest, pool setting.CPUSe
 		return 2
 	}
 	choices = append(choices, p.VCPUSet())
+	if len(g.Confined) > 0 {
+		choices = within(choices, g.Confined)
+	}
 	p.Emulator = slices.MinFunc(choices, func(a, b setting.CPUSet) int {
 		return cmp.Compare(nearness(a), nearness(b))
 	})
+}
+
+// within returns what of some choices is among some CPUs, and what these have besides vCPUs; these CPUs if nothing is.
+func within(choices []setting.CPUSet, cpus setting.CPUSet) (all []setting.CPUSet) {
+	vcpus := choices[len(choices)-1]
+	for _, set := range append([]setting.CPUSet{cpus.Minus(vcpus)}, choices...) {
+		if both := set.And(cpus); len(both) > 0 {
+			all = append(all, both)
+		}
+	}
+	return append(all, cpus)
 }
 
 // online returns the CPUs of the ask.
@@ -327,8 +351,7 @@ func joined(a, b, between string) string {
 }
 
 // alternatives lists the other places for a guest's vhost threads, each in its cheapest variant, the cheapest first.
-func (t *table) alternatives(p *Placed, it *item, chosen int) {
-	own := &it.options[chosen]
+func (t *table) alternatives(p *Placed, it *item, own *option) {
 	// the place with any number of cores
 	place := func(o *option) vhostPlace { return vhostPlace{kind: o.vhost.kind, cell: o.vhost.cell} }
 	seen := map[vhostPlace]bool{}

@@ -30,7 +30,8 @@ func (t *table) addVhostPlaces(it *item, base option, shares []share) {
 		if own {
 			points += pointsGiven * it.weight * n
 		}
-		for cores := min(it.vhost, len(c.free)-c.mustKeep); cores >= max(1, it.vhost/4); cores-- {
+		most := min(it.vhost, len(c.free)-c.mustKeep)
+		for cores := most; cores >= 1; cores = fewer(cores, it.vhost) {
 			add(vhostPlace{onCores, i, cores}, points+pointsPair*it.weight*pairs(it.vhost, cores), use{i, cores})
 		}
 	}
@@ -43,6 +44,15 @@ func (t *table) addVhostPlaces(it *item, base option, shares []share) {
 	if !t.hostHasCPUs() || t.keptIsFull(it.guest) {
 		add(vhostPlace{kind: onOwn}, it.weight*pointsOwn*n)
 	}
+}
+
+// fewer returns the next number of cores that is tried for some threads: each down to a quarter of the threads, and
+// below that, where cores are few, a quarter less.
+func fewer(cores, threads int) int {
+	if cores > max(1, threads/4) {
+		return cores - 1
+	}
+	return cores - max(1, cores/4)
 }
 
 // keptIsFull reports whether a guest's vhost threads are better off on its own CPUs than on those kept for the host. A

@@ -123,7 +123,7 @@ func limitNotes(report audit.Report) []string {
 		notes = append(notes, why)
 	}
 	for _, f := range report.Findings {
-		if f.ID == "kernel.realtime" && f.State == audit.Off {
+		if f.ID == "kernel.realtime" && f.State == audit.Off && report.Tier == goal.Realtime {
 			notes = append(notes, fmt.Sprintf("The running kernel is not a realtime one (%s). This plan sets "+
 				"everything else all the same, and that takes most of what delays a vCPU off its CPU; "+
 				"but no worst case can be promised: interrupt handlers, softirqs and locks delay a wake-up for as "+

@@ -139,6 +139,9 @@ func From(h *facts.Host, g goal.Goal, report audit.Report, catalogue []*knob.Kno
 	}
 	p := newPlan(h, g)
 	p.Tier, p.Why, p.Role, p.Notes = report.Tier, report.Why, report.Role, limitNotes(report)
+	if note := knob.WireNote(h, g); note != "" && !report.Role.Declined() {
+		p.Notes = append(p.Notes, note)
+	}
 	positions := addressPositions(h, catalogue)
 	for _, f := range report.InState(audit.Off) {
 		c := asPlatforms(h, newChange(f))

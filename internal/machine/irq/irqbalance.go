@@ -25,6 +25,7 @@ func Balance(m *tree.Tree, services []facts.Service) *facts.IRQBalance {
 		if text, err := m.Read("proc/" + strconv.Itoa(pid) + "/environ"); err == nil && text != "" {
 			b := bannedCPUs(strings.Split(text, "\x00"))
 			b.From = "its environment"
+			readArguments(&b, argumentsOf(strings.Split(text, "\x00")))
 			return &b
 		}
 	}
@@ -35,6 +36,7 @@ func Balance(m *tree.Tree, services []facts.Service) *facts.IRQBalance {
 		}
 		b := bannedCPUs(strings.Split(text, "\n"))
 		b.From = "/" + file
+		readArguments(&b, argumentsOf(strings.Split(text, "\n")))
 		return &b
 	}
 	if pid == 0 {
@@ -68,4 +70,37 @@ func bannedCPUs(lines []string) facts.IRQBalance {
 		}
 	}
 	return b
+}
+
+// argumentsOf returns the arguments that its unit's environment gives irqbalance: of RHEL and its upstream, and of
+// Debian before 1.1. The last assignment counts.
+func argumentsOf(lines []string) (args []string) {
+	for _, line := range lines {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "export ")
+		for _, name := range []string{"IRQBALANCE_ARGS", "OPTIONS"} {
+			if value, is := strings.CutPrefix(line, name+"="); is {
+				args = strings.Fields(strings.Trim(value, `"'`))
+			}
+		}
+	}
+	return args
+}
+
+// readArguments reads which interrupts irqbalance leaves alone, and what decides for each (irqbalance(1)): as
+// --option=value or as --option value.
+func readArguments(b *facts.IRQBalance, args []string) {
+	for i, arg := range args {
+		name, value, joined := strings.Cut(arg, "=")
+		if !joined && i+1 < len(args) {
+			value = args[i+1]
+		}
+		switch name {
+		case "--policyscript", "-l":
+			b.Script = value
+		case "--banirq", "-i":
+			if n, err := strconv.Atoi(value); err == nil {
+				b.IRQs = append(b.IRQs, n)
+			}
+		}
+	}
 }

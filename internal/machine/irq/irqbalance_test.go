@@ -1,6 +1,7 @@
 package irq
 
 import (
+	"slices"
 	"testing"
 
 	"mpps/internal/machine/tree/treetest"
@@ -46,6 +47,30 @@ func TestIRQBalance(t *testing.T) {
 			if got.Configured != c.want.Configured || got.From != c.want.From || got.Why != c.want.Why ||
 				got.Banned.String() != wantCPUs {
 				t.Errorf("expected %+v of %q, found %+v", *c.want, wantCPUs, *got)
+			}
+		})
+	}
+}
+
+// TestIRQBalanceArguments reads the banned interrupts and the policy script, of the running process first.
+func TestIRQBalanceArguments(t *testing.T) {
+	for name, c := range map[string]struct {
+		files  map[string]string
+		irqs   []int
+		script string
+	}{
+		"process": {map[string]string{"proc/900/comm": "irqbalance\n",
+			"proc/900/environ":       "A=b\x00IRQBALANCE_ARGS=--banirq=41 -i 42 --policyscript /etc/p.sh\x00",
+			"etc/default/irqbalance": "IRQBALANCE_ARGS=--banirq=7\n"}, []int{41, 42}, "/etc/p.sh"},
+		"rhel's file":   {map[string]string{"etc/sysconfig/irqbalance": "IRQBALANCE_ARGS=\"--policyscript=/p --banirq=9\"\n"}, []int{9}, "/p"},
+		"debian's file": {map[string]string{"etc/default/irqbalance": "#OPTIONS=\"-i 3\"\nOPTIONS=\"-i 4 -l /q\"\n"}, []int{4}, "/q"},
+		"none":          {map[string]string{"etc/default/irqbalance": "IRQBALANCE_ARGS=\n"}, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := treetest.Recorded(t, treetest.Merged(map[string]string{"proc/uptime": "1 1\n"}, c.files))
+			got := Balance(m, []facts.Service{{Name: "irqbalance", PID: 900, Running: m.Exists("proc/900/comm")}})
+			if got == nil || !slices.Equal(got.IRQs, c.irqs) || got.Script != c.script {
+				t.Errorf("expected interrupts %v and script %q, found %+v", c.irqs, c.script, got)
 			}
 		})
 	}

@@ -32,7 +32,10 @@ type IRQBalance struct {
 	Banned     setting.CPUSet `json:"banned"`
 	Configured bool           `json:"told"`
 	From       string         `json:"from,omitempty"` // the file that sets it, or "its environment"
-	Why        string         `json:"why,omitempty"`  // why it could not be determined
+	// interrupts that it leaves alone (--banirq), and the program that decides for each interrupt (--policyscript)
+	IRQs   []int  `json:"banned_irqs,omitempty"`
+	Script string `json:"policy_script,omitempty"`
+	Why    string `json:"why,omitempty"` // why it could not be determined
 }
 
 // TopGroup returns the top-level control group that a guest runs in: that of its own group, or else systemd's default
@@ -54,6 +57,17 @@ func (h *Host) TopGroup(g *Guest) *Cgroup {
 	return Find(h.Isolation.Cgroups, func(c *Cgroup) bool { return top != "" && c.Path == top })
 }
 
+// OwnGroup returns the control group of all threads of a guest if it confines them to some CPUs, as a pod's does; nil
+// if there is none.
+func (h *Host) OwnGroup(g *Guest) *Cgroup {
+	if h.Isolation == nil {
+		return nil
+	}
+	return Find(h.Isolation.Cgroups, func(c *Cgroup) bool {
+		return c.Guest == g.Name && c.Part == "" && len(c.CPUs) > 0 && len(c.Effective) > 0
+	})
+}
+
 // stableIsolation omits the groups of guests and groups without a cpuset of their own, which come and go, and derived
 // values.
 func stableIsolation(i *Isolation) *Isolation {
@@ -62,7 +76,7 @@ func stableIsolation(i *Isolation) *Isolation {
 	}
 	c := Isolation{}
 	if b := i.IRQBalance; b != nil {
-		c.IRQBalance = &IRQBalance{Banned: b.Banned, Configured: b.Configured}
+		c.IRQBalance = &IRQBalance{Banned: b.Banned, Configured: b.Configured, IRQs: b.IRQs, Script: b.Script}
 	}
 	for _, g := range i.Cgroups {
 		if g.Guest == "" && len(g.CPUs) > 0 {

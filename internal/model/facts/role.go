@@ -11,7 +11,7 @@ const (
 	RoleIdle   Role = "idle"          // it has guests, none of which runs
 	RoleEmpty  Role = "no-guests"     // KVM is loaded, and there are no guests
 	RoleNoKVM  Role = "no-kvm"        // there are no guests, and KVM was not found
-	RoleUnseen Role = "guests-unseen" // no guest was seen, and not everything could be read
+	RoleUnseen Role = "guests-unseen" // no guest was seen, and not everything could be read, or taps are nobody's
 	RoleGuest  Role = "guest"         // a virtual machine that has no guests itself
 	RoleXen    Role = "xen"           // Xen's control domain
 	RoleArch   Role = "architecture"  // a host of an architecture that mpps has no rules for
@@ -30,7 +30,7 @@ func (h *Host) Role() Role {
 		return RoleIdle
 	case h.Virtual != "":
 		return RoleGuest
-	case h.guestsUnseen():
+	case h.guestsUnseen(), len(h.StrangeTaps()) > 0:
 		return RoleUnseen
 	case h.KVM.Loaded:
 		return RoleEmpty
@@ -46,6 +46,17 @@ func (h *Host) guestsUnseen() bool {
 	return !h.AsRoot || slices.ContainsFunc(h.Unseen, func(u Unseen) bool {
 		return u.Part == UnseenGuests || u.Part == UnseenDefinition
 	})
+}
+
+// StrangeTaps returns the taps that are up and belong to no guest that was found: guests of another virtual machine
+// monitor than QEMU, or a daemon's.
+func (h *Host) StrangeTaps() (names []string) {
+	for _, t := range h.Taps {
+		if t.Up && t.Guest == "" && !t.Elsewhere {
+			names = append(names, t.Name)
+		}
+	}
+	return names
 }
 
 // Why says in a sentence why no guest's path is judged on a machine of this role; empty where it is.
@@ -64,7 +75,8 @@ func (r Role) Why() string {
 	case RoleGuest:
 		return "a virtual machine without guests of its own: judged as a guest, from inside"
 	case RoleUnseen:
-		return "no guest was seen, and not everything could be read: there may be guests"
+		return "no guest was seen, and there may be some: not everything could be read, or taps belong to processes " +
+			"that mpps does not know"
 	}
 	return ""
 }
