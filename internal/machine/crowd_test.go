@@ -51,8 +51,8 @@ func moveInto(t *testing.T, folder, crowd string) (moved []string) {
 	return moved
 }
 
-// TestCrowds: whoever can make 100,000 processes, threads, interfaces or groups holds nobody up: the inventory ends once
-// it is cancelled.
+// TestCrowds: whoever can make 100,000 processes, threads or interfaces holds nobody up: the inventory ends once it is
+// cancelled.
 func TestCrowds(t *testing.T) {
 	const qemu = "proc/900/"
 	process := map[string]string{

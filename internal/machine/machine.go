@@ -35,9 +35,8 @@ func Open(root string) (*Machine, error) {
 
 // Of returns the machine with these files: a host's, or a guest's as its agent reported them.
 func Of(t *tree.Tree) *Machine {
-	return &Machine{Tree: t, definitions: new(libvirt.Definitions), Inside: inside.New(t, func(ctx context.Context, t *tree.Tree) *facts.Host {
-		return Of(t).Inventory(ctx)
-	})}
+	guests := inside.New(t, func(ctx context.Context, t *tree.Tree) *facts.Host { return Of(t).Inventory(ctx) })
+	return &Machine{Tree: t, definitions: new(libvirt.Definitions), Inside: guests}
 }
 
 // Within returns the same machine, on which every read fails once ctx is cancelled (tree.Within).

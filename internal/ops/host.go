@@ -15,7 +15,6 @@ import (
 	"mpps/internal/advise/site"
 	"mpps/internal/machine"
 	"mpps/internal/machine/inside"
-	"mpps/internal/machine/tree"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
@@ -113,7 +112,7 @@ func (e *Env) gather(ctx context.Context, h *Host, l Look) error {
 
 // Complete returns an error if ctx was cancelled, and facts that were read under it are therefore incomplete.
 func Complete(ctx context.Context) error {
-	if tree.Cancelled(ctx) {
+	if errors.Is(ctx.Err(), context.Canceled) {
 		return outcome.Failed(fmt.Errorf("given up while reading: %w", context.Cause(ctx)), "")
 	}
 	return nil

@@ -198,6 +198,9 @@ func (c *Client) call(ctx context.Context, verb string, args, result any, takes 
 		if err := json.Unmarshal(r.Result, result); err != nil {
 			return fmt.Errorf("agent: answer to %s: %w", verb, err)
 		}
+		if err := plausible(result); err != nil {
+			return fmt.Errorf("answer to %s: %w", verb, err)
+		}
 		return nil
 	case <-c.done:
 		return fmt.Errorf("%w: %w", ErrLost, c.err)
