@@ -59,8 +59,8 @@ func hostileFiles() map[string]func(name string) error {
 	}
 }
 
-// TestHostileFiles: whatever stands in a file that is read, a command ends in seconds, with an error of a few lines that
-// does not steer the terminal.
+// TestHostileFiles: whatever stands in a file, its reader ends in seconds, with an error of a few lines that does not
+// steer the terminal.
 func TestHostileFiles(t *testing.T) {
 	t.Parallel()
 	readers := map[string]func(root, file string) []string{

@@ -220,7 +220,7 @@ func (a *app) groups() []group {
 			withManner(onlyReads, a.verifyCommand(), a.statusCommand(), a.historyCommand()))},
 		{"Measure", slices.Concat(
 			withManner("", a.benchCommand(), a.searchCommand(), a.latencyCommand(), a.tuneCommand()),
-			withManner(sequential, a.reportCommand()),
+			withManner(onlyReads, a.reportCommand()),
 			withManner("", a.agentCommand(), a.acceptanceCommand()))},
 		{"SR-IOV and realtime", slices.Concat(
 			withManner(sequential, a.sriovCommand()), withManner("", a.realtimeCommand()))},
