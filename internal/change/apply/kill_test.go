@@ -141,7 +141,8 @@ func victim(mode, root string, n int) int {
 	return 0
 }
 
-// exhaustMemory takes memory in a control group with a limit until the kernel ends this process; without one it returns.
+// exhaustMemory takes memory in a control group with a limit until the kernel ends this process. Without a group it
+// returns.
 func exhaustMemory(group string) {
 	if group == "" {
 		return

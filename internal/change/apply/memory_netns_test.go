@@ -49,8 +49,8 @@ func setInGroup(group, file string, n int) error {
 	return errors.Join(err, f.Close())
 }
 
-// TestOutOfMemoryAnywhere: the kernel ends an apply for want of memory, at every point that it passes. What is said of a
-// kill is true of that too.
+// TestOutOfMemoryAnywhere: the kernel ends an apply for want of memory, at every point that it passes. What is said of
+// a kill is true of that too.
 func TestOutOfMemoryAnywhere(t *testing.T) {
 	group, counts := memoryGroup(t)
 	kills := killAnywhere(t, []string{"apply"}, "MPPS_VICTIM_GROUP="+group)

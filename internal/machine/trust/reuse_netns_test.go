@@ -89,7 +89,8 @@ func writes() map[string]func(tid int) error {
 			return unix.SchedSetaffinity(tid, &first)
 		},
 		"policy": func(tid int) error {
-			return unix.SchedSetAttr(tid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 3}, 0)
+			attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 3}
+			return unix.SchedSetAttr(tid, &attr, 0)
 		},
 		"priority": func(tid int) error { return unix.Setpriority(unix.PRIO_PROCESS, tid, -5) },
 	}

@@ -152,8 +152,8 @@ func (l *Limits) take(workers int, rate float64) (release func(), err error) {
 	case l.workers+workers > maxWorkers:
 		return nil, denied("%d workers, and %d of %d are left", workers, maxWorkers-l.workers, maxWorkers)
 	case rate > 0 && l.rate+rate > l.MaxPPS:
-		return nil, denied("%.0f packets per second, and it was started with --max-pps %.0f, of which %.0f are left", rate,
-			l.MaxPPS, l.MaxPPS-l.rate)
+		return nil, denied("%.0f packets per second, and it was started with --max-pps %.0f, of which %.0f are left",
+			rate, l.MaxPPS, l.MaxPPS-l.rate)
 	}
 	l.workers, l.rate = l.workers+workers, l.rate+rate
 	return sync.OnceFunc(func() {
