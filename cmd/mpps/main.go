@@ -215,11 +215,12 @@ func (a *app) groups() []group {
 			withManner(onlyReads, a.placeCommand()))},
 		{"Change", slices.Concat(
 			withManner(onlyReads, a.planCommand(), a.handoverCommand()),
-			withManner(sequential, a.applyCommand(), a.confirmCommand(), a.verifyCommand(), a.statusCommand(),
-				a.rollbackCommand(), a.historyCommand(), a.restoreCommand(), a.domainCommand()))},
+			withManner(sequential, a.applyCommand(), a.confirmCommand(), a.rollbackCommand(), a.restoreCommand(),
+				a.domainCommand()),
+			withManner(onlyReads, a.verifyCommand(), a.statusCommand(), a.historyCommand()))},
 		{"Measure", slices.Concat(
 			withManner("", a.benchCommand(), a.searchCommand(), a.latencyCommand(), a.tuneCommand()),
-			withManner(sequential, a.reportCommand()),
+			withManner(onlyReads, a.reportCommand()),
 			withManner("", a.agentCommand(), a.acceptanceCommand()))},
 		{"SR-IOV and realtime", slices.Concat(
 			withManner(sequential, a.sriovCommand()), withManner("", a.realtimeCommand()))},

@@ -53,7 +53,7 @@ func TestReaders(t *testing.T) {
 		return mannerOf(found)
 	}
 	for _, reads := range []string{"mpps inspect", "mpps snapshot", "mpps snapshot diff", "mpps audit", "mpps explain",
-		"mpps plan", "mpps place"} {
+		"mpps plan", "mpps place", "mpps status", "mpps verify", "mpps history", "mpps report"} {
 		if manner(reads) != onlyReads {
 			t.Errorf("%s only reads", reads)
 		}

@@ -22,7 +22,7 @@ func (m *Machine) Functions(ctx context.Context) *facts.Host {
 	link.Functions(m.Tree, h)
 	vf.Reservations(ctx, m.Tree, h)
 	libvirt.Pools(ctx, m.Tree, h)
-	libvirt.WithoutThreads(ctx, m.Tree, h, &m.definitions)
+	libvirt.WithoutThreads(ctx, m.Tree, h, m.definitions)
 	vf.Holders(ctx, m.Tree, h)
 	return h
 }

@@ -21,8 +21,10 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Inventory reads all facts of the machine. What could not be read is in Unseen; it never fails as a whole.
+// Inventory reads all facts of the machine. What could not be read is in Unseen; it never fails as a whole, unless ctx
+// is cancelled: the facts are incomplete then and must not be used.
 func (m *Machine) Inventory(ctx context.Context) *facts.Host {
+	m = m.Within(ctx)
 	h := &facts.Host{
 		Name: m.Line("proc/sys/kernel/hostname"), Taken: time.Now().UTC(), Root: m.Path,
 		AsRoot: os.Geteuid() == 0, Readings: facts.Readings{},
@@ -46,7 +48,7 @@ func (m *Machine) readIsolation(_ context.Context, h *facts.Host) {
 }
 
 func (m *Machine) readGuests(ctx context.Context, h *facts.Host) {
-	libvirt.Inventory(ctx, m.Tree, h, &m.definitions)
+	libvirt.Inventory(ctx, m.Tree, h, m.definitions)
 }
 
 // withTree returns a part of the inventory that reads the machine's tree.
@@ -55,7 +57,7 @@ func (m *Machine) withTree(part func(context.Context, *tree.Tree, *facts.Host)) 
 }
 
 // Read reads every address into h.Readings. Values inside a guest, which need programs there, are read together, and so
-// are those of VFs.
+// are those of VFs. Once ctx is cancelled nothing more is read.
 func Read(ctx context.Context, mechanisms setting.Mechanisms, h *facts.Host, addresses []setting.Address) {
 	var order []string
 	inside := map[string][]setting.Address{}
@@ -64,6 +66,9 @@ func Read(ctx context.Context, mechanisms setting.Mechanisms, h *facts.Host, add
 	})
 	var functions []setting.Address
 	for _, a := range addresses {
+		if tree.Cancelled(ctx) {
+			return
+		}
 		if a.Kind == setting.VFAttr && together {
 			functions = append(functions, a)
 			continue

@@ -21,7 +21,7 @@ type Machine struct {
 	*tree.Tree
 
 	Inside      *inside.Guests
-	definitions libvirt.Definitions // of guests, as read before
+	definitions *libvirt.Definitions // of guests, as read before
 }
 
 // Open opens the machine whose files are below root; "/" is the live one.
@@ -35,9 +35,15 @@ func Open(root string) (*Machine, error) {
 
 // Of returns the machine with these files: a host's, or a guest's as its agent reported them.
 func Of(t *tree.Tree) *Machine {
-	return &Machine{Tree: t, Inside: inside.New(t, func(ctx context.Context, t *tree.Tree) *facts.Host {
-		return Of(t).Inventory(ctx)
-	})}
+	guests := inside.New(t, func(ctx context.Context, t *tree.Tree) *facts.Host { return Of(t).Inventory(ctx) })
+	return &Machine{Tree: t, definitions: new(libvirt.Definitions), Inside: guests}
+}
+
+// Within returns the same machine, on which every read fails once ctx is cancelled (tree.Within).
+func (m *Machine) Within(ctx context.Context) *Machine {
+	within := *m
+	within.Tree = m.Tree.Within(ctx)
+	return &within
 }
 
 // AtBoot returns the reading that an address would have if the running kernel were the one that is booted next.

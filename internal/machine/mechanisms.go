@@ -26,7 +26,7 @@ func (m *Machine) Mechanisms() setting.Mechanisms {
 		setting.Inside:    m.Inside,
 	}
 	for _, some := range []setting.Mechanisms{
-		libvirt.Mechanisms(m.Tree, &m.definitions),
+		libvirt.Mechanisms(m.Tree, m.definitions),
 		kernel.Mechanisms(m.Tree),
 		boot.Mechanisms(m.Tree),
 		ethtool.Mechanisms(m.Tree),

@@ -41,7 +41,7 @@ func (m *Machine) Owners(ctx context.Context) *facts.Host {
 // GuestOwners returns the guests without their threads: who makes their definitions.
 func (m *Machine) GuestOwners(ctx context.Context) []facts.Guest {
 	h := &facts.Host{}
-	libvirt.WithoutThreads(ctx, m.Tree, h, &m.definitions)
+	libvirt.WithoutThreads(ctx, m.Tree, h, m.definitions)
 	return h.Guests
 }
 

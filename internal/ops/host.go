@@ -108,6 +108,14 @@ func (e *Env) gather(ctx context.Context, h *Host, l Look) error {
 	if l.Read != nil {
 		h.Read(ctx, l.Read(h.Facts)...)
 	}
+	return Complete(ctx)
+}
+
+// Complete returns an error if ctx was cancelled, and facts that were read under it are therefore incomplete.
+func Complete(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return outcome.Failed(fmt.Errorf("given up while reading: %w", context.Cause(ctx)), "")
+	}
 	return nil
 }
 
@@ -130,7 +138,11 @@ func watch(ctx context.Context, m *machine.Machine, h *facts.Host, interval time
 
 // Read reads settings into the facts.
 func (h *Host) Read(ctx context.Context, addresses ...setting.Address) {
-	machine.Read(ctx, h.Mechanisms, h.Facts, addresses)
+	mechanisms := h.Mechanisms
+	if h.Machine != nil {
+		mechanisms = h.Machine.Within(ctx).Mechanisms()
+	}
+	machine.Read(ctx, mechanisms, h.Facts, addresses)
 }
 
 // Close closes the machine, if the host is not a snapshot.

@@ -35,6 +35,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/sys/unix"
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/advise/lookup"
@@ -127,7 +128,7 @@ func Load(root string) (*File, error) {
 		return nil, &Error{Problem: err.Error(), Advice: "--root takes a directory"}
 	}
 	defer dir.Close()
-	f, err := dir.Open(Path)
+	f, err := dir.OpenFile(Path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe would wait for its other end
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -149,6 +150,9 @@ func Load(root string) (*File, error) {
 // checkOwner refuses a file that others can write or replace: what it says is set as root.
 func checkOwner(root *os.Root, f *os.File) error {
 	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is no file")
+	}
 	if err == nil {
 		err = owner.Check(info)
 	}

@@ -112,16 +112,13 @@ func (e Effects) learnOne(class string, a *Attempt, proven bool) Effects {
 
 // Import returns the effects with those of another file added.
 func (e Effects) Import(other Effects) Effects {
-	for _, one := range other.Known {
-		e = e.add(one)
-	}
-	return e
+	return e.add(other.Known...)
 }
 
-func (e Effects) add(one Effect) Effects {
+func (e Effects) add(more ...Effect) Effects {
 	type place struct{ class, bottleneck, key string }
 	all := map[place]Effect{}
-	for _, k := range append(slices.Clone(e.Known), one) {
+	for _, k := range slices.Concat(e.Known, more) {
 		p := place{k.Class, k.Bottleneck, k.Key}
 		have := all[p]
 		k.Tried, k.Kept, k.Hurt, k.Log = k.Tried+have.Tried, k.Kept+have.Kept, k.Hurt+have.Hurt, k.Log+have.Log
@@ -135,6 +132,9 @@ func (e Effects) add(one Effect) Effects {
 
 // maxLog bounds ln(ratio) of one attempt: if nothing arrived before the change, the ratio is arbitrary.
 const maxLog = 12.0
+
+// maxTried is more attempts than any host has time for; the sums of many files are still numbers.
+const maxTried = 1 << 31
 
 // maxEffects is the largest accepted file of effects, in bytes.
 const maxEffects = 16 << 20
@@ -156,8 +156,8 @@ func ReadEffects(r io.Reader) (Effects, error) {
 		return Effects{}, fmt.Errorf("learned effects: found schema %q, expected %q", e.Schema, EffectsSchema)
 	}
 	for i, k := range e.Known {
-		if k.Key == "" || k.Tried < 1 || k.Kept < 0 || k.Hurt < 0 || k.Kept+k.Hurt > k.Tried || math.IsNaN(k.Log) ||
-			math.Abs(k.Log) > maxLog*float64(max(1, k.Kept)) {
+		if k.Key == "" || k.Tried < 1 || k.Tried > maxTried || k.Kept < 0 || k.Hurt < 0 || k.Kept > k.Tried-k.Hurt ||
+			math.IsNaN(k.Log) || math.Abs(k.Log) > maxLog*float64(max(1, k.Kept)) {
 			return Effects{}, fmt.Errorf("learned effects: entry %d (%q) says what no run can have found", i+1, k.Key)
 		}
 	}

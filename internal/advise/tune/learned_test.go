@@ -3,8 +3,10 @@ package tune
 import (
 	"bytes"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"mpps/internal/advise/bottleneck"
 	"mpps/internal/model/goal"
@@ -101,5 +103,27 @@ func TestTogether(t *testing.T) {
 	if len(got) != 3 || got[0].Key != "nic.xps+nic.channels" || got[0].Risk != goal.Blip || got[1].Key != "other" ||
 		got[2].Needs.IsZero() {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestHugeEffects: a file of another host costs what it holds, not its square, and sums of absurd counts are refused.
+func TestHugeEffects(t *testing.T) {
+	var all Effects
+	for i := range 60_000 {
+		all.Known = append(all.Known, Effect{Class: "amd", Key: strconv.Itoa(i), Tried: 1})
+	}
+	began := time.Now()
+	if e := (Effects{}).Import(all); len(e.Known) != len(all.Known) {
+		t.Errorf("%d of %d effects", len(e.Known), len(all.Known))
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("%d effects took %v", len(all.Known), took)
+	}
+	for _, counts := range []string{`"tried":9223372036854775807,"kept":9223372036854775807,"hurt":1`,
+		`"tried":9223372036854775807`, `"tried":1,"kept":1,"log_ratio":1e308`, `"tried":1,"kept":1,"hurt":1`} {
+		text := `{"schema":"` + EffectsSchema + `","effects":[{"key":"a",` + counts + `}]}`
+		if e, err := ReadEffects(strings.NewReader(text)); err == nil {
+			t.Errorf("%s was read as %+v", counts, e)
+		}
 	}
 }

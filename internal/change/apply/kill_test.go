@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -100,6 +102,7 @@ func victim(mode, root string, n int) int {
 	at := 0
 	dies := func(string) {
 		if at++; at == n {
+			exhaustMemory(os.Getenv("MPPS_VICTIM_GROUP"))
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			time.Sleep(time.Minute)
 		}
@@ -138,11 +141,30 @@ func victim(mode, root string, n int) int {
 	return 0
 }
 
+// exhaustMemory takes memory in a control group with a limit until the kernel ends this process. Without a group it
+// returns.
+func exhaustMemory(group string) {
+	if group == "" {
+		return
+	}
+	if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte("0"), 0); err != nil {
+		panic(err)
+	}
+	for held := [][]byte{}; len(held) < 256; { // four times the limit
+		held = append(held, bytes.Repeat([]byte{1}, 1<<20))
+	}
+}
+
 // TestKillAnywhere kills an apply, an apply that undoes itself, and a rollback, at every point that they pass.
 // Afterwards the status must tell the truth, and a rollback must leave every file as it was before.
 func TestKillAnywhere(t *testing.T) {
-	kills := 0
-	for _, mode := range []string{"apply", "undo", "rollback"} {
+	t.Logf("%d kills, 0 states lost", killAnywhere(t, []string{"apply", "undo", "rollback"}))
+}
+
+// killAnywhere kills victims with these variables at every point, and returns how often it did.
+func killAnywhere(t *testing.T, modes []string, variables ...string) (kills int) {
+	t.Helper()
+	for _, mode := range modes {
 		for n := 1; ; n++ {
 			root := tree(t)
 			before := contents(t, root)
@@ -151,8 +173,8 @@ func TestKillAnywhere(t *testing.T) {
 				applied(t, e, changes(victims), bystander)
 			}
 			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), "MPPS_VICTIM="+mode, "MPPS_VICTIM_ROOT="+root, "MPPS_VICTIM_DIES="+
-				strconv.Itoa(n))
+			cmd.Env = slices.Concat(os.Environ(), variables, []string{"MPPS_VICTIM=" + mode, "MPPS_VICTIM_ROOT=" + root,
+				"MPPS_VICTIM_DIES=" + strconv.Itoa(n)})
 			out, err := cmd.CombinedOutput()
 			var died *exec.ExitError
 			if err == nil { // it passed fewer points than n: all are tried
@@ -186,7 +208,7 @@ func TestKillAnywhere(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d kills, 0 states lost", kills)
+	return kills
 }
 
 // TestPowerLoss cuts the journal of an apply at every byte, as a machine that stops may leave it, with the values as

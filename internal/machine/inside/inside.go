@@ -93,9 +93,10 @@ func (in *Guests) Files(ctx context.Context, guest string, names ...string) (map
 // read-write connection to libvirt, so root. Inside.Why says why a guest could not be read.
 func (in *Guests) Inventory(ctx context.Context, h *facts.Host) {
 	var running []int
+	tree := in.tree.Within(ctx)
 	for i := range h.Guests {
 		if g := &h.Guests[i]; g.Managed && g.Active() {
-			g.Job = libvirt.Job(in.tree, g.Name)
+			g.Job = libvirt.Job(tree, g.Name)
 			running = append(running, i)
 		}
 	}

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"io/fs"
@@ -20,6 +21,7 @@ type Folder struct {
 	root *os.Root // of a recorded tree
 	mem  *memDir  // of a tree in memory; with neither, the live machine
 	fd   int
+	ctx  context.Context // as Tree's
 
 	parent    *Folder   // nil at the top
 	name      string    // in parent
@@ -42,6 +44,10 @@ func (d *Folder) Folder(name string) *Folder {
 
 // open opens a directory below and returns it with the fields of as.
 func (d *Folder) open(name string, as Folder) *Folder {
+	if ended(d.ctx) != nil {
+		return nil
+	}
+	as.ctx = d.ctx
 	var err error
 	switch {
 	case d.mem != nil:
@@ -100,6 +106,9 @@ func (d *Folder) Close() {
 
 // read returns at most the first bytes of a file.
 func (d *Folder) read(name string, most int) (string, error) {
+	if err := ended(d.ctx); err != nil {
+		return "", err
+	}
 	switch {
 	case d.mem != nil:
 		return d.mem.read(name, most)
@@ -147,7 +156,7 @@ func (d *Folder) Number(name string, otherwise int) int {
 // Mode returns a file's permissions and whether it exists.
 func (d *Folder) Mode(name string) (fs.FileMode, bool) {
 	switch {
-	case d == nil:
+	case d == nil, ended(d.ctx) != nil:
 		return 0, false
 	case d.mem != nil:
 		info, err := d.mem.stat(name, true)
@@ -170,7 +179,7 @@ func (d *Folder) Mode(name string) (fs.FileMode, bool) {
 // Target returns the last element of a symbolic link's target; empty if there is no link.
 func (d *Folder) Target(name string) string {
 	switch {
-	case d == nil:
+	case d == nil, ended(d.ctx) != nil:
 		return ""
 	case d.mem == nil && d.root == nil:
 		return linkAt(d.fd, name)
@@ -184,6 +193,9 @@ func (d *Folder) Target(name string) string {
 
 // readlink returns the target of a symbolic link, not on the live machine.
 func (d *Folder) readlink(name string) (string, error) {
+	if err := ended(d.ctx); err != nil {
+		return "", err
+	}
 	if d.mem != nil {
 		return d.mem.readlink(name)
 	}
@@ -195,7 +207,7 @@ func (d *Folder) Names() []string { return d.Entries(".") }
 
 // Entries returns the sorted names in a directory below; empty if it cannot be read.
 func (d *Folder) Entries(name string) []string {
-	if d == nil {
+	if d == nil || ended(d.ctx) != nil {
 		return nil
 	}
 	if d.mem != nil {

@@ -47,6 +47,9 @@ func (d *Folder) Brief(name string) (string, bool) {
 	if d.mem != nil || d.root != nil {
 		return d.Text(name)
 	}
+	if ended(d.ctx) != nil {
+		return "", false
+	}
 	fd, err := openFD(d.fd, name, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return "", false

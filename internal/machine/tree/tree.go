@@ -3,6 +3,8 @@
 package tree
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -22,6 +24,8 @@ type Tree struct {
 	Path string   // as the user gave it
 	live bool     // root is "/": system calls, netlink and programs are allowed
 	mem  *memDir  // the files of a guest, which are only read; otherwise nil
+
+	ctx context.Context // reads fail once it is cancelled; nil: never
 
 	Libvirt Libvirt
 
@@ -58,6 +62,27 @@ func Open(root string) (*Tree, error) {
 	return &Tree{Root: opened, Path: root, live: path.Clean(root) == "/"}, nil
 }
 
+// Within returns the same machine, on which every read fails once ctx is cancelled. Other users decide how many
+// processes, threads, links and groups there are: a loop over 100,000 of them then ends at once. The caller must check
+// ctx afterwards, since what was read is incomplete. A deadline of ctx does not end reads: it limits a measurement, and
+// what the machine is must be known before. Closing either closes both.
+func (t *Tree) Within(ctx context.Context) *Tree {
+	within := *t
+	within.ctx = ctx
+	return &within
+}
+
+// ended returns why reads fail; nil while they do not.
+func ended(ctx context.Context) error {
+	if ctx == nil || !Cancelled(ctx) {
+		return nil
+	}
+	return context.Cause(ctx)
+}
+
+// Cancelled reports whether ctx was cancelled before a deadline ended it.
+func Cancelled(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
+
 // Close releases the root directory.
 func (t *Tree) Close() error {
 	if t.mem != nil {
@@ -81,13 +106,16 @@ const (
 // kernel's own, the absolute path.
 func (t *Tree) at(name string) (Folder, string) {
 	if t.live && t.Path == "/" && filepath.IsLocal(name) {
-		return Folder{fd: unix.AT_FDCWD}, "/" + name
+		return Folder{fd: unix.AT_FDCWD, ctx: t.ctx}, "/" + name
 	}
-	return Folder{root: t.Root, mem: t.mem}, name
+	return Folder{root: t.Root, mem: t.mem, ctx: t.ctx}, name
 }
 
 // Stat and Lstat describe a file; Lstat does not follow a link that is the last element.
 func (t *Tree) Stat(name string) (fs.FileInfo, error) {
+	if err := ended(t.ctx); err != nil {
+		return nil, err
+	}
 	if t.mem != nil {
 		return t.mem.stat(name, true)
 	}
@@ -95,6 +123,9 @@ func (t *Tree) Stat(name string) (fs.FileInfo, error) {
 }
 
 func (t *Tree) Lstat(name string) (fs.FileInfo, error) {
+	if err := ended(t.ctx); err != nil {
+		return nil, err
+	}
 	if t.mem != nil {
 		return t.mem.stat(name, false)
 	}
@@ -103,7 +134,7 @@ func (t *Tree) Lstat(name string) (fs.FileInfo, error) {
 
 // Readlink returns the target of a symbolic link.
 func (t *Tree) Readlink(name string) (string, error) {
-	return (&Folder{root: t.Root, mem: t.mem}).readlink(name)
+	return (&Folder{root: t.Root, mem: t.mem, ctx: t.ctx}).readlink(name)
 }
 
 // Read returns a file's whole text. The name is relative to the root, without a leading slash.
@@ -170,6 +201,9 @@ func (t *Tree) Target(name string) string {
 // Below returns the machine as seen from a directory under its root. Paths do not resolve above that directory, and a
 // read costs one open instead of one for each element of the path.
 func (t *Tree) Below(dir string) (*Tree, error) {
+	if err := ended(t.ctx); err != nil {
+		return nil, err
+	}
 	if t.mem != nil {
 		below, err := t.mem.below(dir)
 		if err != nil {
@@ -182,7 +216,7 @@ func (t *Tree) Below(dir string) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tree{Root: root, Path: path.Join(t.Path, dir), live: t.live}, nil
+	return &Tree{Root: root, Path: path.Join(t.Path, dir), live: t.live, ctx: t.ctx}, nil
 }
 
 // Variable returns the value of a variable in a text of NAME=VALUE lines such as a uevent file; empty if it is not

@@ -122,6 +122,9 @@ func NewRun(ctx context.Context, env *ops.Env, kind measure.Kind, name string, l
 	}
 	defer m.Close()
 	h := m.Inventory(ctx)
+	if err := ops.Complete(ctx); err != nil {
+		return nil, err
+	}
 	return &measure.Run{
 		Schema: measure.Schema, Kind: kind, Name: name, Host: h.Name, Load: load, Started: time.Now().UTC(),
 		Environment: measure.Environment{

@@ -22,8 +22,10 @@ type guest struct {
 
 // WatchGuests makes the engine report which changes wait for a guest's restart, which undone changes a guest still runs
 // with, and which changes a restart has reset. Guests are read only for changes that concern them, and their pending
-// changes as late as possible: a rollback asks for them once it is done.
+// changes as late as possible: a rollback asks for them once it is done. A cancelled ctx does not end that, since what
+// is undone then depends on it.
 func (e *Engine) WatchGuests(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
 	look := func() map[string]guest { return guests(ctx, e.Machine) }
 	before, after := sync.OnceValue(look), sync.OnceValue(look)
 	pending := func(c journal.Change) bool {

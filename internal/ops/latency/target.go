@@ -45,9 +45,11 @@ func findTarget(ctx context.Context, env *ops.Env, o *Options) (*target, error) 
 	}
 	m.Inside.Select(cmp.Or(o.Guest, ops.NoGuest))
 	t := &target{env: env, machine: m, facts: m.Inventory(ctx)}
-	if o.Guest == "" {
+	switch err = ops.Complete(ctx); {
+	case err != nil:
+	case o.Guest == "":
 		err = t.onHost(o)
-	} else {
+	default:
 		err = t.inGuest(ctx, o)
 	}
 	if err != nil {

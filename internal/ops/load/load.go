@@ -2,6 +2,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,10 +42,10 @@ func Watch(ctx context.Context, env *ops.Env, o Options) (*facts.Host, error) {
 	}
 	m.Inside.Select(o.Guest)
 	h := m.Inventory(ctx)
-	if err := ops.CheckGuest(h, o.Guest); err != nil {
+	if err := cmp.Or(ops.Complete(ctx), ops.CheckGuest(h, o.Guest)); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
-	machine.Read(ctx, m.Mechanisms(), h, bottleneck.Addresses())
+	machine.Read(ctx, m.Within(ctx).Mechanisms(), h, bottleneck.Addresses())
 	done := env.Countdown("watching the path", o.Interval)
 	defer done()
 	h.Load = load.Observe(ctx, m.Tree, h, load.Options{Interval: o.Interval, Netns: append([]string{""}, o.Netns...),

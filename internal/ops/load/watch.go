@@ -101,7 +101,7 @@ func (l *Watcher) readInventory(ctx context.Context) {
 	used := machine.UsedTime()
 	l.Close()
 	l.facts = l.machine.Inventory(ctx)
-	machine.Read(ctx, l.machine.Mechanisms(), l.facts, bottleneck.Addresses())
+	machine.Read(ctx, l.machine.Within(ctx).Mechanisms(), l.facts, bottleneck.Addresses())
 	l.begin(ctx)
 	cost := machine.UsedTime() - used
 	l.until = time.Now().Add(max(15*time.Second, cost*inventoryPerCost))

@@ -246,7 +246,7 @@ func (w *watcher) path(ctx context.Context, l *watch.Look) {
 	}
 	h := *w.facts
 	h.Readings = maps.Clone(h.Readings)
-	machine.Read(ctx, w.machine.Mechanisms(), &h, bottleneck.Addresses())
+	machine.Read(ctx, w.machine.Within(ctx).Mechanisms(), &h, bottleneck.Addresses())
 	h.Load = load.Observe(ctx, w.machine.Tree, &h, load.Options{Interval: pathInterval, Counters: true})
 	if ctx.Err() != nil || h.Load.Seconds == 0 {
 		return
@@ -299,7 +299,7 @@ func (w *watcher) values(ctx context.Context, l *watch.Look) {
 // realtime looks at CPU isolation, at the next boot and at daemons.
 func (w *watcher) realtime(ctx context.Context, l *watch.Look, seen *facts.Observation) {
 	h := w.machine.Inventory(ctx)
-	machine.Read(ctx, w.machine.Mechanisms(), h, realtime.Addresses())
+	machine.Read(ctx, w.machine.Within(ctx).Mechanisms(), h, realtime.Addresses())
 	scope := realtime.FindScope(h, w.CPUs, "")
 	l.Isolated, l.From = scope.CPUs, scope.From
 	if scope.CPUs = w.watch.IsolatedCPUs(scope.CPUs); !scope.CPUs.Equal(l.Isolated) {

@@ -30,8 +30,8 @@ func List(ctx context.Context, env *ops.Env, snapshot string, which sriov.Which)
 		h, err = ops.ReadSnapshot(snapshot)
 	} else {
 		err = env.With(func(m *machine.Machine) error {
-			h = m.Functions(ctx)
-			return nil
+			h = m.Within(ctx).Functions(ctx)
+			return ops.Complete(ctx)
 		})
 	}
 	if err != nil {

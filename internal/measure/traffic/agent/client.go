@@ -51,9 +51,13 @@ func Dial(ctx context.Context, addr string, o DialOptions) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("agent %s: %w", addr, err)
 	}
+	hangUp := context.AfterFunc(ctx, func() { conn.Close() }) // which ends what waits for the hello
 	c := &Client{wire: newWire(conn), timeout: o.Timeout, waiting: map[uint64]chan response{},
 		done: make(chan struct{})}
 	silence, err := c.hello(o)
+	if !hangUp() {
+		err = context.Cause(ctx)
+	}
 	if err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("agent %s: %w", addr, err)
@@ -197,6 +201,9 @@ func (c *Client) call(ctx context.Context, verb string, args, result any, takes 
 		}
 		if err := json.Unmarshal(r.Result, result); err != nil {
 			return fmt.Errorf("agent: answer to %s: %w", verb, err)
+		}
+		if err := plausible(result); err != nil {
+			return fmt.Errorf("answer to %s: %w", verb, err)
 		}
 		return nil
 	case <-c.done:

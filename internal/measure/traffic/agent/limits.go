@@ -26,11 +26,16 @@ type Limits struct {
 	// mean; 0 is no limit. A generator takes its rate as a whole, servers share what is left.
 	MaxPPS float64
 
-	mu     sync.Mutex
-	rate   float64   // of the generators that run
-	credit float64   // packets that servers may send; below 0, sent too early
-	at     time.Time // of credit
+	mu      sync.Mutex
+	workers int       // of the generators that run
+	rate    float64   // of those with a limit
+	credit  float64   // packets that servers may send; below 0, sent too early
+	at      time.Time // of credit
 }
+
+// maxWorkers is how many workers all generators of an agent have together. Each is a thread, of which a Go program has
+// 10,000 at most (runtime/debug.SetMaxThreads).
+const maxWorkers = 4 * traffic.MaxWorkers
 
 func denied(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrDenied, fmt.Errorf(format, args...))
@@ -116,7 +121,8 @@ func addressesOf(e traffic.Endpoint) (all []netlink.Addr, err error) {
 	return all, err
 }
 
-// generator checks what is to be sent where, and takes its rate from what MaxPPS leaves. release gives that back.
+// generator checks what is to be sent where, and takes its workers, and its rate from what MaxPPS leaves. release gives
+// them back.
 func (l *Limits) generator(c traffic.Config) (release func(), err error) {
 	if err := l.device(c.Out); err != nil {
 		return nil, err
@@ -131,23 +137,29 @@ func (l *Limits) generator(c traffic.Config) (release func(), err error) {
 		return nil, err
 	}
 	if l.MaxPPS == 0 || c.Discard {
-		return func() {}, nil
+		c.Rate = 0
+	} else if !(c.Rate > 0) {
+		return nil, denied("as many packets per second as possible, and it was started with --max-pps %.0f", l.MaxPPS)
 	}
+	return l.take(max(1, len(c.CPUs)), c.Rate)
+}
+
+// take takes workers, and a rate from what MaxPPS leaves. release gives them back.
+func (l *Limits) take(workers int, rate float64) (release func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !(c.Rate > 0) || l.rate+c.Rate > l.MaxPPS {
-		asked := "as many packets per second as possible"
-		if c.Rate > 0 {
-			asked = fmt.Sprintf("%.0f packets per second", c.Rate)
-		}
-		return nil, denied("%s, and it was started with --max-pps %.0f, of which %.0f are left", asked, l.MaxPPS,
-			l.MaxPPS-l.rate)
+	switch {
+	case l.workers+workers > maxWorkers:
+		return nil, denied("%d workers, and %d of %d are left", workers, maxWorkers-l.workers, maxWorkers)
+	case rate > 0 && l.rate+rate > l.MaxPPS:
+		return nil, denied("%.0f packets per second, and it was started with --max-pps %.0f, of which %.0f are left",
+			rate, l.MaxPPS, l.MaxPPS-l.rate)
 	}
-	l.rate += c.Rate
+	l.workers, l.rate = l.workers+workers, l.rate+rate
 	return sync.OnceFunc(func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.rate -= c.Rate
+		l.workers, l.rate = l.workers-workers, l.rate-rate
 	}), nil
 }
 

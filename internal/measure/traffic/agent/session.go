@@ -165,11 +165,15 @@ func (p *session) handle(ctx context.Context, r request) (json.RawMessage, error
 			if err := p.opt.Limits.device(a.Config.Out); err != nil {
 				return traffic.Alone{}, err
 			}
-			return traffic.GeneratorAlone(ctx, a.Config, a.Duration)
+			return p.alone(a, func() (traffic.Alone, error) {
+				return traffic.GeneratorAlone(ctx, a.Config, a.Duration)
+			})
 		})
 	case "alone.receiver":
 		return with(r, func(a aloneArgs) (traffic.Alone, error) {
-			return traffic.ReceiverAlone(ctx, a.Sink, a.Config, a.Duration)
+			return p.alone(a, func() (traffic.Alone, error) {
+				return traffic.ReceiverAlone(ctx, a.Sink, a.Config, a.Duration)
+			})
 		})
 	case "tcp.serve":
 		return with(r, p.serveTCP)
@@ -270,6 +274,16 @@ func (p *session) stopSink(a handle) (traffic.Counts, error) {
 	}
 	c, err := s.Counts()
 	return c, errors.Join(err, s.Close())
+}
+
+// alone measures one end while its workers are taken.
+func (p *session) alone(a aloneArgs, measure func() (traffic.Alone, error)) (traffic.Alone, error) {
+	release, err := p.opt.Limits.take(max(1, len(a.Config.CPUs)), 0)
+	if err != nil {
+		return traffic.Alone{}, err
+	}
+	defer release()
+	return measure()
 }
 
 // startGen runs a generator under its own context, which close cancels when the session ends.
