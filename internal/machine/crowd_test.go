@@ -67,7 +67,7 @@ func TestCrowds(t *testing.T) {
 	if memory, err := os.Stat("/dev/shm"); err == nil && memory.IsDir() {
 		t.Setenv("TMPDIR", "/dev/shm")
 	}
-	entries := crowded(t)
+	entries, cancelled := crowded(t), 0
 	for name, c := range map[string]struct{ folder, one string }{
 		"processes":   {"proc", "900"},
 		"threads":     {qemu + "task", ".."},
@@ -101,14 +101,18 @@ func TestCrowds(t *testing.T) {
 			go func() { m.Inventory(ctx); ended <- treetest.CPUTime(t) }()
 			select {
 			case <-ended:
-				t.Fatal("it took less than the 100 ms after which it was to be cancelled: no test")
+				return // this machine reads them all at once
 			case <-time.After(100 * time.Millisecond):
 			}
+			cancelled++
 			used := treetest.CPUTime(t)
 			cancel()
 			if used = <-ended - used; used > time.Second { // of CPU time, whatever else runs here
 				t.Errorf("cancelled, it went on for %v", used.Round(10*time.Millisecond))
 			}
 		})
+	}
+	if cancelled == 0 {
+		t.Error("each inventory was over before it could be cancelled")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"reflect"
 	"sync"
 	"time"
 
@@ -203,6 +204,7 @@ func (c *Client) call(ctx context.Context, verb string, args, result any, takes 
 			return fmt.Errorf("agent: answer to %s: %w", verb, err)
 		}
 		if err := plausible(result); err != nil {
+			reflect.ValueOf(result).Elem().SetZero() // nothing of it is used
 			return fmt.Errorf("answer to %s: %w", verb, err)
 		}
 		return nil
