@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,9 +21,10 @@ import (
 )
 
 func (a *app) benchCommand() *cobra.Command {
-	return verbs("bench", "measure packets, transactions and streams; compare runs",
-		a.benchPPS(), a.benchTalk(measure.RR), a.benchTalk(measure.CRR), a.benchTalk(measure.Stream),
-		a.benchModes(), a.benchCompare())
+	return verbs("bench", "measure packets, transactions and streams; compare runs", slices.Concat(
+		[]*cobra.Command{a.benchPPS(), a.benchTalk(measure.RR), a.benchTalk(measure.CRR), a.benchTalk(measure.Stream),
+			a.benchModes()},
+		withManner(onlyReads, a.benchCompare()))...)
 }
 
 // runFlags are the flags that all measurements of bench share.

@@ -136,7 +136,7 @@ func (a *app) command() *cobra.Command {
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.path = cmd.CommandPath()
 			manner := mannerOf(cmd)
-			if a.alone && manner != "" && os.Getenv("GOMAXPROCS") == "" {
+			if a.alone && manner != "" && manner != readsWidely && os.Getenv("GOMAXPROCS") == "" {
 				runtime.GOMAXPROCS(1)
 			}
 			if err := a.chooseFormat(cmd); err != nil {
@@ -151,7 +151,7 @@ func (a *app) command() *cobra.Command {
 			if err := a.libvirt().Check(); err != nil {
 				return usage(fmt.Errorf("--%w", err), "")
 			}
-			a.reads.Store(manner == onlyReads)
+			a.reads.Store(manner == onlyReads || manner == readsWidely)
 			return a.checkRoot()
 		},
 	}
@@ -225,7 +225,7 @@ func (a *app) groups() []group {
 		{"SR-IOV and realtime", slices.Concat(
 			withManner(sequential, a.sriovCommand()), withManner("", a.realtimeCommand()))},
 		{moreGroup, slices.Concat(
-			withManner(onlyReads, a.snapshotCommand()), withManner("", a.fleetCommand()),
+			withManner(onlyReads, a.snapshotCommand()), withManner(readsWidely, a.fleetCommand()),
 			withManner(sequential, a.attestCommand(), a.exportCommand(), a.versionCommand()))},
 	}
 }
@@ -238,6 +238,8 @@ const (
 	sequential = "sequential"
 	// onlyReads commands are sequential and never write to the machine.
 	onlyReads = "reads"
+	// readsWidely commands never write to the machine either, and read many files on all processors.
+	readsWidely = "reads widely"
 )
 
 const mannerKey = "manner" // annotation of a command

@@ -53,13 +53,14 @@ func TestReaders(t *testing.T) {
 		return mannerOf(found)
 	}
 	for _, reads := range []string{"mpps inspect", "mpps snapshot", "mpps snapshot diff", "mpps audit", "mpps explain",
-		"mpps plan", "mpps place", "mpps status", "mpps verify", "mpps history", "mpps report"} {
-		if manner(reads) != onlyReads {
+		"mpps plan", "mpps place", "mpps status", "mpps verify", "mpps history", "mpps report", "mpps bench compare",
+		"mpps fleet audit"} {
+		if manner := manner(reads); manner != onlyReads && manner != readsWidely {
 			t.Errorf("%s only reads", reads)
 		}
 	}
 	for _, writes := range []string{"mpps apply", "mpps rollback", "mpps tune", "mpps restore", "mpps confirm"} {
-		if manner(writes) == onlyReads {
+		if manner := manner(writes); manner == onlyReads || manner == readsWidely {
 			t.Errorf("%s writes", writes)
 		}
 	}
