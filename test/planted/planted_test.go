@@ -339,7 +339,7 @@ func judgeFile(t *testing.T, s Scenario, name string, counters bool) (wrong, say
 		s.Expect.Object = strings.ReplaceAll(s.Expect.Object, "port"+s.Path.Ends[0].Name, "tap"+s.Path.Ends[0].Name)
 	}
 	s.Expect.Delivers.Above, s.Expect.Delivers.Below = 0, 0 // how many arrived is not recorded
-	s.Expect.Share = false // a recording does not have what arrived
+	s.Expect.Share = false                                  // a recording does not have what arrived
 	o := Outcome{Scenario: s, Sent: 1, Found: bottleneck.Find(h, h.Load)}
 	o.judge(strings.NewReplacer())
 	return o.Wrong, o.Found.Why
