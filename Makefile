@@ -45,14 +45,18 @@ test-unit:                  ## libvirt's schema and promtool must be there: see 
 	MPPS_LIBVIRT_SCHEMA=required MPPS_PROMTOOL=required scripts/in-memory $(GO) test ./...
 	$(GO) -C tools test $$($(GO) -C tools list ./... | grep -v /sbom$$)
 
-NETNS_TESTS = MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -count=1 -exec $(CURDIR)/scripts/own-mounts -timeout 30m -run "$$(scripts/tagged -run netns)"
+NETNS_TESTS = MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -count=1 -exec $(CURDIR)/scripts/own-mounts -timeout 30m -p 1
 
 # What judges rates has the machine to itself.
 NETNS_ALONE = ./test/planted ./internal/measure/rig
 
-test-netns: build           ## as root, in network namespaces of its own: two packages at a time, and those that judge rates alone
-	$(NETNS_TESTS) -p 2 $$(scripts/tagged netns | grep -vxF "$$(printf '%s\n' $(NETNS_ALONE))")
-	$(NETNS_TESTS) -p 1 $(NETNS_ALONE)
+test-netns: build           ## as root, in network namespaces of its own: two at a time, and those that judge rates alone
+	@set -e; code=; all="$$(scripts/tagged -run netns)"; set -x; \
+	$(NETNS_TESTS) -run "$$all" -skip '^TestBench' ./cmd/mpps & most=$$!; \
+	$(NETNS_TESTS) -run "$$(scripts/tagged -run netns TestBench)" ./cmd/mpps || code=1; \
+	$(NETNS_TESTS) -run "$$all" $$(scripts/tagged netns | grep -vxF "$$(printf '%s\n' ./cmd/mpps $(NETNS_ALONE))") || code=1; \
+	wait $$most && [ -z "$$code" ]
+	$(NETNS_TESTS) -run "$$(scripts/tagged -run netns)" $(NETNS_ALONE)
 
 LAB_TESTS = MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -p 3 -run "$$(scripts/tagged -run lab)"
 
