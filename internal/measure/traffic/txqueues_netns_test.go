@@ -34,7 +34,7 @@ func TestWorkersTakeQueues(t *testing.T) {
 	allowed := must.Get(AllowedCPUs())(t)
 	cpus := WorkerCPUs(allowed, dev.TxQueues())
 	s := mustSink(t, SinkConfig{In: b, Method: XDP, Streams: len(cpus)})
-	r := mustRun(t, mustGenerator(t, Config{Out: a, Method: XDP, CPUs: cpus, Duration: 300 * time.Millisecond}))
+	r := mustRun(t, mustGenerator(t, Config{Out: a, Method: XDP, CPUs: cpus, Duration: time.Second}))
 	if len(r.Workers) != len(cpus) {
 		t.Errorf("%d workers, expected %d", len(r.Workers), len(cpus))
 	}
