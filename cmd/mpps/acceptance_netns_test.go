@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"mpps/internal/measure"
 	"mpps/internal/measure/acceptance"
 	"mpps/internal/measure/traffic"
 	"mpps/internal/ops/accept"
@@ -63,16 +64,7 @@ func TestAcceptanceModes(t *testing.T) {
 	if code != outcome.CodeOK {
 		t.Fatalf("resumed: exit code %d: %s%s", code, stdout, stderr)
 	}
-	p, err := accept.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := p.Last("modes")
-	o, err := accept.Outcomes(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := o.Modes["modes"]
+	p, r, m := modesIn(t, dir)
 	if r.State != acceptance.Done || len(p.Runs) != 1 || m == nil || m.Samples != 18 || m.Partial ||
 		len(m.Order) < taken {
 		t.Errorf("%s, %d runs, campaign %+v, %d samples were taken before", r.State, len(p.Runs), m, taken)
@@ -98,8 +90,23 @@ func TestAcceptanceModes(t *testing.T) {
 	}
 }
 
+// modesIn returns a report, its last run of the experiment modes, and that run's campaign; nil if it has none.
+func modesIn(t *testing.T, dir string) (*accept.Report, *acceptance.Run, *measure.Modes) {
+	t.Helper()
+	p, err := accept.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := p.Last("modes")
+	o, err := accept.Outcomes(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, r, o.Modes["modes"]
+}
+
 // TestAcceptanceModesByEngine: iperf3 makes the streams of the campaign both ways, from the namespace that a mode
-// names; the figure of the founding direction is judged, the other one is told.
+// names; figures for the founding direction are judged, those for the other are reported.
 func TestAcceptanceModesByEngine(t *testing.T) {
 	if _, err := exec.LookPath("iperf3"); err != nil {
 		t.Skip("iperf3 is not installed: scripts/deps test does that")
@@ -110,8 +117,7 @@ func TestAcceptanceModesByEngine(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "report")
 	argv := []string{"ip", "netns", "exec", h.host, "mpps", "acceptance", "modes", "-o", dir, "--engine", "iperf3",
 		"--trials", "2x1s", "--mode", "native=" + h.agent + ",via=br0", "--mode", "vf=" + h.agent + ",from=netns:" +
-			second +
-			"/eth0,guest-nic=eth0"}
+			second + "/eth0,guest-nic=eth0"}
 	if code, stdout, stderr := program(t, argv...); code != outcome.CodeFailed ||
 		!strings.Contains(stdout+stderr, "iperf3 -s") {
 		t.Errorf("without a server: exit code %d: %s%s", code, stdout, stderr)
@@ -129,16 +135,7 @@ func TestAcceptanceModesByEngine(t *testing.T) {
 	if code != outcome.CodeOK {
 		t.Fatalf("exit code %d: %s%s", code, stdout, stderr)
 	}
-	p, err := accept.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := p.Last("modes")
-	o, err := accept.Outcomes(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := o.Modes["modes"]
+	_, r, m := modesIn(t, dir)
 	if m == nil || m.Samples != 8 || len(m.Runs) != 4 {
 		t.Fatalf("campaign %+v", m)
 	}

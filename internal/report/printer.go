@@ -36,7 +36,7 @@ type Printer struct {
 	width    int  // columns of the terminal, 80 if there is none
 	drawn    bool // an unfinished progress line is on the terminal
 
-	logged time.Time // when progress was last a line of its own, where there is no terminal, or began
+	logged time.Time // without a terminal: when progress began, or was last logged
 }
 
 // NewPrinter makes a printer for two streams. Colour and progress appear only on terminals.

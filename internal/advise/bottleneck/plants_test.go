@@ -496,18 +496,4 @@ var plants = slices.Concat(ovsPlants, endPlants, []plant{
 		s.h.Bridges[0].CallIPTables = true
 		s.costly(map[string]float64{"netfilter": 0.5, "driver": 0.3, "bridge": 0.2}, 0.3)
 	}, false},
-	{"the table of connections is full", ConntrackFull, func(s *scene) {
-		s.untracked(func(t *facts.TrackLoad, lost uint64) { t.Entries, t.Max, t.Dropped = 498, 500, lost })
-	}, true},
-	{"the table of connections is full, and connections without an answer make room", ConntrackFull, func(s *scene) {
-		s.taken = s.offered
-		s.flow()
-		s.l.Tracked = []facts.TrackLoad{{Entries: 498, Max: 500, Evicted: s.count(s.offered * 0.4)}}
-	}, true},
-	{"the table of connections has too few buckets", ConntrackFull, func(s *scene) {
-		s.untracked(func(t *facts.TrackLoad, lost uint64) { t.Entries, t.Max, t.Chained = 4000, 50e3, lost })
-	}, true},
-	{"NAT without free ports", NATPorts, func(s *scene) {
-		s.untracked(func(t *facts.TrackLoad, lost uint64) { t.Entries, t.Max, t.Clashes = 60, 50e3, lost })
-	}, true},
-})
+}, trackPlants)

@@ -319,7 +319,7 @@ func (in Inputs) mend(goal ...string) []Step {
 	}
 	return slices.Concat(
 		in.plan("1", Always, goal...), boot,
-		[]Step{in.restart("restart", "the guest gets its new definition when it is started anew")},
+		[]Step{in.restart("restart", "the guest gets its new definition at its next start")},
 		in.plan("2", Restarted, goal...),
 		[]Step{in.restart("again", "what could be planned only now waits for the guest once more")},
 	)

@@ -20,8 +20,7 @@ var modes = &Experiment{
 	Name:  "modes",
 	Title: "NIC modes against native",
 	Founding: "netperf through each NIC of a guest, three times 60 s from the guest to the wire, in percent of the " +
-		"same " +
-		"machine without virtualization: e1000 27.26 % of the stream and 20.98 % of the transactions, " +
+		"same machine without virtualization: e1000 27.26 % of the stream and 20.98 % of the transactions, " +
 		"virtio and vhost near native for streams and under 50 % for transactions, virtio slightly ahead of vhost " +
 		"there, a virtual function 99.63 % of the stream and under 80 % of the transactions; CPU within 5 %.",
 	Takes: 60 * time.Minute,

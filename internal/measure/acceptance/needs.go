@@ -324,9 +324,10 @@ func NeedFunctions(in Inputs, s Seen) []Check {
 	return all
 }
 
-// NeedApart checks that the port that sends is not of the card under test, and that each agent is on a path of its own.
+// NeedApart checks that the sending port is on another card than the one under test, and that each agent has its own
+// path.
 func NeedApart(in Inputs, s Seen) []Check {
-	const what = "a card of its own for the sender"
+	const what = "the sender on another card"
 	var all []Check
 	if in.MoreVFAgents != nil && in.VFAgent != "" {
 		addresses := append([]string{in.Agent, in.VFAgent}, in.MoreVFAgents...)

@@ -74,10 +74,10 @@ func (in Inputs) queuesOfGuest() []Step {
 		[]Step{
 			in.machine(),
 			tune("queues1", "give the guest's NIC one queue", "1"),
-			in.restart("restart1", "the guest has one queue when it is started anew"),
+			in.restart("restart1", "the guest has one queue at its next start"),
 			in.lanes("one", "packets with one queue"),
 			tune("queuesN", "give it "+strconv.Itoa(in.Queues)+" queues", strconv.Itoa(in.Queues)),
-			in.restart("restartN", "the guest has its queues when it is started anew"),
+			in.restart("restartN", "the guest has its queues at its next start"),
 			in.meeting(watch...),
 			in.lanes("many", "packets with many queues, as the devices on the way treat them"),
 			in.look("steer", "keep the queues apart up to the wire", Mend, Applied, steer...),

@@ -38,8 +38,7 @@ func (p *Path) fastest(o Options, fars []*far) Options {
 	default:
 		p.Warnings = append(p.Warnings, measure.Warning{Code: "generator-slow",
 			Text: fmt.Sprintf("agent %s sends through packet sockets, about 1.25 Mpps a CPU at best: %s (%s) does not "+
-				"send "+
-				"XDP frames, and pktgen is not loaded at agent %s", slow.addr, slow.nic.Name, slow.nic.Kind,
+				"send XDP frames, and pktgen is not loaded at agent %s", slow.addr, slow.nic.Name, slow.nic.Kind,
 				without.addr),
 			Hint: "'modprobe pktgen' in the guest"})
 	}

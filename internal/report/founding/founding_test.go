@@ -64,7 +64,7 @@ func repeated(t *testing.T) *acceptance.Report {
 		return r
 	}
 	waiting := begun("queues", 0)
-	waiting.State, waiting.Why, waiting.Hint = acceptance.Waiting, "the guest has one queue when it is started anew",
+	waiting.State, waiting.Why, waiting.Hint = acceptance.Waiting, "the guest has one queue at its next start",
 		"shut the guest down and start it; then 'mpps acceptance queues --resume'"
 	waiting.Standing = []string{"20261122T150000"}
 	waiting.Steps[0].State, waiting.Steps[1].State = acceptance.Ended, acceptance.Ended

@@ -20,7 +20,7 @@ const (
 	maxNote     = 2 * maxText // bytes of a warning
 	maxNotes    = 32          // warnings of an answer
 	maxLinks    = 4096        // interfaces, addresses of each, counters
-	maxCPUs     = 2048        // twice what KVM gives a guest (KVM_MAX_VCPUS, arch/x86/include/asm/kvm_host.h)
+	maxCPUs     = 4096        // the most that KVM can be built for (CONFIG_KVM_MAX_NR_VCPUS, arch/x86/kvm/Kconfig)
 	maxStat     = maxCPUs * 256
 	maxStreams  = 1024 // of a sink; traffic.SinkConfig
 	maxCount    = 1 << 56
