@@ -27,7 +27,7 @@ func TestModes(t *testing.T) {
 	began := time.Now()
 	samples := filepath.Join(t.TempDir(), "campaign.jsonl")
 	cmd := exec.CommandContext(t.Context(), labtest.Command(t), "--json", "modes", "--mpps", labtest.Binary(t),
-		"--repeat", "1", "--duration", "400ms", "--warm-up", "100ms",
+		"--repeat", "1", "--duration", "1s", "--warm-up", "100ms",
 		"--search-budget", "3s", "--seed", "11", "--keep=false", "--checkpoint", samples)
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said

@@ -31,7 +31,9 @@ const (
 )
 
 // modesSetup creates the bridge, the namespaces and the VF, whose PCI address it prints. The VF's MAC address is set
-// before the PF moves into its namespace.
+// before the PF moves into its namespace. The generator's NIC has one queue: with several, QEMU's own RSS queues a frame
+// whose ring is full at the queue that it came in by, and waits there for another to be used (hw/net/virtio-net.c,
+// virtio_net_receive_rcu). TCP streams to it then took seconds for a packet, or ended.
 var modesSetup = fmt.Sprintf(`set -e
 nic() { d=$(dirname $(grep -l $1 /sys/class/net/*/address)); echo ${d##*/}; }
 up=$(nic %[1]s); pf=$(nic %[2]s); gen=$(nic %[3]s)
@@ -53,6 +55,7 @@ into() {
 	ip -n $1 link set $3 up
 }
 into gen $gen gen0 2
+ip netns exec gen ethtool -L gen0 combined 1
 into native $pf native0 3
 for n in %[4]s $up; do echo 1 > /proc/sys/net/ipv6/conf/$n/disable_ipv6; done
 ip netns exec native taskset -c %[8]s setsid mpps agent --listen %[5]s3:%[7]s --secret-file /share/secret </dev/null >/run/native.log 2>&1 &
