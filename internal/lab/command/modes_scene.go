@@ -31,9 +31,9 @@ const (
 )
 
 // modesSetup creates the bridge, the namespaces and the VF, whose PCI address it prints. The VF's MAC address is set
-// before the PF moves into its namespace. The generator's NIC has one queue: with several, QEMU's own RSS queues a frame
-// whose ring is full at the queue that it came in by, and waits there for another to be used (hw/net/virtio-net.c,
-// virtio_net_receive_rcu). TCP streams to it then took seconds for a packet, or ended.
+// before the PF moves into its namespace. The generator's NIC has one queue. With several, QEMU chooses a queue by its
+// own RSS, and a frame whose ring is full waits at the queue that it came in by, which nobody may ever use again
+// (hw/net/virtio-net.c, virtio_net_receive_rcu): TCP streams to it ended, or a packet took seconds.
 var modesSetup = fmt.Sprintf(`set -e
 nic() { d=$(dirname $(grep -l $1 /sys/class/net/*/address)); echo ${d##*/}; }
 up=$(nic %[1]s); pf=$(nic %[2]s); gen=$(nic %[3]s)
