@@ -40,7 +40,7 @@ func TestLists(t *testing.T) {
 	for _, list := range []struct {
 		name                 string
 		developed, unseen, n int // least that find their answer first; lines
-	}{{"queries.txt", 102, 101, 203}, {"commands.txt", 58, 57, 115}, {"articles.txt", 69, 68, 137},
+	}{{"queries.txt", 102, 101, 203}, {"commands.txt", 58, 57, 115}, {"articles.txt", 82, 82, 164},
 		{"founding.txt", 131, 130, 261}, {"symptoms.txt", 97, 97, 198}} {
 		all := readList(t, list.name)
 		right := [2]int{}
