@@ -92,7 +92,7 @@ func drawOthers(t *Text, h *facts.Host, on map[string]bool, verbose bool) {
 // othersHeading returns what is known of all that is on no path that is drawn.
 func othersHeading(h *facts.Host) string {
 	role := h.Role()
-	if role.Declined() || role == facts.RoleUnseen || len(reach.Of(h).Unsure()) > 0 {
+	if role.Declined() || role == facts.RoleUnseen || reach.Of(h).Unsure() != "" {
 		return "on no path that is drawn; whether guests' packets pass is not known"
 	}
 	return "not on a path to a guest"

@@ -122,8 +122,7 @@ func (v *View) nicByName(name string) (*facts.NIC, Advice, bool) {
 	if v.Role() == facts.RoleUnseen {
 		return nil, Unsure("not known whether " + name + " carries guests' packets: guests could not be seen"), false
 	}
-	return nil, Unsure(fmt.Sprintf("not known whether %s carries guests' packets: a guest uses %s", name,
-		reach.Words(v.paths.Unsure()))), false
+	return nil, Unsure("not known whether " + name + " carries guests' packets: " + v.paths.Unsure()), false
 }
 
 // forNIC returns the Want of a knob that advises on a NIC.

@@ -53,7 +53,8 @@ type Map struct {
 	declined  map[string][]Kind
 	carries   map[string]bool
 	functions map[string]bool // PFs of functions that guests have
-	unsure    []Kind          // why it is not known whether another NIC carries guests' packets
+	unsure    []Kind          // of paths that may pass another NIC, which is not known
+	unseen    bool            // there may be guests that were not seen
 	graph     *graph
 }
 
@@ -74,9 +75,7 @@ func Of(h *facts.Host) *Map {
 	}
 	m.addPollers(h)
 	m.addBridges(h)
-	if slices.ContainsFunc(h.Unseen, func(u facts.Unseen) bool { return u.Part == facts.UnseenGuests }) {
-		m.unsure = append(m.unsure, Unresolved)
-	}
+	m.unseen = slices.ContainsFunc(h.Unseen, func(u facts.Unseen) bool { return u.Part == facts.UnseenGuests })
 	return m
 }
 
@@ -151,7 +150,7 @@ func (m *Map) Carries(nic string) facts.Answer {
 	switch {
 	case m.carries[nic]:
 		return facts.Yes
-	case len(m.unsure) > 0:
+	case m.Unsure() != "":
 		return ""
 	}
 	return facts.No
@@ -184,8 +183,16 @@ func (m *Map) NotJudged() []Path {
 	return all
 }
 
-// Unsure returns the kinds of paths because of which it is not known what else carries guests' packets.
-func (m *Map) Unsure() []Kind { return m.unsure }
+// Unsure returns why it is not known whether a NIC that is on no path carries guests' packets, empty where it is known.
+func (m *Map) Unsure() string {
+	switch {
+	case len(m.unsure) > 0:
+		return "a guest uses " + Words(m.unsure)
+	case m.unseen:
+		return "not all guests could be seen"
+	}
+	return ""
+}
 
 // NICs returns the NICs behind a device of the host, sorted. A NIC is behind itself.
 func (m *Map) NICs(device string) []string {
