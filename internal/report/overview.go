@@ -29,7 +29,8 @@ func Overview(t *Text, h *facts.Host, r audit.Report, s apply.Status) {
 
 // waysText says how the running guests reach the wire: how many by which bridge and NIC, the most first.
 func waysText(h *facts.Host) string {
-	running := reach.Of(h).Paths
+	paths := reach.Of(h)
+	running := slices.Clone(paths.Paths)
 	running = slices.DeleteFunc(running, func(p reach.Path) bool { return !p.Active })
 	groups := Group(running, wayKey)
 	slices.SortStableFunc(groups, func(a, b []reach.Path) int { return len(b) - len(a) })
@@ -52,7 +53,7 @@ func waysText(h *facts.Host) string {
 		}
 	}
 	if len(h.Guests) == 0 {
-		return "none"
+		return words.Join("; ", words.Either(paths.Unsure() == "", "none", "none was seen"), paths.Unsure())
 	}
 	return words.Join(": ", fmt.Sprintf("%s, %d running", words.Count(len(h.Guests), "guest"), on),
 		words.Join("; ", append(ways, words.If(len(groups) > most, "%d other ways", len(groups)-most))...))
