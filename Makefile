@@ -35,7 +35,7 @@ lint:
 	$(GO) -C tools/packages vet .
 	cd tools && $$($(GO) -C .. tool -n staticcheck) ./...
 
-generate:                   ## compiles the eBPF programs anew
+generate:                   ## compiles the eBPF programs
 	$(GO) generate ./internal/...
 
 check-generated:            ## the committed eBPF objects are those of the sources

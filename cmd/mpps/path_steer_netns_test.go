@@ -87,8 +87,8 @@ func TestSteerHost(t *testing.T) {
 			t.Fatal("not put back within 5 s of the guest's start")
 		}
 	}
-	t.Logf("put back %v after a tap came anew", time.Since(began).Round(time.Millisecond))
-	apart("after a guest came anew")
+	t.Logf("put back %v after a tap came back", time.Since(began).Round(time.Millisecond))
+	apart("after a guest came back")
 	if err := watcher.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func (l *Lab) Death(ctx context.Context) string {
 		case frozen:
 			return "the lab host: QEMU or what serves it stood still, so that it was ended"
 		case guestReset: // nobody who asked for a reboot stops here; the last output may be lost
-			return "the lab host began to boot anew by itself: " + logTail(l.LogFile("serial"), 1)
+			return "the lab host began to boot again by itself: " + logTail(l.LogFile("serial"), 1)
 		}
 		return ""
 	}

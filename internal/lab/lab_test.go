@@ -230,7 +230,7 @@ func TestResetAndEnd(t *testing.T) {
 	if err := os.WriteFile(l.LogFile("serial"), []byte("[   37.6]  </TASK>\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if died := l.Death(t.Context()); died != "the lab host began to boot anew by itself: [   37.6]  </TASK>" {
+	if died := l.Death(t.Context()); died != "the lab host began to boot again by itself: [   37.6]  </TASK>" {
 		t.Errorf("the host's kernel died with half a word, found %q", died)
 	}
 	if err := l.Reset(t.Context(), "isolcpus=3"); err != nil {

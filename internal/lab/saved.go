@@ -126,7 +126,7 @@ func (l *Lab) begin(ctx context.Context) error {
 		if err == nil || ctx.Err() != nil || hopeless(err) {
 			return err
 		}
-		l.retry(fmt.Sprintf("the saved state of the lab host did not come up, it is made anew: %v", err))
+		l.retry(fmt.Sprintf("the saved state of the lab host did not come up, it is made again: %v", err))
 		if err := errors.Join(l.halt(), s.remove()); err != nil {
 			return err
 		}

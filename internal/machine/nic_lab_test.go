@@ -250,7 +250,7 @@ func TestInterruptIsFoundAfterRenumbering(t *testing.T) {
 	stale := setting.Of(setting.IRQAffinity, name, "rx-1", "100000")
 	for _, address := range []setting.Address{a, stale} {
 		if r := mechanisms.Read(ctx, address); r.State != setting.Known {
-			t.Errorf("%s after the vectors were asked for anew: %s (%s)", address, r, r.Why)
+			t.Errorf("%s after the vectors were asked for again: %s (%s)", address, r, r.Why)
 		}
 	}
 	if err := mechanisms.Write(ctx, stale, setting.Value("3")); err != nil {

@@ -24,7 +24,7 @@ func TestRealtimeCheckDraws(t *testing.T) {
 	for i := range 6 {
 		r.Findings = append(r.Findings, realtime.Finding{
 			ID: "irq.may", Object: fmt.Sprintf("irq %d eth0",
-				50+i), Severity: knob.Low, Found: "its mask is 0-3", Why: "the kernel may choose anew",
+				50+i), Severity: knob.Low, Found: "its mask is 0-3", Why: "the kernel may choose again",
 			Do:   "mpps plan moves it",
 			Knob: "rt.irq_affinity", Mendable: true,
 		})

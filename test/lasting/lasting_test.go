@@ -167,7 +167,7 @@ func TestValuesOutlastWhatResetsThem(t *testing.T) {
 	took := s.seconds(igbQueue + `
 want=$(cat $F); modprobe -r igb; modprobe igb & while [ ! -e $F ]; do :; done; s=$EPOCHREALTIME
 while read -r now <$F 2>/dev/null || true; [ "$now" != "$want" ]; do :; done; e=$EPOCHREALTIME; wait; awk "BEGIN{print $e-$s}"`)
-	t.Logf("put back %.2f s after the driver made its device anew", took)
+	t.Logf("put back %.2f s after the driver recreated its device", took)
 	if took > 5 { // 1 to 2 s, and emulated processors wait for real ones that are busy
 		t.Errorf("put back in %.2f s, expected under 5 s", took)
 	}

@@ -52,7 +52,7 @@ func TestRealtimeHost(t *testing.T) {
 		t.Errorf("before the reboot its definition has %s lines of huge pages", got)
 	}
 	s.Must("virsh -q destroy " + guestName + " && virsh -q start " + guestName)
-	s.LogTime("the guest was started anew before the reboot")
+	s.LogTime("the guest was restarted before the reboot")
 
 	s.reboot()
 	if got := s.Must("uname -r; cat /sys/kernel/realtime"); got != realtime+"\n1" {

@@ -32,11 +32,11 @@ func TestSoak(t *testing.T) {
 		}
 		rounds = n
 	}
-	anew := rounds > usualRounds
+	soak := rounds > usualRounds
 	forms := []string{facts.ByInterface, facts.ByHostdev, facts.ByNetwork}
 	before := s.idle("soaked")
 	guests := s.Must("virsh -q list --all --name")
-	if !anew {
+	if !soak {
 		s.MPPS(0, "sriov", "create", s.pf, "-n", "2", "--persist", "none")
 	}
 	written := map[string]int{}
@@ -44,7 +44,7 @@ func TestSoak(t *testing.T) {
 	for round := range rounds {
 		form := forms[round%len(forms)]
 		size := s.journals()
-		if anew {
+		if soak {
 			s.MPPS(0, "sriov", "create", s.pf, "-n", "2")
 		}
 		argv := []string{"sriov", "assign", "soaked", "--pf", s.pf, "--as", form, "--vlan",
@@ -68,7 +68,7 @@ func TestSoak(t *testing.T) {
 				t.Errorf("round %d (%s): a function has %s\n%s", round, form, f.brief(), text)
 			}
 		}
-		if anew {
+		if soak {
 			s.MPPS(0, "sriov", "destroy", s.pf)
 			if got := s.functions(); got != "0 0 0 0" {
 				t.Errorf("round %d: functions: %s", round, got)
@@ -93,7 +93,7 @@ func TestSoak(t *testing.T) {
 			grew)
 	}
 	s.Must("virsh -q undefine soaked")
-	if !anew {
+	if !soak {
 		s.MPPS(0, "sriov", "destroy", s.pf)
 	}
 	if tmp := s.Must("find /var/lib/mpps /run/mpps -name '*draft*' -o -name '*.tmp'"); tmp != "" {

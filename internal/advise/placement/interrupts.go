@@ -42,7 +42,7 @@ func (t *table) reportRelaxed(r *Result) {
 		}
 		if g.Realtime && !t.hasIsolated() {
 			r.relax("%s is a realtime guest on CPUs that are not isolated, because none is: isolate them and start "+
-				"the host anew (boot.isolcpus)", p.Name)
+				"the host again (boot.isolcpus)", p.Name)
 		}
 		cores := map[int]bool{}
 		for _, v := range p.VCPUs {

@@ -35,7 +35,7 @@ var phaseNames = []string{PhaseFirmware, PhaseReboot, PhaseGuest, PhaseNow}
 
 const (
 	inFirmware = "the firmware's setup"
-	kvmReload  = "all guests shut down, and KVM's modules loaded anew"
+	kvmReload  = "all guests shut down, and KVM's modules reloaded"
 	atOnce     = "at once"
 )
 

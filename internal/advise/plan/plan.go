@@ -262,7 +262,7 @@ func (p *Plan) postpone() {
 		if p.Tier == goal.Realtime && c.ID == "domain.cpu_model" && strings.HasSuffix(c.Address.Path, "/cpu/mode") {
 			p.Later = append(p.Later, Later{After: "this plan", IDs: []string{"domain.invtsc", "domain.dedicated"},
 				Why: "libvirt takes these beside host-passthrough only: plan again afterwards, before guest " +
-					c.Address.Object() + " is started anew"})
+					c.Address.Object() + " is restarted"})
 		}
 	}
 	for _, guest := range guests {

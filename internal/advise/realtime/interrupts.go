@@ -17,10 +17,11 @@ var (
 	irqAimed = &Kind{"irq.aimed", Interrupts, "A device's interrupt goes there", knob.Medium,
 		"it did not come while this was watched; the next one does", "rt.irq_affinity"}
 	irqMay = &Kind{"irq.may", Interrupts, "An interrupt may be put there", knob.Low,
-		"the kernel chose another CPU of its mask; when that one is busy or goes off it chooses anew",
+		"the kernel chose another CPU of its mask; when that one is busy or goes off it chooses again",
 		"rt.irq_affinity"}
 	irqDefault = &Kind{"irq.default", Interrupts, "New interrupts may be put there", knob.Medium,
-		"an interrupt that is asked for from now on (a device set up anew, a module) gets this mask", "rt.irq_affinity"}
+		"an interrupt that is asked for from now on (a device set up again, a module) gets this mask",
+		"rt.irq_affinity"}
 	irqTick = &Kind{"irq.tick", Interrupts, "The CPU's timer keeps firing", knob.Medium,
 		"the tick should be stopped on this CPU: each time the timer fires the vCPU leaves the guest", ""}
 	irqCalls = &Kind{"irq.calls", Interrupts, "Other CPUs interrupt it", knob.Low,

@@ -66,7 +66,7 @@ var catalogued = []struct{ id, do string }{
 		"than VT-x or SVM"},
 	{"boot.iommu", "'mpps plan --nic vf' has it as a change, 'mpps apply' writes it for the next boot; then reboot"},
 	{"firmware.sriov", "switch SR-IOV on in the firmware's setup and in that of the card"},
-	{"pci.link", "look at it under load, then at the slot: another one, or the card seated anew"},
+	{"pci.link", "look at it under load, then at the slot: another one, or the card reseated"},
 	{"sriov.ready", "wait and look again; 'udevadm settle' returns when names are done; then the kernel's log for " +
 		"the functions' driver"},
 	{"sriov.persist", "'mpps sriov create PF -n N --persist unit' has them made before libvirt starts"},

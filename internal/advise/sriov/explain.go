@@ -16,13 +16,13 @@ func (g *Gift) explain() {
 				"each start of the guest, before the guest has it, and puts back after it what stood there",
 			"the address is set on the host's side: the guest cannot change it (trust off)",
 			"rates, spoofchk, trust and link state are no part of the definition: mpps keeps them, and sets them " +
-				"again after a reboot or when the functions are made anew",
+				"again after a reboot or when the functions are recreated",
 		}
 	case facts.ByHostdev:
 		g.Means = []string{
 			"<hostdev>: the function is a PCI device like any other to libvirt, which sets nothing: mpps sets MAC " +
 				"address, VLAN and the rest on the function itself, keeps them, and sets them again after a reboot " +
-				"or when the functions are made anew",
+				"or when the functions are recreated",
 			"the definition names no MAC address: 'virsh domiflist' does not show the NIC",
 		}
 	case facts.ByNetwork:

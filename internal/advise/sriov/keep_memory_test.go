@@ -53,6 +53,6 @@ func TestMemory(t *testing.T) {
 	}
 	m.Reappeared(h, nil) // that is long ago
 	if got := came(); got != "map[]" {
-		t.Errorf("bound anew by hand: %s", got)
+		t.Errorf("bound again by hand: %s", got)
 	}
 }

@@ -124,7 +124,7 @@ func Migrate(h *facts.Host, ask MigrateRequest) (*Migration, error) {
 	switch {
 	case g.Definition == "":
 		return nil, &Refused{"the definition of " + g.Name + " could not be read", "a guest that is only running " +
-			"(transient) is made anew by whoever made it: virsh dumpxml " + quoted(g.Name)}
+			"(transient) is recreated by whoever made it: virsh dumpxml " + quoted(g.Name)}
 	case g.Migrates():
 		return nil, &Refused{g.Name + " is being migrated now (" + g.Job + ")", "wait for its end, or end it: " +
 			quoted("virsh", "domjobabort", g.Name)}

@@ -60,7 +60,7 @@ func (p *migration) makePairs() MigrateWay {
 			Undo: []string{quoted("virsh", "define", p.savedFile())}})
 	}
 	if p.guest.Active() {
-		w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "start the guest anew, once: a pair cannot be made " +
+		w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "restart the guest once: a pair cannot be made " +
 			"of NICs that it runs with", Traffic: "none while it boots",
 			Commands: []string{quoted("virsh", "shutdown", p.guest.Name), "until virsh domstate " +
 				quoted(p.guest.Name) + " | grep -q 'shut off'; do sleep 1; done",

@@ -273,9 +273,9 @@ func (r *recovery) recreateAll() string {
 	}
 	again := fmt.Sprintf("mpps sriov destroy %s && mpps sriov create %s -n %d", r.f.PF, r.f.PF, all)
 	if len(taken) > 0 {
-		return fmt.Sprintf("if that does not help, all functions of %s are to be made anew, once nobody has one of "+
+		return fmt.Sprintf("if that does not help, all functions of %s are to be recreated, once nobody has one of "+
 			"them (now %s): %s", r.f.PF, strings.Join(taken[:min(4, len(taken))], "; "), again)
 	}
-	return fmt.Sprintf("if that does not help, all functions of %s are to be made anew, which nobody has: %s", r.f.PF,
+	return fmt.Sprintf("if that does not help, all functions of %s are to be recreated, which nobody has: %s", r.f.PF,
 		again)
 }

@@ -301,7 +301,7 @@ func (r *Returned) Later(watched bool) []string {
 	if !r.runs || r.live {
 		return nil
 	}
-	text := fmt.Sprintf("guest %s runs with %s until it is shut down or started anew", r.Guest, r.title())
+	text := fmt.Sprintf("guest %s runs with %s until it is shut down or restarted", r.Guest, r.title())
 	switch {
 	case r.vf == nil || r.Network != "":
 	case watched:

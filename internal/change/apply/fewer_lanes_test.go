@@ -16,7 +16,7 @@ func TestFewerLanes(t *testing.T) {
 		want        bool
 	}{
 		{nic, "a=0+2 b=2+2", "a=0+2", true},
-		{nic, "a=0+2 b=2+2", "idle", true}, // all guests were started anew
+		{nic, "a=0+2 b=2+2", "idle", true}, // all guests were restarted
 		{nic, "a=0+2 b=2+2", "a=0+2 b=4+2", false},
 		{nic, "a=0+2 b=2+2", "a=0+2 c=2+2", false},
 		{nic, "a=0+2 b=2+2", "", false}, // absent

@@ -302,7 +302,7 @@ func (e *Engine) Expired(ctx context.Context) ([]Restored, error) {
 	var problems []error
 	for _, tx := range unconfirmed {
 		restored, err := e.Rollback(ctx, RollbackOptions{TX: tx, WithLater: true,
-			Why: "not confirmed before the host was started anew", unconfirmed: true})
+			Why: "not confirmed before the host was restarted", unconfirmed: true})
 		all, problems = append(all, restored...), append(problems, err)
 	}
 	return all, errors.Join(problems...)

@@ -97,7 +97,7 @@ func TestRestoreOnEvents(t *testing.T) {
 		}
 		ip("link", "del", "ve0")
 	}
-	t.Logf("4 values of a device that was made anew are put back in %v or less", slowest)
+	t.Logf("4 values of a device that was recreated are put back in %v or less", slowest)
 
 	// Down and up resets nothing of a veth by itself: something else does, as a script of ifup would.
 	create()

@@ -8,18 +8,18 @@ import (
 )
 
 // Reset records that an object (empty: every object) was just set up again or, with again, was created.
-func (r *Restorer) Reset(object string, anew bool, now time.Time) (concerned int) {
+func (r *Restorer) Reset(object string, recreated bool, now time.Time) (concerned int) {
 	for _, d := range r.values {
 		if object != "" && d.Address.Device() != object && d.Address.Object() != object {
 			// it may be a tap of one of the lanes
-			if anew && d.Address.Kind == setting.QueueLanes && d.standing != byHand {
+			if recreated && d.Address.Kind == setting.QueueLanes && d.standing != byHand {
 				d.until = now.Add(anewWindow)
 				concerned++
 			}
 			continue
 		}
 		switch {
-		case anew:
+		case recreated:
 			d.standing, d.until = fresh, now.Add(window(object, d.Address))
 		case d.standing != byHand:
 			d.until = now.Add(resetWindow)

@@ -82,13 +82,13 @@ func (r *Restorer) Consider(ctx context.Context, events []Event, now time.Time) 
 	if err != nil {
 		return Due{}, err
 	}
-	anew := map[setting.Address]bool{}
+	recreated := map[setting.Address]bool{}
 	for _, a := range due.Anew {
-		anew[a] = true
+		recreated[a] = true
 	}
 	for _, d := range r.values {
 		_, was := r.lent[d.Address]
-		if _, is := due.Lent[d.Address]; was && !is || anew[d.Address] {
+		if _, is := due.Lent[d.Address]; was && !is || recreated[d.Address] {
 			d.standing, d.until = fresh, now.Add(anewWindow)
 		}
 	}

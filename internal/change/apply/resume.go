@@ -112,7 +112,7 @@ func (e *Engine) remainsOf(l *journal.Ledger, t *journal.Transaction, chain []*j
 	}
 	var err error
 	if r.resume, err = t.Resume(); err != nil {
-		r.Against, r.Next = err.Error(), "go on with the version of mpps that applied it, or apply the goal anew"
+		r.Against, r.Next = err.Error(), "go on with the version of mpps that applied it, or apply the goal again"
 		return r
 	}
 	r.Goal, r.Flags = r.resume.Goal, r.resume.Goal.Flags()

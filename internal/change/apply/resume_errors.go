@@ -19,7 +19,7 @@ func (n *NothingWaits) Error() string {
 // Hint says what to do.
 func (n *NothingWaits) Hint() string {
 	if n.Older != "" {
-		return "apply the goal anew: 'mpps apply' with its flags changes what is not as it should be"
+		return "apply the goal again: 'mpps apply' with its flags changes what is not as it should be"
 	}
 	return "'mpps apply' with a goal begins one; 'mpps status' says how this host stands"
 }

@@ -154,10 +154,10 @@ func TestRollbackOfAGuestThatWasStartedAnew(t *testing.T) {
 		if since.IsZero() {
 			t.Error("asked for what happened since the zero time")
 		}
-		return "guest vm1 was started anew"
+		return "guest vm1 was restarted"
 	}
 	if s, err := e.Status(t.Context()); err != nil || s.State != IsDrifted ||
-		!strings.Contains(s.Rows[0].Why, "started anew") {
+		!strings.Contains(s.Rows[0].Why, "restarted") {
 		t.Errorf("status is %+v, %v; expected drift with its reason", s, err)
 	}
 	done, err := e.Rollback(t.Context(), RollbackOptions{})
@@ -215,7 +215,7 @@ func TestRollbackAfterAReboot(t *testing.T) {
 	e.BootID = "boot-2"
 	f.values = before // what was until reboot
 	s, err := e.Status(t.Context())
-	if err != nil || s.State != IsDrifted || !strings.Contains(s.Rows[0].Why, "started anew") {
+	if err != nil || s.State != IsDrifted || !strings.Contains(s.Rows[0].Why, "restarted") {
 		t.Errorf("status is %+v, %v; expected drift with the reboot as its reason", s, err)
 	}
 	f.writes = nil

@@ -210,7 +210,7 @@ func (e *Engine) row(ctx context.Context, t *journal.Transaction, c journal.Chan
 func (e *Engine) wasReset(t *journal.Transaction, c journal.Change) string {
 	what := ""
 	if e.BootID != t.Header.BootID && !c.Lasts.Kept() {
-		what = "the host was started anew since"
+		what = "the host was restarted since"
 	} else if e.Reset != nil {
 		what = e.Reset(c, t.Ended())
 	}

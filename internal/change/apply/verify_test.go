@@ -56,7 +56,7 @@ func TestRowsSayWhyNot(t *testing.T) {
 	}
 	e.Lent = nil
 	e.BootID = "boot-3"
-	if s, err = e.Status(t.Context()); err != nil || !strings.HasSuffix(s.Rows[0].Why, "the host was started anew "+
+	if s, err = e.Status(t.Context()); err != nil || !strings.HasSuffix(s.Rows[0].Why, "the host was restarted "+
 		"since, and the value lasts until reboot") {
 		t.Errorf("after another boot: %+v, %v", s.Rows[0], err)
 	}

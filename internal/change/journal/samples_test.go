@@ -15,7 +15,7 @@ import (
 )
 
 var record = flag.String("record", "", "write the samples of testdata whose names match; what is released is never "+
-	"recorded anew")
+	"recorded again")
 
 // TestSamples reads journals that were recorded when the format was made. Every later version must read them: there is
 // one of every version, state and event.

@@ -32,7 +32,7 @@ func (w *Watcher) checkIsolation(l *Look) []Event {
 			Source: Isolated, Code: "isolation.lost", Object: "CPUs set aside", From: withSource(w.isolated, w.from),
 			To: withSource(l.Isolated, l.From), Severity: knob.High,
 			Hint: fmt.Sprintf("nothing keeps other work off %s any more: 'mpps realtime check --cpus %s' says what "+
-				"is missing, 'mpps plan --latency 20us --cpus %s' mends it; a watch that is started anew takes the "+
+				"is missing, 'mpps plan --latency 20us --cpus %s' mends it; a watch that is restarted takes the "+
 				"host as it is", cpuText(gone), gone, gone),
 		})
 	}

@@ -60,7 +60,7 @@ func (w *Watcher) changes(l Look) []Event {
 		if gone, come := missingArguments(before.Arguments, now.Arguments),
 			missingArguments(now.Arguments, before.Arguments); gone+come != "" {
 			add("boot.arguments", "next boot", gone, come, "'mpps plan' says whether they are those that are "+
-				"wanted; an update of the kernel or of the boot loader writes them anew", knob.Medium)
+				"wanted; an update of the kernel or of the boot loader rewrites them", knob.Medium)
 		}
 		if before.Kernel != now.Kernel {
 			add("boot.kernel", "next boot", before.Kernel, now.Kernel, "'mpps explain kernel.default' says how "+

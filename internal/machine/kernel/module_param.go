@@ -30,7 +30,7 @@ func (p moduleParam) Read(_ context.Context, a setting.Address) setting.Reading 
 	r := p.m.Value(tree.Sys, file, setting.Kinds[setting.ModuleParam].Canonical)
 	switch {
 	case r.ReadOnly:
-		r.Why = "a load-time parameter: " + a.Object() + " must be loaded anew with it (modprobe.d), and whatever " +
+		r.Why = "a load-time parameter: " + a.Object() + " must be reloaded with it (modprobe.d), and whatever " +
 			"uses it ended first: of kvm and vhost all guests shut down"
 	case r.State == setting.Absent && !p.m.Exists(path.Join(tree.Sys, "module", a.Object())):
 		r.Why = "module " + a.Object() + " is not loaded"

@@ -70,7 +70,7 @@ func TestOutlivesTheProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 		if after := linkIDs(t, prog); after != before {
-			t.Errorf("programs were attached anew: links %s, before %s", after, before)
+			t.Errorf("programs were attached again: links %s, before %s", after, before)
 		}
 		p.run(had, 500).exact(t, "with other windows", 500, p.guests, windows)
 		// One tap less: its program is detached, the other's stays.
@@ -268,7 +268,7 @@ func TestTapMadeAnew(t *testing.T) {
 		p.guests[1] = p.guest(1, 2)
 		p.guests[1].sent = sent
 		if found := prog.reads(t); found != "tap0=0+2" {
-			t.Errorf("with its tap made anew: reads %s", found)
+			t.Errorf("with its tap recreated: reads %s", found)
 		}
 		if err := prog.Write(windows); err != nil {
 			t.Fatal(err)
@@ -276,7 +276,7 @@ func TestTapMadeAnew(t *testing.T) {
 		if found := prog.reads(t); found != all {
 			t.Errorf("written again: reads %s", found)
 		}
-		p.run(had, 200).exact(t, "with its tap made anew", 200, p.guests, windows)
+		p.run(had, 200).exact(t, "with its tap recreated", 200, p.guests, windows)
 		pins, err := filepath.Glob(prog.dir() + "/" + tapPin + "*")
 		if err != nil || !filters && len(pins) != 2 {
 			t.Errorf("pins %q, %v: expected those of the taps that are there", pins, err)

@@ -159,8 +159,8 @@ func TestQdiscsMadeAnew(t *testing.T) {
 		before, after uint32
 		want          uint64
 	}{
-		{"grown", 100, 350, 250}, {"wrapped", math.MaxUint32 - 9, 40, 50}, {"made anew", 5000, 7, 7},
-		{"made anew, nothing since", 5000, 0, 0},
+		{"grown", 100, 350, 250}, {"wrapped", math.MaxUint32 - 9, 40, 50}, {"recreated", 5000, 7, 7},
+		{"recreated, nothing since", 5000, 0, 0},
 	} {
 		l := between(qdiscLook{packets: c.before, drops: c.before, over: c.before, requeue: c.before},
 			qdiscLook{packets: c.after, drops: c.after, over: c.after, requeue: c.after})

@@ -116,7 +116,7 @@ func TestWaits(t *testing.T) {
 	}{
 		"rebooted":           {Boot, Waited{"b", 0}, nil, true},
 		"not rebooted":       {Boot, Waited{"a", 200}, nil, false},
-		"started anew":       {Restart, Waited{"a", 200}, nil, true},
+		"restarted":          {Restart, Waited{"a", 200}, nil, true},
 		"runs as before":     {Restart, Waited{"a", 100}, nil, false},
 		"is shut down":       {Restart, Waited{"a", 0}, nil, false},
 		"same PID, new boot": {Restart, Waited{"b", 100}, nil, true},

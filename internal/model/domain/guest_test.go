@@ -13,7 +13,7 @@ import (
 	"mpps/internal/must"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // TestGuest compares what is read of each sample with the .json beside it.
 func TestGuest(t *testing.T) {

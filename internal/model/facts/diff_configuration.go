@@ -12,7 +12,7 @@ import (
 
 // configuration returns a copy of a host without what changes by itself: times, counters, process and interface
 // numbers, free memory, link states, effective CPUs of interrupts, the CPU that a thread last ran on, short-lived
-// threads, guest states, and how the snapshot was taken. Guests' host devices, which libvirt names anew at each start,
+// threads, guest states, and how the snapshot was taken. Guests' host devices, which libvirt renames at each start,
 // are named after the guest and its NIC. Reasons and bounds of readings do not count (setting.Reading.Same).
 func configuration(h *Host) *Host {
 	c := *h

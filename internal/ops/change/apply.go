@@ -113,7 +113,7 @@ func retryStale(env *ops.Env, once func() (*Outcome, error)) (*Outcome, error) {
 		if !errors.As(err, &stale) || attempt == maxAttempts {
 			return d, err
 		}
-		env.Out.Step("looking anew: %s", strings.TrimPrefix(stale.Error(), "plan is stale: "))
+		env.Out.Step("looking again: %s", strings.TrimPrefix(stale.Error(), "plan is stale: "))
 	}
 }
 
@@ -223,7 +223,7 @@ func transactWarnings(p *plan.Plan, result apply.Result) []outcome.Warning {
 	for _, moved := range result.Moved {
 		all = append(all, outcome.Warning{
 			Code: "moved",
-			Text: fmt.Sprintf("%s moved from %s to %s when its device was set up anew, and could not be put back",
+			Text: fmt.Sprintf("%s moved from %s to %s when its device was set up again, and could not be put back",
 				moved.Address, moved.From, moved.Found),
 			Hint: moved.Why,
 		})

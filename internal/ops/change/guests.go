@@ -71,7 +71,7 @@ func (e *Engine) WatchGuests(ctx context.Context) {
 		if since.IsZero() || !before()[c.Address.Object()].began.After(since) {
 			return ""
 		}
-		return fmt.Sprintf("guest %s was started anew", c.Address.Object())
+		return fmt.Sprintf("guest %s was restarted", c.Address.Object())
 	}
 }
 

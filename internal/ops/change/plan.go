@@ -190,18 +190,18 @@ func fits(p *plan.Plan, h *facts.Host) (cuts bool, err error) {
 // whose rings, channels or features it changes, for which a driver requests its interrupts and queues again. Settings
 // that move by themselves (adaptive coalescing) or come back by themselves (dependent features) are left out.
 func CoupledAddresses(p *plan.Plan, h *facts.Host) []setting.Address {
-	anew, channels, changed := map[string]bool{}, map[string]bool{}, map[setting.Address]bool{}
+	recreated, channels, changed := map[string]bool{}, map[string]bool{}, map[setting.Address]bool{}
 	for _, c := range p.Changes {
 		changed[c.Address] = true
 		switch c.Address.Kind {
 		case setting.NICRing, setting.NICChannels, setting.NICFeature, setting.NICFlag:
-			anew[c.Address.Object()] = true
+			recreated[c.Address.Object()] = true
 		case setting.VFCount: // the PF's driver then resizes its own channels to what is left
-			anew[c.Address.Object()] = true
+			recreated[c.Address.Object()] = true
 			channels[c.Address.Object()] = true
 		}
 	}
-	if len(anew) == 0 {
+	if len(recreated) == 0 {
 		return nil
 	}
 	return slices.DeleteFunc(knob.Addresses(h, knob.Catalogue()), func(a setting.Address) bool {
@@ -213,6 +213,6 @@ func CoupledAddresses(p *plan.Plan, h *facts.Host) []setting.Address {
 		default:
 			return true
 		}
-		return !anew[nic] || changed[a] || a.Kind == setting.NICChannels && channels[nic]
+		return !recreated[nic] || changed[a] || a.Kind == setting.NICChannels && channels[nic]
 	})
 }

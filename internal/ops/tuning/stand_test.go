@@ -261,7 +261,7 @@ func TestKeptStays(t *testing.T) {
 	h.plan.Changes = []plan.Change{wants("softirq.both", weight, "64", "128")}
 	h.stale = false
 	if again, err := h.Candidates(t.Context()); err != nil || again[0].Key != first.Key {
-		t.Errorf("found anew: %v, %v", again, err)
+		t.Errorf("found again: %v, %v", again, err)
 	}
 }
 

@@ -244,7 +244,7 @@ func whyNot(k setting.Kind) string {
 	case setting.ThreadAffinity:
 		return "its [scheduler] keeps threads off CPUs, and puts none onto one"
 	case setting.IRQAffinity, setting.IRQCPUs:
-		return "interrupts are numbered anew with each driver start, and its [irq] knows numbers alone"
+		return "interrupts are renumbered with each driver start, and its [irq] knows numbers alone"
 	case setting.Swap:
 		return "no plugin of TuneD switches swap off"
 	case setting.NetfilterRule, setting.RuleSet:
