@@ -95,10 +95,56 @@ func Create(name string) (*os.File, error) {
 	case follow:
 	case info == nil:
 		flags |= os.O_EXCL
+	case owner.Links(info) > 1:
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("it has another name, in a folder where " +
+			"others can write")}
 	default:
 		flags |= syscall.O_NOFOLLOW
 	}
 	return os.OpenFile(name, flags, 0o666)
+}
+
+// Reopen opens a file for writing that was read before, and fails if its name leads to another file by now.
+func Reopen(name string, before fs.FileInfo) (*os.File, error) {
+	_, follow, err := existing(name)
+	if err != nil {
+		return nil, err
+	}
+	flags := os.O_WRONLY | syscall.O_NONBLOCK
+	if !follow {
+		flags |= syscall.O_NOFOLLOW
+	}
+	f, err := os.OpenFile(name, flags, 0)
+	if err != nil {
+		return nil, err
+	}
+	if now, err := f.Stat(); err != nil || !os.SameFile(before, now) {
+		return nil, errors.Join(&fs.PathError{Op: "open", Path: name, Err: errors.New("it is another file than the one " +
+			"that was read")}, err, f.Close())
+	}
+	return f, nil
+}
+
+// MakeFolder makes a folder for outputs, and its missing parents. One that is there is refused where others can write
+// next to it, if it is a link or belongs neither to root, nor to this user, nor to the owner of the folder above it:
+// they would decide where the files land.
+func MakeFolder(name string) error {
+	switch info, follow, err := existing(name); {
+	case errors.Is(err, fs.ErrNotExist): // of the folder above
+		if err := MakeFolder(filepath.Dir(name)); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	case info == nil && !follow:
+		if info, err := os.Lstat(name); err == nil && (info.Mode()&fs.ModeSymlink != 0 || info.IsDir()) {
+			return &fs.PathError{Op: "mkdir", Path: name, Err: errors.New("somebody else made it, in a folder where " +
+				"others can write")}
+		}
+	case info != nil && info.IsDir():
+		return nil
+	}
+	return os.Mkdir(name, 0o755)
 }
 
 // existing describes the file of a name, nil if there is none or it is to be replaced as if there were none. follow
@@ -153,15 +199,6 @@ func writeInPlace(name string, text []byte, follow bool) error {
 	defer context.AfterFunc(ctx, func() { _ = f.SetWriteDeadline(time.Unix(1, 0)) })()
 	_, err = f.Write(text)
 	return Cause(errors.Join(err, f.Close()))
-}
-
-// WriteState writes a file that mpps keeps below the root, and makes its folder.
-func (e *Env) WriteState(path string, text []byte) error {
-	name := filepath.Join(e.Root, path)
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return err
-	}
-	return replaceFile(name, text, 0o644)
 }
 
 // Cause returns the kernel's error without the path, which may be that of a temporary file.
