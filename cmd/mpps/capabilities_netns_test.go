@@ -82,8 +82,8 @@ exec "$@"`
 	}
 }
 
-// TestWatchWithoutRoot: with the capabilities of its unit and no others, the watch sees of this host what root's sees: it
-// publishes the same metrics, and reports the same parts as unseen.
+// TestWatchWithoutRoot: with the capabilities of its unit and no others, the watch sees of this host what root's sees:
+// it publishes the same metrics, and reports the same parts as unseen.
 func TestWatchWithoutRoot(t *testing.T) {
 	if !privately(t) {
 		return

@@ -118,9 +118,12 @@ func Reopen(name string, before fs.FileInfo) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if now, err := f.Stat(); err != nil || !os.SameFile(before, now) {
-		return nil, errors.Join(&fs.PathError{Op: "open", Path: name, Err: errors.New("it is another file than the one " +
-			"that was read")}, err, f.Close())
+	now, err := f.Stat()
+	if err == nil && !os.SameFile(before, now) {
+		err = &fs.PathError{Op: "open", Path: name, Err: errors.New("it is another file than the one that was read")}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }

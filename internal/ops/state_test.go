@@ -52,12 +52,18 @@ func TestStateStaysInRoot(t *testing.T) {
 	const name = "var/lib/mpps/runs/run.json"
 	for what, link := range map[string]string{"folder": "var/lib/mpps", "runs": filepath.Dir(name), "file": name} {
 		e, victim := &Env{Root: t.TempDir()}, t.TempDir()
-		at := filepath.Join(e.Root, link)
+		kept := filepath.Join(victim, "kept")
+		must.Do(t, os.WriteFile(kept, []byte("root:*"), 0o600))
+		target, at := victim, filepath.Join(e.Root, link)
+		if link == name {
+			target = kept
+		}
 		must.Do(t, os.MkdirAll(filepath.Dir(at), 0o755))
-		must.Do(t, os.Symlink(filepath.Join(victim, "x"), at))
+		must.Do(t, os.Symlink(target, at))
 		_ = e.WriteState(name, []byte("{}")) // refused, or the link is replaced
-		if left := must.Get(os.ReadDir(victim))(t); len(left) > 0 {
-			t.Errorf("%s: written through the link: %v", what, left)
+		left := must.Get(os.ReadDir(victim))(t)
+		if text := must.Get(os.ReadFile(kept))(t); len(left) != 1 || string(text) != "root:*" {
+			t.Errorf("%s: written through the link: %v, %q", what, left, text)
 		}
 	}
 }

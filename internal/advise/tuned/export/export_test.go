@@ -218,8 +218,8 @@ func TestReadFromTuneD(t *testing.T) {
 	}
 }
 
-// TestNothingExpands: what a host calls its devices, or holds as a value, is neither a function of TuneD, which may be a
-// command, nor another line of its profile.
+// TestNothingExpands: what a host calls its devices, or holds as a value, is neither a function of TuneD, which may be
+// a command, nor another line of its profile.
 func TestNothingExpands(t *testing.T) {
 	all := realtimeFindings()
 	for _, hostile := range []string{"${f:exec:reboot}", "1\n[script]\nscript=/tmp/x", "1\r[script]"} {
