@@ -216,10 +216,26 @@ func Cause(err error) error {
 // OpenFile opens a file that the user named, for reading. Only regular files are accepted: opening a named pipe could
 // block for ever.
 func OpenFile(name string) (*os.File, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	return regular(os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0))
+}
+
+// OpenIn opens a file of a folder that the user named, for reading, as OpenFile does. A link that leaves the folder is
+// an error: whoever fills the folder would have any file of the host read, and shown where it is found wanting.
+func OpenIn(folder, name string) (*os.File, error) {
+	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return nil, err
 	}
+	defer root.Close()
+	return regular(root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0))
+}
+
+// regular returns an open file if it is a regular one.
+func regular(f *os.File, err error) (*os.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	name := f.Name()
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		kind := "special file"
