@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -107,7 +108,19 @@ func TestBenchModes(t *testing.T) {
 func TestBenchModesFrozen(t *testing.T) {
 	t.Parallel()
 	native := startAgent(t, "mpps", "agent", "--insecure-lab", "--listen", "127.0.0.1:0")
-	cmd := exec.Command("mpps", "agent", "--insecure-lab", "--listen", "127.0.0.1:0")
+	if os.Geteuid() != 0 {
+		t.Skip("a guest's QEMU without libvirt is root's")
+	}
+	agent, err := exec.LookPath("mpps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	qemu := filepath.Join(t.TempDir(), "qemu-system-x86_64")
+	if err := os.Symlink(agent, qemu); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(qemu, "agent", "--insecure-lab", "--listen", "127.0.0.1:0")
+	cmd.Args[0] = "mpps"
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -143,6 +156,34 @@ func TestBenchModesFrozen(t *testing.T) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
 	if err != nil || !strings.Contains(string(stat), ") T ") {
 		t.Errorf("the process is not stopped any more: %.60s, %v", stat, err)
+	}
+}
+
+// TestFrozenIsAGuest: no process but a guest's QEMU is stopped, whatever the file of a campaign names.
+func TestFrozenIsAGuest(t *testing.T) {
+	t.Parallel()
+	native := startAgent(t, "mpps", "agent", "--insecure-lab", "--listen", "127.0.0.1:0")
+	victim := exec.Command("sleep", "60")
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = victim.Process.Kill(); _ = victim.Wait() })
+	dir := t.TempDir()
+	file, pipe := filepath.Join(dir, "guest.pid"), filepath.Join(dir, "pipe")
+	if err := errors.Join(os.WriteFile(file, fmt.Appendln(nil, victim.Process.Pid), 0o644),
+		syscall.Mkfifo(pipe, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for _, frozen := range []string{file, pipe} {
+		code, _, stderr := program(t, "mpps", "bench", "modes", "--mode", "native="+native, "--mode", "cold="+native+
+			",frozen="+frozen, "--workloads", "rr", "--repeat", "1", "--duration", "50ms", "--warm-up", "0", "--keep=false")
+		if code == outcome.CodeOK || !strings.Contains(stderr, "frozen guest") {
+			t.Errorf("%s: exit code %d: %s", frozen, code, stderr)
+		}
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", victim.Process.Pid))
+	if err != nil || strings.Contains(string(stat), ") T ") {
+		t.Errorf("the process was stopped: %.60s, %v", stat, err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -58,7 +59,8 @@ exec "$@"`
 	user := []string{"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--bounding-set", reading,
 		"--inh-caps", reading, "--ambient-caps", reading, "--no-new-privs"}
 	for _, argv := range [][]string{{"audit", "--pps", "1.8M", "--json"}, {"status", "--json"},
-		{"diagnose", "--counters", "--for", "1s", "--json"}} {
+		{"diagnose", "--counters", "--for", "1s", "--json"}, {"verify", "--json"},
+		{"top", "--once", "--counters", "--json"}} {
 		root, own := run(nil, argv...), run(user, argv...)
 		for _, kind := range []string{"findings", "unseen", "rows"} {
 			was, is := named(root[kind]), named(own[kind])
@@ -77,6 +79,66 @@ exec "$@"`
 		if was, is := slices.Sorted(maps.Keys(root)), slices.Sorted(maps.Keys(own)); !slices.Equal(was, is) {
 			t.Errorf("%v: root gets %v, the account %v", argv, was, is)
 		}
+	}
+}
+
+// TestWatchWithoutRoot: with the capabilities of its unit and no others, the watch sees of this host what root's sees:
+// it publishes the same metrics, and reports the same parts as unseen.
+func TestWatchWithoutRoot(t *testing.T) {
+	if !privately(t) {
+		return
+	}
+	mpps := ownHost(t)
+	unit, err := os.ReadFile("../../deploy/systemd/mpps-watch.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(unit), "\nAmbientCapabilities=")
+	rest, _, _ = strings.Cut(rest, "\n")
+	caps := "-all"
+	for _, c := range strings.Fields(rest) {
+		caps += ",+" + strings.ToLower(strings.TrimPrefix(c, "CAP_"))
+	}
+	user := []string{"setpriv", "--reuid", "65000", "--regid", "65000", "--clear-groups", "--bounding-set", caps,
+		"--inh-caps", caps, "--ambient-caps", caps, "--no-new-privs"}
+	watch := func(as []string, file string) (names, unseen []string) {
+		t.Helper()
+		// The file is removed at the end: a second name keeps what was published first.
+		script := `"$@" & for i in $(seq 100); do ln -f "$F" "$F.kept" 2>/dev/null && break; sleep 0.1; done; wait`
+		argv := append(append([]string{"-c", script, "sh"}, as...), mpps, "verify", "--watch", "--for", "3s", "--json",
+			"--metrics", file)
+		cmd := exec.Command("sh", argv...)
+		cmd.Env = append(os.Environ(), "F="+file)
+		out, err := cmd.Output()
+		text, read := os.ReadFile(file + ".kept")
+		if read != nil {
+			t.Fatalf("no metrics: %v, %v: %s", read, err, out)
+		}
+		for line := range strings.Lines(string(text)) {
+			if name, _, _ := strings.Cut(line, " "); !strings.HasPrefix(line, "#") {
+				names = append(names, name)
+			}
+		}
+		for line := range strings.Lines(string(out)) {
+			if strings.Contains(line, "unseen") {
+				unseen = append(unseen, line)
+			}
+		}
+		return names, unseen
+	}
+	if err := os.MkdirAll("/run/mpps-watch", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod("/run/mpps-watch", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	was, without := watch(nil, "/run/mpps-watch/root.prom")
+	is, hidden := watch(user, "/run/mpps-watch/own.prom")
+	if len(was) == 0 || !slices.Equal(was, is) {
+		t.Errorf("root publishes %q, the account %q", was, is)
+	}
+	if len(hidden) != len(without) {
+		t.Errorf("unseen by root: %q, by the account: %q", without, hidden)
 	}
 }
 

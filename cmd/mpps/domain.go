@@ -1,8 +1,13 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+)
 
 func (a *app) domainCommand() *cobra.Command {
 	return verbs("domain", "show, tune or write a guest's libvirt definition",
-		a.domainShowCommand(), a.domainTuneCommand(), a.domainRenderCommand())
+		slices.Concat(withManner(onlyReads, a.domainShowCommand(), a.domainRenderCommand()),
+			withManner(sequential, a.domainTuneCommand()))...)
 }

@@ -28,6 +28,7 @@ func (a *app) domainTuneCommand() *cobra.Command {
 			if ask.DryRun && output != "" {
 				return usage(errors.New("--dry-run and -o: expected one of them"), "--dry-run writes nothing")
 			}
+			a.reads.Store(!ask.Apply)
 			ask.Word, ask.Stdin, ask.Asked = given[0], a.stdin, flags.request()
 			if ask.Goal, err = goals.goal(); err != nil {
 				return err

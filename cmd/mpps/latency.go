@@ -40,6 +40,7 @@ func (a *app) latencyCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, more []string) error {
 			if len(f.imported) > 0 {
 				f.imported = append(f.imported, more...)
+				a.reads.Store(true)
 				return a.answerWakeups(&f, func() (*wakeup.File, error) { return f.read() })
 			}
 			if err := f.check(); err != nil {

@@ -54,7 +54,7 @@ func TestReaders(t *testing.T) {
 	}
 	for _, reads := range []string{"mpps inspect", "mpps snapshot", "mpps snapshot diff", "mpps audit", "mpps explain",
 		"mpps plan", "mpps place", "mpps status", "mpps verify", "mpps history", "mpps report", "mpps bench compare",
-		"mpps fleet audit"} {
+		"mpps fleet audit", "mpps domain show", "mpps domain render"} {
 		if manner := manner(reads); manner != onlyReads && manner != readsWidely {
 			t.Errorf("%s only reads", reads)
 		}

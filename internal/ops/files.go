@@ -95,10 +95,59 @@ func Create(name string) (*os.File, error) {
 	case follow:
 	case info == nil:
 		flags |= os.O_EXCL
+	case owner.Links(info) > 1:
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("it has another name, in a folder where " +
+			"others can write")}
 	default:
 		flags |= syscall.O_NOFOLLOW
 	}
 	return os.OpenFile(name, flags, 0o666)
+}
+
+// Reopen opens a file for writing that was read before, and fails if its name leads to another file by now.
+func Reopen(name string, before fs.FileInfo) (*os.File, error) {
+	_, follow, err := existing(name)
+	if err != nil {
+		return nil, err
+	}
+	flags := os.O_WRONLY | syscall.O_NONBLOCK
+	if !follow {
+		flags |= syscall.O_NOFOLLOW
+	}
+	f, err := os.OpenFile(name, flags, 0)
+	if err != nil {
+		return nil, err
+	}
+	now, err := f.Stat()
+	if err == nil && !os.SameFile(before, now) {
+		err = &fs.PathError{Op: "open", Path: name, Err: errors.New("it is another file than the one that was read")}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// MakeFolder makes a folder for outputs, and its missing parents. One that is there is refused where others can write
+// next to it, if it is a link or belongs neither to root, nor to this user, nor to the owner of the folder above it:
+// they would decide where the files land.
+func MakeFolder(name string) error {
+	switch info, follow, err := existing(name); {
+	case errors.Is(err, fs.ErrNotExist): // of the folder above
+		if err := MakeFolder(filepath.Dir(name)); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	case info == nil && !follow:
+		if info, err := os.Lstat(name); err == nil && (info.Mode()&fs.ModeSymlink != 0 || info.IsDir()) {
+			return &fs.PathError{Op: "mkdir", Path: name, Err: errors.New("somebody else made it, in a folder where " +
+				"others can write")}
+		}
+	case info != nil && info.IsDir():
+		return nil
+	}
+	return os.Mkdir(name, 0o755)
 }
 
 // existing describes the file of a name, nil if there is none or it is to be replaced as if there were none. follow
@@ -155,15 +204,6 @@ func writeInPlace(name string, text []byte, follow bool) error {
 	return Cause(errors.Join(err, f.Close()))
 }
 
-// WriteState writes a file that mpps keeps below the root, and makes its folder.
-func (e *Env) WriteState(path string, text []byte) error {
-	name := filepath.Join(e.Root, path)
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return err
-	}
-	return replaceFile(name, text, 0o644)
-}
-
 // Cause returns the kernel's error without the path, which may be that of a temporary file.
 func Cause(err error) error {
 	var where *fs.PathError
@@ -176,10 +216,26 @@ func Cause(err error) error {
 // OpenFile opens a file that the user named, for reading. Only regular files are accepted: opening a named pipe could
 // block for ever.
 func OpenFile(name string) (*os.File, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	return regular(os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0))
+}
+
+// OpenIn opens a file of a folder that the user named, for reading, as OpenFile does. A link that leaves the folder is
+// an error: whoever fills the folder would have any file of the host read, and shown where it is found wanting.
+func OpenIn(folder, name string) (*os.File, error) {
+	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return nil, err
 	}
+	defer root.Close()
+	return regular(root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0))
+}
+
+// regular returns an open file if it is a regular one.
+func regular(f *os.File, err error) (*os.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	name := f.Name()
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		kind := "special file"

@@ -28,6 +28,19 @@ func Program(path string) error {
 	}
 }
 
+// ForAll refuses a program that an account without privileges cannot start. The folders above it may be closed:
+// CAP_DAC_READ_SEARCH opens them, and no file for starting.
+func ForAll(program string) error {
+	info, err := os.Stat(program)
+	if err != nil {
+		return err
+	}
+	if mode := info.Mode().Perm(); mode&0o001 == 0 {
+		return fmt.Errorf("others than its owner cannot start it (mode %04o)", mode)
+	}
+	return nil
+}
+
 // Check refuses files and directories that belong to anybody but root or this user, or that others may write.
 func Check(info fs.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
@@ -48,4 +61,12 @@ func Either(file, folder fs.FileInfo) bool {
 	own, known := file.Sys().(*syscall.Stat_t)
 	above, also := folder.Sys().(*syscall.Stat_t)
 	return known && also && (own.Uid == 0 || int(own.Uid) == os.Geteuid() || own.Uid == above.Uid)
+}
+
+// Links returns how many names a file has; 0 if that cannot be told.
+func Links(info fs.FileInfo) uint64 {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(stat.Nlink)
+	}
+	return 0
 }

@@ -215,6 +215,12 @@ func (m *Machine) guestOf(pid int) (guest string, is bool) {
 	return cmp.Or(name, strconv.Itoa(pid)), true
 }
 
+// IsGuest reports whether a process is the QEMU of a guest, and the system's: trust.QEMU.Doubt has nothing against it.
+func (m *Machine) IsGuest(pid int) bool {
+	_, is := m.guestOf(pid)
+	return is
+}
+
 // nameIn returns the guest's name from QEMU's -name option; empty if it has none.
 func nameIn(args []string) string {
 	for i, arg := range args {

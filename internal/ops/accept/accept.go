@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -84,7 +84,7 @@ func (p *Report) Add(r *acceptance.Run) error {
 	if r.State == acceptance.Lacking {
 		dir = p.Dir
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := ops.MakeFolder(dir); err != nil {
 		return outcome.Failed(fmt.Errorf("report: %w", err), "-o takes a directory that you may write to")
 	}
 	return nil
@@ -97,7 +97,7 @@ func Outcomes(r *acceptance.Run) (*acceptance.Outcomes, error) {
 		if s.State != acceptance.Ended || s.File == "" {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(r.Inputs.Dir, s.File))
+		text, err := answer(filepath.Join(r.Inputs.Dir, s.File))
 		if err == nil {
 			err = o.Add(s.ID, s.Gives, text)
 		}
@@ -107,6 +107,16 @@ func Outcomes(r *acceptance.Run) (*acceptance.Outcomes, error) {
 		}
 	}
 	return o, nil
+}
+
+// answer reads the answer of a step.
+func answer(file string) ([]byte, error) {
+	f, err := ops.OpenJSON(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, facts.MaxSnapshot))
 }
 
 // Save writes the report as JSON and as a page.

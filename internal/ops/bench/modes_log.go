@@ -19,8 +19,8 @@ type CampaignLog struct {
 	Name      string // empty: no file
 	Temporary bool   // remove it once the result is saved
 
-	resumed bool
-	whole   int64 // bytes of whole lines in a resumed file
+	resumed os.FileInfo // of the file that was read; nil: not resumed
+	whole   int64       // bytes of whole lines in it
 	file    *os.File
 }
 
@@ -48,8 +48,12 @@ func ResumeCampaign(name string) (*measure.ModesCampaign, *CampaignLog, error) {
 	if err != nil {
 		return nil, nil, outcome.Failed(fmt.Errorf("campaign %s: %w", name, err), hint)
 	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, outcome.Failed(fmt.Errorf("campaign: %w", err), hint)
+	}
 	c.Forgive()
-	return c, &CampaignLog{Name: name, resumed: true, whole: whole}, nil
+	return c, &CampaignLog{Name: name, resumed: info, whole: whole}, nil
 }
 
 // open creates the file, or opens a resumed one after its last whole line.
@@ -57,8 +61,8 @@ func (l *CampaignLog) open(c *measure.ModesCampaign) (err error) {
 	if l.Name == "" {
 		return nil
 	}
-	if l.resumed {
-		if l.file, err = os.OpenFile(l.Name, os.O_WRONLY, 0); err != nil {
+	if l.resumed != nil {
+		if l.file, err = ops.Reopen(l.Name, l.resumed); err != nil {
 			return outcome.Failed(fmt.Errorf("campaign: %w", err), "")
 		}
 		if err = l.file.Truncate(l.whole); err == nil {

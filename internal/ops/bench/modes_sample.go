@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"mpps/internal/measure/search"
 	"mpps/internal/measure/traffic"
 	"mpps/internal/measure/traffic/agent"
+	"mpps/internal/ops"
 	"mpps/internal/outcome"
 )
 
@@ -61,7 +63,7 @@ func (t *sampler) once(ctx context.Context, turn measure.Turn, cell *measure.Mod
 		return nil, err
 	}
 	run := &measure.Run{Kind: w.Kind, Load: w.Load}
-	freeze, err := thaw(mode)
+	freeze, err := t.thaw(mode)
 	if err != nil {
 		return run, err
 	}
@@ -197,7 +199,7 @@ func (t *sampler) greet(ctx context.Context) error {
 }
 
 func (t *sampler) greetOne(ctx context.Context, mode measure.Mode) error {
-	freeze, err := thaw(mode)
+	freeze, err := t.thaw(mode)
 	if err != nil {
 		return err
 	}
@@ -215,12 +217,18 @@ func (t *sampler) greetOne(ctx context.Context, mode measure.Mode) error {
 	return c.Close()
 }
 
-// thaw lets a frozen guest run until freeze is called. Other guests run anyway.
-func thaw(mode measure.Mode) (freeze func(), err error) {
+// thaw lets a frozen guest run until freeze is called. Other guests run anyway. The file of a resumed campaign names
+// the PID file, so that the process must be the QEMU of a guest: no other is stopped.
+func (t *sampler) thaw(mode measure.Mode) (freeze func(), err error) {
 	if mode.Frozen == "" {
 		return func() {}, nil
 	}
-	text, err := os.ReadFile(mode.Frozen)
+	f, err := ops.OpenFile(mode.Frozen)
+	if err != nil {
+		return nil, fmt.Errorf("frozen guest: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, 32))
 	if err != nil {
 		return nil, fmt.Errorf("frozen guest: %w", err)
 	}
@@ -228,8 +236,12 @@ func thaw(mode measure.Mode) (freeze func(), err error) {
 	if err != nil || pid < 2 {
 		return nil, fmt.Errorf("frozen guest: found %q in %s, expected the number of a process", text, mode.Frozen)
 	}
-	process, err := os.FindProcess(pid)
-	if err == nil {
+	process, err := os.FindProcess(pid) // by pidfd: what is asked of the number now is true of this process
+	switch {
+	case err != nil:
+	case !t.machine.IsGuest(pid):
+		err = errors.New("it is no guest's QEMU that is the system's")
+	default:
 		err = process.Signal(syscall.SIGCONT)
 	}
 	if err != nil {

@@ -206,6 +206,10 @@ func checkProgram(p *plan.Plan, h *facts.Host) error {
 				"install mpps where only root can write, such as /usr/bin, and apply with that; or leave the services "+
 					"out with --runtime-only")
 		}
+		if err := owner.ForAll(h.Lasting.Program); err != nil && unit == lasting.WatchName {
+			return outcome.Failed(fmt.Errorf("%s would run %s as an account of its own: %w", unit, h.Lasting.Program,
+				err), "chmod 755 it")
+		}
 	}
 	return nil
 }

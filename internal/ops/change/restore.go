@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -205,11 +203,15 @@ type memory struct {
 	ByHand []apply.ByHand `json:"by_hand"`
 }
 
-// recall reads the memory; it is empty if there is none from this boot.
+// recall reads the memory; it is empty if there is none from this boot, or somebody else can write it.
 func (r *Restorer) recall() memory {
-	text, err := os.ReadFile(filepath.Join(r.env.Root, restoreMemory))
+	f, err := r.env.OpenState(restoreMemory)
+	if err != nil {
+		return memory{}
+	}
+	defer f.Close()
 	var m memory
-	if err != nil || json.Unmarshal(text, &m) != nil || m.BootID != r.BootID {
+	if json.NewDecoder(ops.JSON(f)).Decode(&m) != nil || m.BootID != r.BootID {
 		return memory{}
 	}
 	return m

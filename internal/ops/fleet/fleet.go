@@ -2,7 +2,9 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -41,16 +43,19 @@ func Audit(ctx context.Context, env *ops.Env, names []string, g goal.Goal) (*fle
 	return &r, nil
 }
 
+// source is a file that is meant: one that was named, or one of a directory that was.
+type source struct{ name, folder string }
+
 // expand returns the files that are meant, each once, with the *.json files of directories.
-func expand(names []string) ([]string, error) {
-	var files []string
+func expand(names []string) ([]source, error) {
+	var files []source
 	for _, name := range names {
 		info, err := os.Stat(name)
 		switch {
 		case err != nil:
 			return nil, outcome.Failed(fmt.Errorf("fleet: %w", err), "name snapshot files, or a directory of them")
 		case !info.IsDir():
-			files = append(files, name)
+			files = append(files, source{name: filepath.Clean(name)})
 			continue
 		}
 		entries, err := os.ReadDir(name)
@@ -60,7 +65,7 @@ func expand(names []string) ([]string, error) {
 		n := len(files)
 		for _, e := range entries {
 			if strings.HasSuffix(e.Name(), ".json") && !strings.HasPrefix(e.Name(), ".") {
-				files = append(files, filepath.Join(name, e.Name()))
+				files = append(files, source{filepath.Join(name, e.Name()), name})
 			}
 		}
 		if len(files) == n {
@@ -68,11 +73,10 @@ func expand(names []string) ([]string, error) {
 				"make snapshots with 'mpps snapshot -o FILE'")
 		}
 	}
-	for i := range files {
-		files[i] = filepath.Clean(files[i])
-	}
-	slices.Sort(files)
-	files = slices.Compact(files)
+	slices.SortFunc(files, func(a, b source) int {
+		return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(b.folder, a.folder))
+	})
+	files = slices.CompactFunc(files, func(a, b source) bool { return a.name == b.name })
 	if len(files) > MaxHosts {
 		return nil, outcome.Failed(fmt.Errorf("fleet: %d files, expected at most %d", len(files), MaxHosts), "")
 	}
@@ -86,8 +90,8 @@ const workers = 2
 const large = 4 << 20
 
 // read adds the hosts of files to a fleet.
-func read(ctx context.Context, env *ops.Env, files []string, g goal.Goal, f *fleet.Fleet) error {
-	next := make(chan string)
+func read(ctx context.Context, env *ops.Env, files []source, g goal.Goal, f *fleet.Fleet) error {
+	next := make(chan source)
 	var alone sync.RWMutex
 	var group sync.WaitGroup
 	for range workers {
@@ -113,35 +117,46 @@ func read(ctx context.Context, env *ops.Env, files []string, g goal.Goal, f *fle
 }
 
 // readOne adds the host of a file, or the reason why it could not be used.
-func readOne(file string, g goal.Goal, f *fleet.Fleet, alone *sync.RWMutex) {
-	info, err := os.Stat(file)
+func readOne(file source, g goal.Goal, f *fleet.Fleet, alone *sync.RWMutex) {
+	r, size, err := file.open()
+	if err != nil {
+		f.Refuse(file.name, ops.Cause(err).Error())
+		return
+	}
+	defer r.Close()
 	switch {
-	case err != nil:
-		f.Refuse(file, ops.Cause(err).Error())
+	case size > facts.MaxFleetSnapshot:
+		f.Refuse(file.name, fmt.Sprintf("larger than %d MiB", facts.MaxFleetSnapshot>>20))
 		return
-	case info.Size() > facts.MaxFleetSnapshot:
-		f.Refuse(file, fmt.Sprintf("larger than %d MiB", facts.MaxFleetSnapshot>>20))
-		return
-	case info.Size() > large:
+	case size > large:
 		alone.Lock()
 		defer alone.Unlock()
 	default:
 		alone.RLock()
 		defer alone.RUnlock()
 	}
-	h, err := open(file)
+	h, err := facts.ReadFleetSnapshot(ops.JSON(r))
 	if err != nil {
-		f.Refuse(file, err.Error())
+		f.Refuse(file.name, err.Error())
 		return
 	}
-	f.Add(file, h, audit.Run(h, g, knob.Catalogue()))
+	f.Add(file.name, h, audit.Run(h, g, knob.Catalogue()))
 }
 
-func open(file string) (*facts.Host, error) {
-	r, err := ops.OpenFile(file)
-	if err != nil {
-		return nil, ops.Cause(err)
+// open opens a file and returns its size in bytes. That of a directory must be in it: a link that leaves it is an
+// error.
+func (s source) open() (r *os.File, size int64, err error) {
+	if s.folder == "" {
+		r, err = ops.OpenFile(s.name)
+	} else {
+		r, err = ops.OpenIn(s.folder, filepath.Base(s.name))
 	}
-	defer r.Close()
-	return facts.ReadFleetSnapshot(ops.JSON(r))
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := r.Stat()
+	if err != nil {
+		return nil, 0, errors.Join(err, r.Close())
+	}
+	return r, info.Size(), nil
 }

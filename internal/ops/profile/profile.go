@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -83,7 +82,7 @@ func write(folder string, files []export.File) (string, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return "", err
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	if err := ops.MakeFolder(folder); err != nil {
 		return "", ops.Cause(err)
 	}
 	for _, f := range slices.Backward(files) { // included files first

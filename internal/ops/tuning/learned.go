@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
+	"os"
 	"slices"
 	"strings"
 
@@ -41,7 +41,7 @@ func hostClass(h *facts.Host) string {
 // readLearned reads the effects of earlier runs on this host (own), and those merged with other hosts' files (all). A
 // run uses all and adds its effects to own.
 func readLearned(env *ops.Env, files []string) (own, all tune.Effects, err error) {
-	own, err = readEffects(filepath.Join(env.Root, effectsPath))
+	own, err = readEffects(env.OpenState(effectsPath))
 	if errors.Is(err, fs.ErrNotExist) {
 		own, err = tune.Effects{}, nil
 	}
@@ -50,7 +50,7 @@ func readLearned(env *ops.Env, files []string) (own, all tune.Effects, err error
 	}
 	all = own
 	for _, name := range files {
-		other, err := readEffects(name)
+		other, err := readEffects(ops.OpenFile(name))
 		if err != nil {
 			return own, all, outcome.Failed(fmt.Errorf("--learned: %w", err),
 				"a file such as another host's /"+effectsPath)
@@ -60,15 +60,15 @@ func readLearned(env *ops.Env, files []string) (own, all tune.Effects, err error
 	return own, all, nil
 }
 
-func readEffects(name string) (tune.Effects, error) {
-	f, err := ops.OpenFile(name)
+// readEffects reads and closes a file that was opened.
+func readEffects(f *os.File, err error) (tune.Effects, error) {
 	if err != nil {
 		return tune.Effects{}, err
 	}
 	defer f.Close()
 	e, err := tune.ReadEffects(f)
 	if err != nil {
-		return e, fmt.Errorf("%s: %w", name, err)
+		return e, fmt.Errorf("%s: %w", f.Name(), err)
 	}
 	return e, nil
 }

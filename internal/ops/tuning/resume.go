@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -110,7 +109,7 @@ func (h *trialHost) restart(ctx context.Context, o *Options, r *tune.Result) (*p
 // ReadWaiting returns the run that waits for a restart and its flags. It returns an error if the restart has not
 // happened yet.
 func ReadWaiting(ctx context.Context, env *ops.Env) (*tune.Earlier, map[string][]string, error) {
-	file, err := ops.OpenJSON(filepath.Join(env.Root, waitingPath))
+	file, err := env.OpenState(waitingPath)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, &outcome.Fault{Err: errors.New("no tuning run waits for a restart"),
 			Hint: "'mpps tune --restarts …' begins one", Code: outcome.CodeNotConfigured}
@@ -120,7 +119,7 @@ func ReadWaiting(ctx context.Context, env *ops.Env) (*tune.Earlier, map[string][
 	}
 	defer file.Close()
 	var w waitingRun
-	if err := json.NewDecoder(file).Decode(&w); err != nil {
+	if err := json.NewDecoder(ops.JSON(file)).Decode(&w); err != nil {
 		return nil, nil, outcome.Failed(fmt.Errorf("%s: %w", waitingPath, err), "start over: 'mpps tune …'")
 	}
 	if w.Schema != waitingSchema {

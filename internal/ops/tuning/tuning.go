@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"mpps/internal/advise/plan"
@@ -141,7 +139,7 @@ func (h *trialHost) loop(ctx context.Context, o *Options, known tune.Effects) (c
 		}
 	}
 	if o.Resume {
-		err = os.Remove(filepath.Join(h.env.Root, waitingPath))
+		err = h.env.RemoveState(waitingPath)
 	}
 	if err != nil || !o.Restarts || len(r.Waits) == 0 || r.Verdict == tune.Met || r.Verdict == tune.Good ||
 		r.Verdict == tune.NotDevice {

@@ -217,3 +217,31 @@ func TestReadFromTuneD(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+// TestNothingExpands: what a host calls its devices, or holds as a value, is neither a function of TuneD, which may be
+// a command, nor another line of its profile.
+func TestNothingExpands(t *testing.T) {
+	all := realtimeFindings()
+	for _, hostile := range []string{"${f:exec:reboot}", "1\n[script]\nscript=/tmp/x", "1\r[script]"} {
+		all = append(all, finding("sysctl:vm.dirty_ratio", hostile),
+			audit.Finding{ID: "test.name", Address: setting.Of(setting.NICCoalesce, "e"+hostile, "rx-usecs"),
+				State: audit.Off, Reading: setting.Value("50"), Want: &setting.Want{Op: "exactly", Value: "0"},
+				Why: hostile, Risk: goal.None})
+	}
+	r := request(realtimeGoal, all...)
+	r.Host.Name, r.Flags = "h\n[script]", "--guest x\n[script]"
+	p := must.Get(Make(r))(t)
+	for _, f := range p.Files {
+		for line := range strings.Lines(f.Text) {
+			if !strings.HasPrefix(line, "#") && (strings.Contains(line, "f:exec") || strings.HasPrefix(line, "[script]")) {
+				t.Errorf("%s: %s", f.Name, line)
+			}
+		}
+		if strings.Contains(f.Text, "\r") {
+			t.Errorf("%s: a line ends in the middle", f.Name)
+		}
+	}
+	if len(p.NotHeld) < 3 {
+		t.Errorf("%d findings are named as not held", len(p.NotHeld))
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"mpps/internal/advise/audit"
 	"mpps/internal/advise/tuned"
@@ -54,6 +55,10 @@ func (b *builder) add(f audit.Finding) {
 		b.removeArgument(f)
 		return
 	}
+	if !literal(value) || !literal(f.Address.Path) {
+		b.addNotHeld(f, "TuneD would expand it (${f:exec:…} is a command) or end its line there", "mpps apply "+b.Flags)
+		return
+	}
 	if f.Address.Kind == setting.Service && f.State == audit.OK {
 		return // to TuneD a service that is not installed is an error
 	}
@@ -89,6 +94,12 @@ func (b *builder) add(f audit.Finding) {
 	}
 	b.profile.Held = append(b.profile.Held, held)
 	b.noteTwice(f)
+}
+
+// literal reports whether TuneD takes a text for what it is: no variable or function begins in it, and no other line.
+// Names and values come from a host, or from the snapshot of one.
+func literal(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r == '$' || unicode.IsControl(r) })
 }
 
 // agrees reports whether the included profile sets what is wanted. The realtime priority of a thread may be higher, and

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // exemptQEMU adds QEMU and vhost threads to the ps_blacklist of a realtime profile. When the profile is activated, and
@@ -37,7 +38,13 @@ func (b *builder) text() string {
 	p := b.profile
 	var t strings.Builder
 	comment := func(format string, args ...any) {
-		fmt.Fprintln(&t, strings.TrimRight("# "+fmt.Sprintf(format, args...), " "))
+		text := strings.Map(func(r rune) rune {
+			if unicode.IsControl(r) { // it would begin another line
+				return ' '
+			}
+			return r
+		}, fmt.Sprintf(format, args...))
+		fmt.Fprintln(&t, strings.TrimRight("# "+text, " "))
 	}
 	comment("Written by mpps %s for host %s: what TuneD can hold of", b.Version, cmp.Or(b.Host.Name, "?"))
 	comment("  mpps plan %s", b.Flags)

@@ -1,0 +1,40 @@
+package fleet
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mpps/internal/model/goal"
+	"mpps/internal/must"
+	"mpps/internal/ops"
+)
+
+// TestLinksOutOfFolder: whoever fills a folder of snapshots has no other file of the host read, nor a part of it shown.
+// A link within the folder, and a file that is named, may be anywhere.
+func TestLinksOutOfFolder(t *testing.T) {
+	dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "shadow")
+	must.Do(t, os.WriteFile(outside, []byte("root:hash"), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "data"), []byte("inside"), 0o600))
+	for name, target := range map[string]string{"absolute.json": outside, "zeros.json": "/dev/zero", "within.json": "data",
+		"up.json": "../" + filepath.Base(filepath.Dir(outside)) + "/shadow", "circle.json": "circle.json"} {
+		must.Do(t, os.Symlink(target, filepath.Join(dir, name)))
+	}
+	_, err := Audit(t.Context(), &ops.Env{Out: ops.Deaf{}}, []string{dir}, goal.Goal{PPS: 1000})
+	if err == nil || strings.Contains(err.Error(), "hash") {
+		t.Errorf("found %v", err)
+	}
+	for _, name := range []string{"absolute.json", "zeros.json", "up.json", "circle.json"} {
+		if f, _, err := (source{filepath.Join(dir, name), dir}).open(); err == nil {
+			t.Errorf("%s was opened", f.Name())
+		}
+	}
+	for _, s := range []source{{filepath.Join(dir, "within.json"), dir}, {outside, ""}} {
+		f, size, err := s.open()
+		if err != nil || size == 0 {
+			t.Fatalf("%v: %d bytes, %v", s, size, err)
+		}
+		must.Do(t, f.Close())
+	}
+}
