@@ -157,13 +157,15 @@ func (g *graph) functionPath(guest *facts.Guest, mac, pci string) Path {
 
 // walk starts a walk from a guest to the wire.
 func (g *graph) walk() *walk {
-	return &walk{graph: g, hops: []Hop{}, seen: map[string]bool{}, nics: map[string]bool{}, kinds: map[Kind]bool{}}
+	return &walk{graph: g, hops: []Hop{}, seen: map[string]bool{}, leads: map[string]bool{}, nics: map[string]bool{},
+		kinds: map[Kind]bool{}}
 }
 
 // walk is a walk from a guest to the wire.
 type walk struct {
 	*graph
 	seen  map[string]bool
+	leads map[string]bool // devices that a way out was found beyond
 	hops  []Hop
 	nics  map[string]bool
 	kinds map[Kind]bool
@@ -255,19 +257,35 @@ func (w *walk) down(device string) {
 	case n.elsewhere, n.kind == UnknownDevice:
 		w.exits = append(w.exits, device)
 	case n.peer != "":
-		before := w.ways()
-		if w.cross(n.peer); w.ways() == before { // to another guest's bridge, say
-			w.hops = w.hops[:at]
-		}
+		w.link(device, n, at)
 		return
 	case device == facts.OVSDatapath && w.host.OpenVSwitch.Known(): // by a port that the database does not have
 		w.passes(Unresolved)
 	case n.kind == "openvswitch" && w.host.OpenVSwitch.Known(): // its own port may have an address
 		w.exits = append(w.exits, device)
 	}
+	before := w.ways()
 	for _, lower := range n.below {
 		w.down(lower)
 	}
+	w.leads[device] = w.ways() > before
+}
+
+// link walks a veth pair from one of its ends, whose hop is at an index. It is passed if there is a way out beyond it,
+// or beside another pair to a device that has one. Otherwise it leads to another guest's bridge, say, or back.
+func (w *walk) link(device string, n *node, at int) {
+	before := w.ways()
+	if w.cross(n.peer); w.ways() > before {
+		return
+	}
+	w.hops = w.hops[:at]
+	peer := w.nodes[n.peer]
+	if peer == nil || !w.leads[peer.master] {
+		w.seen[device], w.seen[n.peer] = false, false // the pair may lead out from its other end
+		return
+	}
+	to := slices.IndexFunc(w.hops, func(hop Hop) bool { return hop.Device == peer.master })
+	w.hops = slices.Insert(w.hops, max(to, 0), Hop{device, n.kind}, Hop{n.peer, peer.kind})
 }
 
 // ways returns how many ways out were found.
