@@ -86,7 +86,7 @@ var dropReasons = map[string]dropMeaning{
 		do: "set net.ipv6.conf.DEVICE.disable_ipv6 to 0, if it is meant"},
 	"PKT_TOO_BIG": {sends: true,
 		what: "they are longer than the MTU of the device, or of the route, that they should leave by",
-		do: "set the same MTU on all devices of the path, or let senders find it (ICMP)"},
+		do:   "set the same MTU on all devices of the path, or let senders find it (ICMP)"},
 	"PKT_TOO_SMALL": {what: "they are shorter than their headers say", do: "repair the sender"},
 	"HDR_TRUNC":     {what: "their headers are cut off", do: "repair the sender"},
 	"DUP_FRAG":      {what: "fragments overlap or come twice", do: "look at the sender"},
