@@ -225,8 +225,8 @@ var dropPlaces = []struct {
 var xdpDrops = dropMeaning{stage: "nic", what: "an XDP program (generic mode) drops them",
 	do: "find the program: ip link show, bpftool net"}
 
-// refusingRoute is of a route or policy rule of type blackhole, unreachable or prohibit. net/ipv4/route.c, ip_error, gives
-// no reason for packets that would be forwarded; net/ipv6/route.c, ip6_pkt_prohibit, that of a route that is missing.
+// refusingRoute is of a route or policy rule of type blackhole, unreachable or prohibit. net/ipv4/route.c, ip_error,
+// gives no reason for packets that would be forwarded; net/ipv6/route.c, ip6_pkt_prohibit, that of a missing route.
 var refusingRoute = dropMeaning{kind: RouteRefuses,
 	what: "a route or policy rule says that they end here (blackhole, unreachable, prohibit)",
 	do:   "if that is not meant: ip route get ADDRESS from SOURCE iif DEVICE, ip rule show"}

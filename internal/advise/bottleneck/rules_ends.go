@@ -107,8 +107,8 @@ func fullListeners(p *path) []suspect {
 	}
 	f := suspect{kind: Socket, object: "listening TCP socket", strength: 0.85, lost: lost, share: share,
 		keys: []string{"socket:listen"},
-		say: fmt.Sprintf("%s requests for new TCP connections a second are dropped: a program does not accept as many, "+
-			"and its queue is full", amount(p.rate(lost))),
+		say: fmt.Sprintf("%s requests for new TCP connections a second are dropped: a program does not accept as "+
+			"many, and its queue is full", amount(p.rate(lost))),
 		advice: "have the program accept faster; a longer queue (its backlog, net.core.somaxconn) helps only bursts",
 	}
 	f.show("requests that are dropped", p.rate(lost), "packets/s", "/proc/net/netstat, ListenDrops")

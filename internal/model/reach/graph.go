@@ -314,6 +314,14 @@ func (w *walk) note(device string, n *node) {
 	w.hops = append(w.hops, Hop{Device: device, Kind: n.kind})
 }
 
+// passed returns the hops. A pair to another namespace is none where a NIC was found: it leads to a container, say,
+// beside the guest.
+func (w *walk) passed() []Hop {
+	return slices.DeleteFunc(slices.Clone(w.hops), func(hop Hop) bool {
+		return len(w.nics) > 0 && (hop.Kind == "veth" || hop.Kind == "netkit") && w.nodes[hop.Device].elsewhere
+	})
+}
+
 func (w *walk) found() []string {
 	found := slices.AppendSeq(make([]string, 0, len(w.nics)), maps.Keys(w.nics))
 	slices.Sort(found)
@@ -334,6 +342,6 @@ func (w *walk) path(guest *facts.Guest, mac string, direct bool) Path {
 			w.passes(Bridged)
 		}
 	}
-	return Path{Guest: guest.Name, MAC: mac, Kinds: slices.Sorted(maps.Keys(w.kinds)), Hops: w.hops, NICs: w.found(),
+	return Path{Guest: guest.Name, MAC: mac, Kinds: slices.Sorted(maps.Keys(w.kinds)), Hops: w.passed(), NICs: w.found(),
 		Active: guest.Active()}
 }

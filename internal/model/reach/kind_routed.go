@@ -11,8 +11,8 @@ var routed = &Hops{
 	Needs: []string{"routing", "netfilter", "stack"},
 	Knobs: []string{"netfilter.bypass", "netfilter.conntrack_max", "netfilter.conntrack_buckets", "netfilter.flowtable",
 		"route.forwarding", "route.rp_filter", "route.neighbours", "nic.offload.gro_list"},
-	Bottlenecks: []string{"conntrack-full", "nat-ports", "rp-filter", "no-route", "route-refuses", "not-forwarded", "neighbours-full",
-		"next-hop"},
+	Bottlenecks: []string{"conntrack-full", "nat-ports", "rp-filter", "no-route", "route-refuses", "not-forwarded",
+		"neighbours-full", "next-hop"},
 	// include/uapi/linux/snmp.h, net/core/neighbour.c (neigh_stat_seq_show), net/netfilter/nf_conntrack_standalone.c
 	Counters: []Counter{
 		{"snmp", "Ip.ForwDatagrams"}, {"snmp", "Ip.InAddrErrors"}, {"snmp", "Ip.OutNoRoutes"},

@@ -38,7 +38,7 @@ func TestPaths(t *testing.T) {
 			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"eth1", "tap0", "veth0"}}}
 			h.Links = []facts.Link{{Name: "veth0", Kind: "veth", Master: "br0", Elsewhere: true}}
 			h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"br0"}, Uplinks: []string{"br0"}}
-		}, []Kind{Bridged}, "eth1", ""},
+		}, []Kind{Bridged}, "eth1", "tap0 br0 eth1"},
 		"Proxmox's firewall bridge": {func(h *facts.Host) {
 			h.Taps[0].Master, h.NICs[1].Master = "fwbr100i0", "vmbr0"
 			h.Bridges = []facts.Bridge{{Name: "fwbr100i0", Ports: []string{"tap0", "fwln100i0"}},
