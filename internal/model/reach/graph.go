@@ -19,6 +19,7 @@ type node struct {
 	peer      string   // other end of a veth
 	elsewhere bool     // that end, or the device below, is in another network namespace
 	unknown   bool     // where its packets leave is not known
+	redirects []string // devices that tc filters send its packets out by
 }
 
 // graph is the devices of a host, by name.
@@ -36,7 +37,7 @@ func newGraph(h *facts.Host) *graph {
 	}
 	for _, t := range h.Taps {
 		g.add(t.Name, node{kind: cmp.Or(t.Type, "tap"), tap: true, master: t.Master, below: list(t.Lower),
-			elsewhere: t.Elsewhere})
+			elsewhere: t.Elsewhere, redirects: t.Redirects})
 	}
 	for _, t := range h.Tunnels {
 		below := slices.Concat(list(t.Lower), t.Underlay)
@@ -195,6 +196,13 @@ func (w *walk) start(tap string) {
 		}
 	case n.master != "":
 		w.enter(n.master)
+	case len(n.redirects) > 0:
+		for _, device := range n.redirects {
+			w.enter(device)
+		}
+		if len(w.nics) > 0 { // no rules for taps without a bridge
+			w.passes(Unresolved)
+		}
 	default:
 		w.exits = append(w.exits, tap)
 	}
@@ -342,6 +350,6 @@ func (w *walk) path(guest *facts.Guest, mac string, direct bool) Path {
 			w.passes(Bridged)
 		}
 	}
-	return Path{Guest: guest.Name, MAC: mac, Kinds: slices.Sorted(maps.Keys(w.kinds)), Hops: w.passed(), NICs: w.found(),
-		Active: guest.Active()}
+	return Path{Guest: guest.Name, MAC: mac, Kinds: slices.Sorted(maps.Keys(w.kinds)), Hops: w.passed(),
+		NICs: w.found(), Active: guest.Active()}
 }

@@ -61,6 +61,14 @@ func TestPaths(t *testing.T) {
 			h.Links = []facts.Link{{Name: "v0", Kind: "veth", Master: "br0", Peer: "v1"},
 				{Name: "v1", Kind: "veth", Master: "br0", Peer: "v0"}}
 		}, []Kind{Bridged}, "eth1", "tap0 br0 eth1"},
+		"a tap that tc redirects to a pod's veth, as Kata does": {func(h *facts.Host) {
+			h.Taps[0].Redirects = []string{"eth9"}
+			h.Links = []facts.Link{{Name: "eth9", Kind: "veth", Elsewhere: true}}
+			h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"eth9"}, Uplinks: []string{"eth9"}}
+		}, []Kind{Namespace}, "", "tap0 eth9"},
+		"a tap that tc redirects to a NIC": {func(h *facts.Host) {
+			h.Taps[0].Redirects = []string{"eth1"}
+		}, []Kind{Unresolved}, "eth1", "tap0 eth1"},
 		"VLAN on a bond of two": {func(h *facts.Host) {
 			h.Taps[0].Master, h.NICs[0].Master, h.NICs[1].Master = "br5", "bond0", "bond0"
 			h.Bridges = []facts.Bridge{{Name: "br5", Ports: []string{"bond0.5", "tap0"}}}
