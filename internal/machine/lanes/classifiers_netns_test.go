@@ -152,7 +152,7 @@ func TestRedirects(t *testing.T) {
 	}{
 		{"qdisc add dev tap1 handle ffff: ingress", nil},
 		{"filter add dev tap1 parent ffff: prio 1 protocol ip u32 match u32 0 0 flowid :1", nil},
-		{"filter add dev tap1 parent ffff: prio 2 protocol all u32 match u32 0 0 action mirred egress redirect dev tap0",
+		{"filter add dev tap1 parent ffff: protocol all prio 2 u32 match u32 0 0 action mirred egress redirect dev tap0",
 			[]int{other.Index}},
 	} {
 		if out, err := exec.Command("tc", strings.Fields(c.command)...).CombinedOutput(); err != nil {
