@@ -104,6 +104,10 @@ func unaccounted(p *path) (found []suspect) {
 			say: fmt.Sprintf("%s of the packets that came in%s neither went out nor reached a program, and no counter "+
 				"tells where they are", percent(b.missing/b.in), where),
 		}
+		if r := p.h.Routing; r != nil && len(r.Refusing) > 0 && b.netns == "" && p.l.Method != facts.ByTracepoints {
+			f.say += "; the host has routes that refuse packets, which is not counted: " +
+				strings.Join(r.Refusing, ", ")
+		}
 		f.show("packets that came in", p.rate(b.in), "packets/s", "/proc/net/dev, /proc/net/snmp")
 		f.show("of which nothing tells where they went", p.rate(b.missing), "packets/s",
 			"/proc/net/dev, /proc/net/snmp")
