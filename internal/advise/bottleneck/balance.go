@@ -16,7 +16,13 @@ type balance struct {
 	in      float64 // packets that came in by a device, or from the namespace's programs
 	missing float64 // of these: neither sent, nor for a program, nor known to be lost
 	copies  float64 // packets that left beyond those that came in: a bridge floods, or a filter mirrors
+	// a macvlan in any namespace takes packets too: only what a device refused, for another host, is known to be lost
+	shared bool
+	noise  float64 // packets that may seem to be missing since counters were not read at once
 }
+
+// matters reports whether so many missing packets are more than noise.
+func (b *balance) matters(missing float64) bool { return missing >= minMissing*b.in+b.noise }
 
 // edge reports whether packets come into or leave a namespace by a device. A bridge, bond, VLAN or tunnel is on top of
 // such devices.
@@ -24,8 +30,8 @@ func edge(d *facts.DeviceLoad) bool {
 	return slices.Contains([]string{"nic", "vf", "veth", "tap"}, d.Kind)
 }
 
-// balances returns the balance of each namespace. Those are left out whose packets other devices take too (macvlan
-// in any namespace, ipvlan, dummy), where a measurement receives, or whose programs' packets were not counted.
+// balances returns the balance of each namespace. Those are left out whose packets other devices take too (macvlan,
+// ipvlan, dummy), where a measurement receives, or whose programs' packets were not counted.
 func (p *path) balances() (all []balance) {
 	for _, local := range p.l.Local {
 		b := balance{netns: local.Netns, in: float64(local.Sent)}
@@ -41,14 +47,12 @@ func (p *path) balances() (all []balance) {
 				b.in, out = b.in+in, out+sent+xdpDropped(d)
 				measured = measured || p.measuredAt(d)
 				bytesIn, bytesOut = bytesIn+float64(d.RxBytes), bytesOut+float64(d.TxBytes)
-				if d.Shared {
-					other += in
-				}
+				b.shared = b.shared || d.Shared
 			case d.Kind != "bridge":
 				other += in + sent
 			}
 		}
-		b.copies = max(out-b.in, 0)
+		b.copies, b.noise = max(out-b.in, 0), p.rate(b.in)*local.Apart
 		if measured || other > minMissing*b.in {
 			continue
 		}
@@ -110,17 +114,17 @@ func (p *path) addBenignLosses() {
 		for site := range facts.Each(p.l.Drops) {
 			means := meaningOf(site.Reason, site.Symbol)
 			d := p.dropDevice(site)
-			if !means.benign || strings.HasPrefix(site.Symbol, "veth_xdp") || d == nil || site.Netns != b.netns ||
-				b.missing < minMissing*b.in {
+			if !means.benign || b.shared && !means.copies || strings.HasPrefix(site.Symbol, "veth_xdp") || d == nil ||
+				site.Netns != b.netns || !b.matters(b.missing) {
 				continue
 			}
 			lost := min(float64(site.Packets), b.missing)
-			if lost >= minMissing*b.in {
+			if b.matters(lost) {
 				p.addTraced(site, d, atKernel, means, lost)
 				b.missing -= lost
 			}
 		}
-		if b.missing >= minMissing*b.in && p.rate(b.missing) >= minPPS {
+		if !b.shared && b.matters(b.missing) && p.rate(b.missing) >= minPPS {
 			p.missing = append(p.missing, b)
 		}
 	}

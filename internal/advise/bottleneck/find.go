@@ -73,7 +73,7 @@ var rules = []func(*path) []suspect{
 	queueLocks, rateLimits, qdiscLimits,
 	tapQueues, vhostThreads, emulatedNICs, wrongNode,
 	quotas, vcpus, insideGuests, exhaustedCPUs, stolenCPUs,
-	sockets, slowReaders, packetSockets, generators,
+	sockets, slowReaders, fullListeners, packetSockets, generators,
 }
 
 // Find returns which stage holds the path back. It names none if nothing is lost and no stage is full, nor without

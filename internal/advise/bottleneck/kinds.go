@@ -32,6 +32,7 @@ const (
 
 	ReversePath    Kind = "rp-filter"       // the reverse path filter refuses their source
 	NoRoute        Kind = "no-route"        // no route leads to where they go
+	RouteRefuses   Kind = "route-refuses"   // a route or policy rule says that they end here
 	NotForwarded   Kind = "not-forwarded"   // the device that they came by does not forward
 	NeighboursFull Kind = "neighbours-full" // the table of neighbours has no room
 	NextHop        Kind = "next-hop"        // the next hop does not answer
@@ -218,11 +219,17 @@ var meanings = []Meaning{
 		Advice: "a route to the source by the device that they come from, or rp_filter 2 there",
 		Knobs:  []string{"route.rp_filter"}},
 	{Kind: NoRoute, Stage: "routing", level: byLimit, steady: true, Title: "no route leads to where the packets go",
-		Seen: "IP_INNOROUTES or IP_OUTNOROUTES (tracepoint), or InNoRoutes of /proc/net/netstat or OutNoRoutes of " +
-			"/proc/net/snmp grows",
+		Seen: "IP_INNOROUTES or IP_OUTNOROUTES (tracepoint), or InNoRoutes of /proc/net/netstat, OutNoRoutes of " +
+			"/proc/net/snmp or Ip6InNoRoutes of /proc/net/snmp6 grows",
 		Advice: "add the route: ip route get ADDRESS"},
+	{Kind: RouteRefuses, Stage: "routing", level: byLimit, steady: true,
+		Title: "a route says that the packets end here",
+		Seen: "they are dropped in ip_error, dst_discard or ip6_pkt_prohibit (tracepoint): blackhole, unreachable or " +
+			"prohibit, of a route or a policy rule",
+		Advice: "if that is not meant: ip route get ADDRESS from SOURCE iif DEVICE, ip rule show"},
 	{Kind: NotForwarded, Stage: "routing", level: byLimit, steady: true, Title: "the device does not forward",
-		Seen:   "IP_INADDRERRORS (tracepoint), or InAddrErrors of /proc/net/snmp grows",
+		Seen: "IP_INADDRERRORS (tracepoint), InAddrErrors of /proc/net/snmp or Ip6InAddrErrors of " +
+			"/proc/net/snmp6 grows",
 		Advice: "set forwarding of the device that they come by, or correct their destination",
 		Knobs:  []string{"route.forwarding"}},
 	{Kind: NeighboursFull, Stage: "routing", level: byLimit, Title: "the table of neighbours is full",
@@ -269,7 +276,8 @@ var meanings = []Meaning{
 			"nic.channels", "overlay.queues"}},
 	{Kind: RateLimit, Stage: "qdisc", level: byLimit, Title: "a queue discipline limits the rate",
 		Seen: "a queue discipline passes at least 85 % of the rate that it is set to and holds packets back; " +
-			"without a rate, a shaper is over its limit and loses packets",
+			"without a rate, a shaper is over its limit and loses packets; a tbf loses packets that are longer than " +
+			"its burst",
 		Advice: "raise or take away the limit: tc qdisc show"},
 	{Kind: Policer, Stage: "qdisc", level: byLimit, steady: true, Title: "a filter drops what is above a rate",
 		Seen:   "a filter at ingress or egress drops",
@@ -361,7 +369,8 @@ var meanings = []Meaning{
 
 	{Kind: Socket, Stage: "socket", level: byUse, Title: "the application does not read fast enough",
 		Seen: "UDP receive buffers overflow, and the reader has a full CPU, is held back, or leaves them full; or " +
-			"windows of TCP close (TCPToZeroWindowAdv), and a receive queue is at least half full at the end",
+			"windows of TCP close (TCPToZeroWindowAdv), and a receive queue is at least half full at the end; or " +
+			"requests for connections are dropped (ListenDrops)",
 		Advice: "a faster application, or more of its threads"},
 	{Kind: SocketBuffer, Stage: "socket", level: byBuffer, Title: "the socket's buffer is too short",
 		Seen:   "they overflow, and are empty at the end",

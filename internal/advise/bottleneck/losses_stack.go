@@ -2,6 +2,7 @@ package bottleneck
 
 import (
 	"slices"
+	"strings"
 
 	"mpps/internal/model/facts"
 )
@@ -15,6 +16,11 @@ var stackReasons = []struct{ counter, reason, file string }{
 	{"Ip.OutNoRoutes", "IP_OUTNOROUTES", "/proc/net/snmp"},
 	{"Ip.FragFails", "PKT_TOO_BIG", "/proc/net/snmp"},
 	{"Ip.InHdrErrors", "IP_INHDR", "/proc/net/snmp"},
+	{"Ip6InNoRoutes", "IP_INNOROUTES", "/proc/net/snmp6"},
+	{"Ip6OutNoRoutes", "IP_OUTNOROUTES", "/proc/net/snmp6"},
+	{"Ip6InAddrErrors", "IP_INADDRERRORS", "/proc/net/snmp6"},
+	{"Ip6InTooBigErrors", "PKT_TOO_BIG", "/proc/net/snmp6"},
+	{"Ip6InHdrErrors", "IP_INHDR", "/proc/net/snmp6"},
 	{"arp_cache.table_fulls", "NEIGH_CREATEFAIL", "/proc/net/stat/arp_cache"},
 	{"ndisc_cache.table_fulls", "NEIGH_CREATEFAIL", "/proc/net/stat/ndisc_cache"},
 	{"arp_cache.unresolved_discards", "NEIGH_QUEUEFULL", "/proc/net/stat/arp_cache"},
@@ -26,13 +32,36 @@ func (p *path) addStackLosses() {
 	for l := range facts.Each(p.l.Stack) {
 		for _, c := range stackReasons {
 			lost, means := float64(l.Counters[c.counter]), meaningOf(c.reason, "")
-			if lost == 0 || p.traced(means.kind) {
+			if lost == 0 || p.traced(means.kind) || means.kind == NoRoute && p.prohibited(l.Netns) {
 				continue
 			}
+			p.withoutReason(l.Netns, means.kind, lost)
 			p.addLoss(loss{at: atKernel, cpu: -1, reason: c.reason, means: means, counted: true, netns: l.Netns,
 				source: c.file + ", " + c.counter}, lost, max(p.receivedIn(l.Netns)-lost, 0))
 		}
 	}
+}
+
+// prohibited reports whether the tracepoint has shown packets that a route of IPv6 refuses: they are counted as having
+// none (net/ipv6/route.c, ip6_pkt_prohibit).
+func (p *path) prohibited(netns string) bool {
+	s := p.refused(netns)
+	return s != nil && strings.HasPrefix(s.function, "ip6_")
+}
+
+// withoutReason takes packets that the network layer counts as another kind from those that a route seems to refuse:
+// kernels before 5.17 give no reasons, and drop all of them in one function.
+func (p *path) withoutReason(netns string, kind Kind, lost float64) {
+	if s := p.refused(netns); s != nil && (kind == NoRoute || kind == NotForwarded) {
+		p.merge(s, -min(lost, s.packets))
+	}
+}
+
+// refused returns the loss at a route of a namespace that refuses packets; nil if there is none.
+func (p *path) refused(netns string) *loss {
+	return facts.Find(p.losses, func(s *loss) bool {
+		return s.means.kind == RouteRefuses && s.device != nil && s.device.Netns == netns
+	})
 }
 
 // traced reports whether the tracepoint has shown packets of a kind. Of a reason that makes no kind of its own it has

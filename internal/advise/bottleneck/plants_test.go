@@ -496,4 +496,4 @@ var plants = slices.Concat(ovsPlants, endPlants, []plant{
 		s.h.Bridges[0].CallIPTables = true
 		s.costly(map[string]float64{"netfilter": 0.5, "driver": 0.3, "bridge": 0.2}, 0.3)
 	}, false},
-}, trackPlants)
+}, trackPlants, refusedPlants)

@@ -56,7 +56,8 @@ var dropReasons = map[string]dropMeaning{
 	"SKB_CSUM": {sends: true, what: "their checksum could not be calculated",
 		do: "look at the device's offloads"},
 	"OTHERHOST": {benign: true, copies: true, what: "they have the MAC address of another host",
-		do: "correct the sender's neighbour entry or the bridge's forwarding table"},
+		do: "correct the sender's neighbour entry or the bridge's forwarding table; a macvlan passes frames for " +
+			"other addresses than its own in mode passthru alone"},
 	"UNICAST_IN_L2_MULTICAST": {what: "they are for one host, but came as a broadcast", do: "correct the sender"},
 	"IP_NOPROTO": {stage: "socket", benign: true, what: "no program here takes their protocol",
 		do: "start the program, or correct the destination"},
@@ -83,8 +84,9 @@ var dropReasons = map[string]dropMeaning{
 	"IP_INVALID_DEST": {what: "their destination is an address that no host may have", do: "correct the sender"},
 	"IPV6DISABLED": {benign: true, what: "IPv6 is off at the device",
 		do: "set net.ipv6.conf.DEVICE.disable_ipv6 to 0, if it is meant"},
-	"PKT_TOO_BIG": {sends: true, what: "they are longer than the MTU of the device that they should leave by",
-		do: "set the same MTU on all devices of the path, or let senders find it (ICMP)"},
+	"PKT_TOO_BIG": {sends: true,
+		what: "they are longer than the MTU of the device, or of the route, that they should leave by",
+		do:   "set the same MTU on all devices of the path, or let senders find it (ICMP)"},
 	"PKT_TOO_SMALL": {what: "they are shorter than their headers say", do: "repair the sender"},
 	"HDR_TRUNC":     {what: "their headers are cut off", do: "repair the sender"},
 	"DUP_FRAG":      {what: "fragments overlap or come twice", do: "look at the sender"},
@@ -197,8 +199,11 @@ var dropPlaces = []struct {
 		do: "bridge vlan show"}},
 	{"br_", dropMeaning{stage: "bridge", what: "the bridge refuses them",
 		do: "bridge -d link show, bridge vlan show, bridge fdb show"}},
-	{"ip_error", dropMeaning{what: "a route says that they end here (blackhole, prohibit, unreachable)",
-		do: "ip route get ADDRESS"}},
+	{"ip_error", refusingRoute}, {"dst_discard", refusingRoute},
+	{"ip_rcv_finish_core", dropMeaning{benign: true,
+		what: "they are for a multicast group that nobody on this host has joined; before Linux 6.13 also what IP " +
+			"refuses without a reason",
+		do: "where others should get them: bridge -d link show (mcast_flood), bridge mdb show; nstat -az"}},
 	{"ip_rcv", dropMeaning{what: "IP refuses them: a route that says so (blackhole), or an invalid header",
 		do: "ip route get ADDRESS, nstat -az"}},
 	{"ip6_", dropMeaning{benign: true, what: "IPv6 does not take them", do: "ip -6 route get ADDRESS, nstat -az"}},
@@ -220,10 +225,19 @@ var dropPlaces = []struct {
 var xdpDrops = dropMeaning{stage: "nic", what: "an XDP program (generic mode) drops them",
 	do: "find the program: ip link show, bpftool net"}
 
+// refusingRoute is of a route or policy rule of type blackhole, unreachable or prohibit. net/ipv4/route.c, ip_error,
+// gives no reason for packets that would be forwarded; net/ipv6/route.c, ip6_pkt_prohibit, that of a missing route.
+var refusingRoute = dropMeaning{kind: RouteRefuses,
+	what: "a route or policy rule says that they end here (blackhole, unreachable, prohibit)",
+	do:   "if that is not meant: ip route get ADDRESS from SOURCE iif DEVICE, ip rule show"}
+
 // meaningOf returns what a drop means, by the kernel's name of its reason. What is not in the tables is named as the
 // kernel names it.
 func meaningOf(name, function string) dropMeaning {
 	name = strings.TrimPrefix(name, "SKB_DROP_REASON_")
+	if strings.HasPrefix(function, "ip6_pkt_prohibit") {
+		return refusingRoute
+	}
 	if m, known := dropReasons[name]; known {
 		// the packet's device is the one that it came by until ip_forward has its route
 		m.sends = m.sends && function != "ip_forward" && function != "ip6_forward"

@@ -34,6 +34,9 @@ func droppedForReason(p *path) (found []suspect) {
 		if s.reason == "NOT_SPECIFIED" { // the kernel gives none: the function tells
 			f.say = fmt.Sprintf("%s of the packets are dropped in %s: %s", percent(s.share), where, s.means.what)
 		}
+		if r := p.h.Routing; s.means.kind == RouteRefuses && r != nil && len(r.Refusing) > 0 && s.inOwnNetns() {
+			f.say += "; the host has " + strings.Join(r.Refusing, ", ")
+		}
 		switch {
 		case s.share < 0.02:
 			f.strength = 0.6
@@ -45,6 +48,9 @@ func droppedForReason(p *path) (found []suspect) {
 	}
 	return found
 }
+
+// inOwnNetns reports whether a device of mpps's own network namespace lost the packets.
+func (s *loss) inOwnNetns() bool { return s.device != nil && s.device.Netns == "" }
 
 // measuredAt reports whether a measurement's receiver takes copies of a device's packets, and the device is the only
 // one of its namespace: what becomes of the packets after that is no loss.
@@ -97,6 +103,10 @@ func unaccounted(p *path) (found []suspect) {
 			keys: []string{"missing:" + b.netns},
 			say: fmt.Sprintf("%s of the packets that came in%s neither went out nor reached a program, and no counter "+
 				"tells where they are", percent(b.missing/b.in), where),
+		}
+		if r := p.h.Routing; r != nil && len(r.Refusing) > 0 && b.netns == "" && p.l.Method != facts.ByTracepoints {
+			f.say += "; the host has routes that refuse packets, which is not counted: " +
+				strings.Join(r.Refusing, ", ")
 		}
 		f.show("packets that came in", p.rate(b.in), "packets/s", "/proc/net/dev, /proc/net/snmp")
 		f.show("of which nothing tells where they went", p.rate(b.missing), "packets/s",

@@ -94,6 +94,27 @@ func slowReaders(p *path) []suspect {
 	return []suspect{f}
 }
 
+// fullListeners blames programs that accept too few TCP connections: requests for new ones are dropped, which no drop
+// reason tells before the queue of a listening socket has room again.
+func fullListeners(p *path) []suspect {
+	lost, received := float64(p.l.Sockets.TCPListen), 0.0
+	for _, l := range p.l.Local {
+		received += float64(l.Received)
+	}
+	share := shareOf(lost, max(received-lost, 0))
+	if share < facts.MinLossShare || p.rate(lost) < minOwnLoss {
+		return nil
+	}
+	f := suspect{kind: Socket, object: "listening TCP socket", strength: 0.85, lost: lost, share: share,
+		keys: []string{"socket:listen"},
+		say: fmt.Sprintf("%s requests for new TCP connections a second are dropped: a program does not accept as "+
+			"many, and its queue is full", amount(p.rate(lost))),
+		advice: "have the program accept faster; a longer queue (its backlog, net.core.somaxconn) helps only bursts",
+	}
+	f.show("requests that are dropped", p.rate(lost), "packets/s", "/proc/net/netstat, ListenDrops")
+	return []suspect{f}
+}
+
 // explainReader adds to a suspect whose receive buffers overflow what their reader does; nil: it is not known.
 func (p *path) explainReader(f *suspect, t *facts.ThreadLoad, queued float64) {
 	switch {

@@ -82,6 +82,11 @@ func (p *path) rateLimit(d *facts.DeviceLoad, q *facts.QdiscLoad, lost loss) (su
 		f.strength = 0.85 // in bursts
 		f.say = fmt.Sprintf("%s holds packets back to %s and loses %s of them", f.object, bitrate(q.RateBps),
 			percent(lost.share))
+	case q.Kind == "tbf" && p.matters(lost): // net/sched/sch_tbf.c, tbf_enqueue: q->max_size
+		f.strength = 0.85
+		f.say = fmt.Sprintf("%s loses %s of the packets, though its limit of %s is not reached: they are longer than "+
+			"its burst", f.object, percent(lost.share), bitrate(q.RateBps))
+		f.advice = "a burst of at least the device's MTU and the frame's header: tc qdisc change"
 	case q.FlowBps > 0 && p.matters(lost):
 		f.strength = 0.85
 		f.say = fmt.Sprintf("%s lets %s of each flow through and loses %s of the packets", f.object, bitrate(q.FlowBps),

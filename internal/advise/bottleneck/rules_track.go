@@ -52,7 +52,7 @@ func tables(p *path) (found []suspect) {
 
 // fullTable blames a table that is full: every packet of a connection without an entry is dropped.
 func fullTable(p *path, t *facts.TrackLoad) (suspect, bool) {
-	full := t.Max > 0 && float64(t.Entries) >= 0.9*float64(t.Max)
+	full := facts.ConntrackFull(t.Entries, t.Max)
 	f, drops := p.tracked(ConntrackFull, t, t.Dropped, "drop")
 	switch {
 	case drops && full:

@@ -51,8 +51,11 @@ func (v *View) connections() (entries, refused, longChains uint64, known bool) {
 	if v.Interval != nil {
 		drop := v.Interval.Stack["nf_conntrack.drop"]
 		longChains = v.Interval.Stack["nf_conntrack.chainlength"]
+		_, hasChains := v.Stack["nf_conntrack.chainlength"]
+		limit, _ := number(v.Readings.At(conntrackMax))
 		refused = drop + v.Interval.Stack["nf_conntrack.early_drop"] -
-			facts.ConntrackClashes(drop, v.Interval.Stack["nf_conntrack.insert_failed"], longChains)
+			facts.ConntrackClashes(drop, v.Interval.Stack["nf_conntrack.insert_failed"], longChains, hasChains,
+				facts.ConntrackFull(entries, uint64(max(limit, 0))))
 	}
 	return entries, refused, longChains, known
 }

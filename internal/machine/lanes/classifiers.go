@@ -13,6 +13,35 @@ import (
 // will return cannot be known.
 func Classifiers(d Device) ([]string, error) { return classifiers(d, tapSide) }
 
+// Redirects returns the indices of the devices that tc filters at a device's ingress send its packets out by (mirred),
+// sorted: so a tap reaches the wire without a bridge.
+func Redirects(d Device) (devices []int, err error) {
+	all, err := filtersAt(d, tapSide)
+	for _, f := range all {
+		for _, action := range actionsOf(f) {
+			m, is := action.(*netlink.MirredAction)
+			if is && m.MirredAction == netlink.TCA_EGRESS_REDIR && !slices.Contains(devices, m.Ifindex) {
+				devices = append(devices, m.Ifindex)
+			}
+		}
+	}
+	slices.Sort(devices)
+	return devices, err
+}
+
+// actionsOf returns a filter's actions, as far as the library reads those of its kind.
+func actionsOf(f netlink.Filter) []netlink.Action {
+	switch f := f.(type) {
+	case *netlink.U32:
+		return f.Actions
+	case *netlink.MatchAll:
+		return f.Actions
+	case *netlink.Flower:
+		return f.Actions
+	}
+	return nil
+}
+
 // ClassifiersOut returns those at a device's egress. They do the same to packets that pass a tunnel, a VLAN or a bond
 // on their way to the NIC.
 func ClassifiersOut(d Device) ([]string, error) { return classifiers(d, nicSide) }

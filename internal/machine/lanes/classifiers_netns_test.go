@@ -136,3 +136,30 @@ func TestIngressInTheWay(t *testing.T) {
 	}
 	nothingLeft(t)
 }
+
+// TestRedirects: a filter at a tap's ingress that sends packets out by another device is found, one that does not is
+// none.
+func TestRedirects(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	newPath(t, true, 4, 4)
+	prog := program(t, false)
+	tap, other := find(t, prog, "tap1"), find(t, prog, "tap0")
+	for _, c := range []struct {
+		command string
+		want    []int
+	}{
+		{"qdisc add dev tap1 handle ffff: ingress", nil},
+		{"filter add dev tap1 parent ffff: prio 1 protocol ip u32 match u32 0 0 flowid :1", nil},
+		{"filter add dev tap1 parent ffff: protocol all prio 2 u32 match u32 0 0 action mirred egress redirect dev tap0",
+			[]int{other.Index}},
+	} {
+		if out, err := exec.Command("tc", strings.Fields(c.command)...).CombinedOutput(); err != nil {
+			t.Fatalf("tc %s: %v\n%s", c.command, err, out)
+		}
+		if found, err := Redirects(tap); err != nil || !slices.Equal(found, c.want) {
+			t.Errorf("%s: %v, %v; expected %v", c.command, found, err, c.want)
+		}
+	}
+}

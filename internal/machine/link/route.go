@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -22,6 +23,7 @@ type route struct {
 	oifs    []int        // devices of all its next hops, by index
 	gateway bool         // a next hop is a gateway
 	nextHop uint32       // nexthop object, 0 if it has none
+	refuses string       // type of a route that refuses packets: blackhole, unreachable or prohibit
 }
 
 // Attributes and flags that package unix does not have (include/uapi/linux/rtnetlink.h).
@@ -31,12 +33,16 @@ const (
 	sizeofNextHop = 8      // struct rtnexthop
 )
 
+// refusing are the types of routes that refuse packets.
+var refusing = map[byte]string{unix.RTN_BLACKHOLE: "blackhole", unix.RTN_UNREACHABLE: "unreachable",
+	unix.RTN_PROHIBIT: "prohibit"}
+
 // parseRoute reads one RTM_NEWROUTE message.
 func parseRoute(message []byte) (route, error) {
 	if len(message) < unix.SizeofRtMsg {
 		return route{}, fmt.Errorf("route message of %d bytes: expected %d or more", len(message), unix.SizeofRtMsg)
 	}
-	r := route{unicast: message[7] == unix.RTN_UNICAST}
+	r := route{unicast: message[7] == unix.RTN_UNICAST, refuses: refusing[message[7]]}
 	address := netip.IPv4Unspecified()
 	if message[0] == unix.AF_INET6 {
 		address = netip.IPv6Unspecified()
@@ -56,6 +62,10 @@ func parseRoute(message []byte) (route, error) {
 			r.oifs = append(r.oifs, int(ad.Uint32()))
 		case unix.RTA_GATEWAY, unix.RTA_VIA:
 			r.gateway = true
+		case unix.RTA_PRIORITY:
+			if ad.Uint32() == math.MaxUint32 { // the kernel's own, of IPv6 (net/ipv6/route.c, ip6_null_entry)
+				r.refuses = ""
+			}
 		case rtaNextHop:
 			r.nextHop = ad.Uint32()
 		case unix.RTA_MULTIPATH:

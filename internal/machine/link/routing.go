@@ -36,7 +36,8 @@ func routing(m *tree.Tree, h *facts.Host, devices []Device, names map[int]string
 		}
 		return nil
 	}
-	return &facts.Routing{Forward: forwards(m), Addressed: sorted(r.addressed), Uplinks: sorted(r.uplinks)}
+	return &facts.Routing{Forward: forwards(m), Addressed: sorted(r.addressed), Uplinks: sorted(r.uplinks),
+		Refusing: r.refusing}
 }
 
 func sorted(set map[string]bool) []string {
@@ -52,7 +53,11 @@ func sorted(set map[string]bool) []string {
 type routes struct {
 	links              map[string]Device
 	addressed, uplinks map[string]bool
+	refusing           []string
 }
+
+// mostRefusing is how many routes that refuse packets are kept: a router has them by the thousand.
+const mostRefusing = 8
 
 // add notes a route of a device. One without a gateway leads to the hosts behind the device; on a point-to-point device
 // and for everything it leads on from there.
@@ -118,6 +123,9 @@ func (r *routes) dump(conn *netlink.Conn, family byte, names map[int]string, obj
 		one, err := parseRoute(message.Data)
 		if err != nil {
 			return err
+		}
+		if one.refuses != "" && len(r.refusing) < mostRefusing {
+			r.refusing = append(r.refusing, one.refuses+" "+one.to.String())
 		}
 		if len(one.oifs) == 0 && one.nextHop != 0 {
 			for _, hop := range members(objects, one.nextHop) {

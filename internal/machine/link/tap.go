@@ -35,7 +35,11 @@ func tap(m *tree.Tree, d Device, names map[int]string) (facts.Tap, bool) {
 	t.RxQueues, t.TxQueues, t.RPS, t.XPS = queues(m, dir)
 	if m.Live() && t.Type == "tap" {
 		// If they cannot be read, the check after steering finds them.
-		t.Classifiers, _ = lanes.Classifiers(lanes.Device{Name: d.Name, Index: d.Index})
+		at := lanes.Device{Name: d.Name, Index: d.Index}
+		if t.Classifiers, _ = lanes.Classifiers(at); len(t.Classifiers) > 0 && t.Master == "" {
+			to, _ := lanes.Redirects(at)
+			t.Redirects = facts.Map(to, func(index int) string { return names[index] })
+		}
 	}
 	return t, true
 }

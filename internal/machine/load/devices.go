@@ -26,6 +26,7 @@ type spaceLook struct {
 	tracked trackLook
 	stack   map[string]uint64 // by reach.Counter.Key
 	asked   time.Time         // which devices are shared
+	took    time.Duration     // reading them
 }
 
 // deviceLook has the counters of one device.
@@ -42,6 +43,7 @@ type deviceLook struct {
 // readSpace reads the counters of a network namespace; nil: there is no earlier look.
 func (w *Watch) readSpace(name string, before *fullLook) (spaceLook, []facts.Unseen) {
 	now := spaceLook{devices: map[int]deviceLook{}}
+	begun := time.Now()
 	var missed []facts.Unseen
 	where := ""
 	if name != "" {
@@ -93,6 +95,7 @@ func (w *Watch) readSpace(name string, before *fullLook) (spaceLook, []facts.Uns
 		now.stack = link.ReadStack(w.tree, "proc/thread-self/net", stackCounters)
 		return nil
 	}))
+	now.took = time.Since(begun)
 	return now, missed
 }
 

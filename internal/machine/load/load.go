@@ -217,7 +217,8 @@ func (w *Watch) between(before, after fullLook) *facts.Load {
 		addSockets(&l.Sockets, a.sockets, b.sockets)
 		l.Local = append(l.Local, facts.LocalLoad{Netns: name,
 			Received: facts.Increase(a.sockets.delivered, b.sockets.delivered),
-			Sent:     facts.Increase(a.sockets.sent, b.sockets.sent)})
+			Sent:     facts.Increase(a.sockets.sent, b.sockets.sent),
+			Apart:    (a.took + b.took).Seconds()})
 		l.Tracked = append(l.Tracked, trackedBetween(name, a.tracked, b.tracked)...)
 		l.Stack = append(l.Stack, stackBetween(name, a.stack, b.stack)...)
 	}

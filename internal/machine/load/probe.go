@@ -1,6 +1,7 @@
 package load
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -77,12 +78,16 @@ func (w *Watch) takeProbe(l *facts.Load, now fullLook) time.Duration {
 	if s.Traced {
 		l.Method = facts.ByTracepoints
 	}
+	counters := 1.0 // how much longer the counters were watched than the tracepoint
+	if s.Seconds > 0 && l.Seconds > 0 {
+		counters = l.Seconds / s.Seconds
+	}
 	for _, d := range s.Drops {
 		name, watched := w.spaces[d.Inode]
 		if !watched {
 			continue
 		}
-		d.DropSite.Netns = name
+		d.DropSite.Netns, d.DropSite.Packets = name, uint64(math.Round(float64(d.DropSite.Packets)*counters))
 		if device, known := now.spaces[name].devices[d.Ifindex]; known {
 			d.Device = device.name
 		}

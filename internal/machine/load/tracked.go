@@ -15,6 +15,7 @@ import (
 // trackLook has the conntrack counters of one network namespace.
 type trackLook struct {
 	entries, max, dropped, evicted, failed, chained uint64
+	hasChains                                       bool // the kernel counts chains that are too long: since 5.15
 }
 
 // readTracked reads the conntrack counters of the calling thread's namespace; zero without conntrack or without
@@ -45,7 +46,8 @@ func parseTracked(text string) (t trackLook, err error) {
 		return t, fmt.Errorf("/proc/net/stat/nf_conntrack has %q, expected entries, drop, early_drop and insert_failed",
 			lines[0])
 	}
-	into[slices.Index(names, "chainlength")] = &t.chained // since Linux 5.15
+	chains := slices.Index(names, "chainlength")
+	t.hasChains, into[chains] = chains >= 0, &t.chained
 	for _, line := range lines[1:] {
 		for i, field := range strings.Fields(line) {
 			if into[i] == nil {
@@ -70,7 +72,8 @@ func trackedBetween(netns string, before, after trackLook) []facts.TrackLoad {
 	l := facts.TrackLoad{Netns: netns, Entries: after.entries, Max: after.max,
 		Dropped: facts.Increase(before.dropped, after.dropped), Evicted: facts.Increase(before.evicted, after.evicted),
 		Chained: facts.Increase(before.chained, after.chained)}
-	l.Clashes = facts.ConntrackClashes(l.Dropped, facts.Increase(before.failed, after.failed), l.Chained)
+	l.Clashes = facts.ConntrackClashes(l.Dropped, facts.Increase(before.failed, after.failed), l.Chained,
+		after.hasChains, facts.ConntrackFull(l.Entries, l.Max))
 	l.Dropped -= l.Clashes
 	if l.Entries+l.Dropped+l.Evicted+l.Clashes+l.Chained == 0 {
 		return nil

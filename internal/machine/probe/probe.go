@@ -30,6 +30,7 @@ type Config struct {
 
 // Seen are the results since the last Take.
 type Seen struct {
+	Seconds float64 // since it was taken before, or the probe began
 	Profile []facts.ProfileEntry
 	Locks   []facts.LockWait
 	Drops   []Drop
@@ -196,7 +197,7 @@ func (p *Probe) Take() Seen {
 	interval := now.Sub(p.since)
 	p.since = now
 	p.updateWindows()
-	s := Seen{Traced: len(p.windows) > 0, Cost: p.used}
+	s := Seen{Seconds: interval.Seconds(), Traced: len(p.windows) > 0, Cost: p.used}
 	p.used = 0
 	missing := func(what string, err error) {
 		if err != nil {

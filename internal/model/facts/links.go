@@ -34,6 +34,8 @@ type Routing struct {
 	// devices that routes through a gateway leave by, in any table, and point-to-point devices with a route: where
 	// forwarded packets can go
 	Uplinks []string `json:"uplinks,omitempty"`
+	// routes of any table that refuse packets, as ip route shows them ("blackhole 10.1.0.0/16"): the first eight
+	Refusing []string `json:"refusing,omitempty"`
 	// rules that rewrite the source of forwarded packets: masquerade, SNAT
 	Masquerade Answer `json:"masquerade,omitempty"`
 }

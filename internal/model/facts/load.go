@@ -169,6 +169,8 @@ type LocalLoad struct {
 	Netns    string `json:"netns,omitempty"` // empty: mpps's own
 	Received uint64 `json:"received"`
 	Sent     uint64 `json:"sent"`
+	// seconds that reading the namespace's counters took, both times together: so long they may be apart
+	Apart float64 `json:"apart_s,omitempty"`
 }
 
 // TrackLoad is the conntrack table of one network namespace.
@@ -185,10 +187,18 @@ type TrackLoad struct {
 // ConntrackClashes returns how many of the packets that conntrack counts in drop were of new connections with the
 // addresses and ports of another one, which is what a connection gets that NAT finds no free port for. They are counted
 // in insert_failed too, and so are chains that are too long (chainlength), which drop does not have
-// (net/netfilter/nf_conntrack_core.c, nf_ct_resolve_clash and __nf_conntrack_confirm). Kernels before 5.15 count
-// clashes in insert_failed that lose no packet.
-func ConntrackClashes(drop, insertFailed, chainlength uint64) uint64 {
+// (net/netfilter/nf_conntrack_core.c, nf_ct_resolve_clash and __nf_conntrack_confirm). Kernels before 5.15, which have
+// no chainlength, count clashes in insert_failed that lose no packet: there a full table explains what is dropped.
+func ConntrackClashes(drop, insertFailed, chainlength uint64, hasChains, full bool) uint64 {
+	if !hasChains && full {
+		return 0
+	}
 	return min(drop, Increase(chainlength, insertFailed))
+}
+
+// ConntrackFull reports whether so many connections fill a table of a length; false where that is 0, unknown.
+func ConntrackFull(entries, length uint64) bool {
+	return length > 0 && float64(entries) >= 0.9*float64(length)
 }
 
 // StackLoad is what the network layer of one network namespace counted, by the names of Host.Stack.

@@ -260,6 +260,8 @@ type Tap struct {
 
 	// tc filters on ingress except mpps's own: "u32", "bpf"
 	Classifiers []string `json:"classifiers,omitempty"`
+	// devices that these send the tap's packets out by, where it is no port: Kata has no bridge
+	Redirects []string `json:"redirects,omitempty"`
 }
 
 // Netfilter lists the hooks and rules that packets pass.

@@ -19,6 +19,7 @@ type node struct {
 	peer      string   // other end of a veth
 	elsewhere bool     // that end, or the device below, is in another network namespace
 	unknown   bool     // where its packets leave is not known
+	redirects []string // devices that tc filters send its packets out by
 }
 
 // graph is the devices of a host, by name.
@@ -36,7 +37,7 @@ func newGraph(h *facts.Host) *graph {
 	}
 	for _, t := range h.Taps {
 		g.add(t.Name, node{kind: cmp.Or(t.Type, "tap"), tap: true, master: t.Master, below: list(t.Lower),
-			elsewhere: t.Elsewhere})
+			elsewhere: t.Elsewhere, redirects: t.Redirects})
 	}
 	for _, t := range h.Tunnels {
 		below := slices.Concat(list(t.Lower), t.Underlay)
@@ -157,13 +158,15 @@ func (g *graph) functionPath(guest *facts.Guest, mac, pci string) Path {
 
 // walk starts a walk from a guest to the wire.
 func (g *graph) walk() *walk {
-	return &walk{graph: g, hops: []Hop{}, seen: map[string]bool{}, nics: map[string]bool{}, kinds: map[Kind]bool{}}
+	return &walk{graph: g, hops: []Hop{}, seen: map[string]bool{}, leads: map[string]bool{}, nics: map[string]bool{},
+		kinds: map[Kind]bool{}}
 }
 
 // walk is a walk from a guest to the wire.
 type walk struct {
 	*graph
 	seen  map[string]bool
+	leads map[string]bool // devices that a way out was found beyond
 	hops  []Hop
 	nics  map[string]bool
 	kinds map[Kind]bool
@@ -193,6 +196,13 @@ func (w *walk) start(tap string) {
 		}
 	case n.master != "":
 		w.enter(n.master)
+	case len(n.redirects) > 0:
+		for _, device := range n.redirects {
+			w.enter(device)
+		}
+		if len(w.nics) > 0 { // no rules for taps without a bridge
+			w.passes(Unresolved)
+		}
 	default:
 		w.exits = append(w.exits, tap)
 	}
@@ -255,19 +265,35 @@ func (w *walk) down(device string) {
 	case n.elsewhere, n.kind == UnknownDevice:
 		w.exits = append(w.exits, device)
 	case n.peer != "":
-		before := w.ways()
-		if w.cross(n.peer); w.ways() == before { // to another guest's bridge, say
-			w.hops = w.hops[:at]
-		}
+		w.link(device, n, at)
 		return
 	case device == facts.OVSDatapath && w.host.OpenVSwitch.Known(): // by a port that the database does not have
 		w.passes(Unresolved)
 	case n.kind == "openvswitch" && w.host.OpenVSwitch.Known(): // its own port may have an address
 		w.exits = append(w.exits, device)
 	}
+	before := w.ways()
 	for _, lower := range n.below {
 		w.down(lower)
 	}
+	w.leads[device] = w.ways() > before
+}
+
+// link walks a veth pair from one of its ends, whose hop is at an index. It is passed if there is a way out beyond it,
+// or beside another pair to a device that has one. Otherwise it leads to another guest's bridge, say, or back.
+func (w *walk) link(device string, n *node, at int) {
+	before := w.ways()
+	if w.cross(n.peer); w.ways() > before {
+		return
+	}
+	w.hops = w.hops[:at]
+	peer := w.nodes[n.peer]
+	if peer == nil || !w.leads[peer.master] {
+		w.seen[device], w.seen[n.peer] = false, false // the pair may lead out from its other end
+		return
+	}
+	to := slices.IndexFunc(w.hops, func(hop Hop) bool { return hop.Device == peer.master })
+	w.hops = slices.Insert(w.hops, max(to, 0), Hop{device, n.kind}, Hop{n.peer, peer.kind})
 }
 
 // ways returns how many ways out were found.
@@ -296,6 +322,14 @@ func (w *walk) note(device string, n *node) {
 	w.hops = append(w.hops, Hop{Device: device, Kind: n.kind})
 }
 
+// passed returns the hops. A pair to another namespace is none where a NIC was found: it leads to a container, say,
+// beside the guest.
+func (w *walk) passed() []Hop {
+	return slices.DeleteFunc(slices.Clone(w.hops), func(hop Hop) bool {
+		return len(w.nics) > 0 && (hop.Kind == "veth" || hop.Kind == "netkit") && w.nodes[hop.Device].elsewhere
+	})
+}
+
 func (w *walk) found() []string {
 	found := slices.AppendSeq(make([]string, 0, len(w.nics)), maps.Keys(w.nics))
 	slices.Sort(found)
@@ -316,6 +350,6 @@ func (w *walk) path(guest *facts.Guest, mac string, direct bool) Path {
 			w.passes(Bridged)
 		}
 	}
-	return Path{Guest: guest.Name, MAC: mac, Kinds: slices.Sorted(maps.Keys(w.kinds)), Hops: w.hops, NICs: w.found(),
-		Active: guest.Active()}
+	return Path{Guest: guest.Name, MAC: mac, Kinds: slices.Sorted(maps.Keys(w.kinds)), Hops: w.passed(),
+		NICs: w.found(), Active: guest.Active()}
 }

@@ -11,12 +11,14 @@ var routed = &Hops{
 	Needs: []string{"routing", "netfilter", "stack"},
 	Knobs: []string{"netfilter.bypass", "netfilter.conntrack_max", "netfilter.conntrack_buckets", "netfilter.flowtable",
 		"route.forwarding", "route.rp_filter", "route.neighbours", "nic.offload.gro_list"},
-	Bottlenecks: []string{"conntrack-full", "nat-ports", "rp-filter", "no-route", "not-forwarded", "neighbours-full",
-		"next-hop"},
+	Bottlenecks: []string{"conntrack-full", "nat-ports", "rp-filter", "no-route", "route-refuses", "not-forwarded",
+		"neighbours-full", "next-hop"},
 	// include/uapi/linux/snmp.h, net/core/neighbour.c (neigh_stat_seq_show), net/netfilter/nf_conntrack_standalone.c
 	Counters: []Counter{
 		{"snmp", "Ip.ForwDatagrams"}, {"snmp", "Ip.InAddrErrors"}, {"snmp", "Ip.OutNoRoutes"},
 		{"snmp", "Ip.FragFails"}, {"snmp", "Ip.InHdrErrors"},
+		{"snmp6", "Ip6InNoRoutes"}, {"snmp6", "Ip6OutNoRoutes"}, {"snmp6", "Ip6InAddrErrors"},
+		{"snmp6", "Ip6InTooBigErrors"}, {"snmp6", "Ip6InHdrErrors"},
 		{"netstat", "IpExt.InNoRoutes"}, {"netstat", "TcpExt.IPReversePathFilter"},
 		{"stat/arp_cache", "entries"}, {"stat/arp_cache", "forced_gc_runs"}, {"stat/arp_cache", "table_fulls"},
 		{"stat/arp_cache", "unresolved_discards"}, {"stat/ndisc_cache", "unresolved_discards"},

@@ -230,7 +230,7 @@ func (m *Map) ProcessSwitch(device string) string {
 func (m *Map) From(device string) []Hop {
 	w := m.graph.walk()
 	w.down(device)
-	return w.hops
+	return w.passed()
 }
 
 // Behind returns the NICs behind a guest's interface, sorted.

@@ -38,7 +38,7 @@ func TestPaths(t *testing.T) {
 			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"eth1", "tap0", "veth0"}}}
 			h.Links = []facts.Link{{Name: "veth0", Kind: "veth", Master: "br0", Elsewhere: true}}
 			h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"br0"}, Uplinks: []string{"br0"}}
-		}, []Kind{Bridged}, "eth1", ""},
+		}, []Kind{Bridged}, "eth1", "tap0 br0 eth1"},
 		"Proxmox's firewall bridge": {func(h *facts.Host) {
 			h.Taps[0].Master, h.NICs[1].Master = "fwbr100i0", "vmbr0"
 			h.Bridges = []facts.Bridge{{Name: "fwbr100i0", Ports: []string{"tap0", "fwln100i0"}},
@@ -46,6 +46,29 @@ func TestPaths(t *testing.T) {
 			h.Links = []facts.Link{{Name: "fwln100i0", Kind: "veth", Master: "fwbr100i0", Peer: "fwpr100p0"},
 				{Name: "fwpr100p0", Kind: "veth", Master: "vmbr0", Peer: "fwln100i0"}}
 		}, []Kind{Bridged}, "eth1", "tap0 fwbr100i0 fwln100i0 fwpr100p0 vmbr0 eth1"},
+		"two bridges with two links, of which one is a spare": {func(h *facts.Host) {
+			h.Taps[0].Master, h.NICs[1].Master = "br0", "br1"
+			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"tap0", "v0", "v2"}},
+				{Name: "br1", Ports: []string{"v1", "eth1", "v3"}}}
+			h.Links = []facts.Link{{Name: "v0", Kind: "veth", Master: "br0", Peer: "v1"},
+				{Name: "v1", Kind: "veth", Master: "br1", Peer: "v0"},
+				{Name: "v2", Kind: "veth", Master: "br0", Peer: "v3"},
+				{Name: "v3", Kind: "veth", Master: "br1", Peer: "v2"}}
+		}, []Kind{Bridged}, "eth1", "tap0 br0 v0 v1 v2 v3 br1 eth1"},
+		"a veth with both ends in the guest's bridge": {func(h *facts.Host) {
+			h.Taps[0].Master, h.NICs[1].Master = "br0", "br0"
+			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"eth1", "tap0", "v0", "v1"}}}
+			h.Links = []facts.Link{{Name: "v0", Kind: "veth", Master: "br0", Peer: "v1"},
+				{Name: "v1", Kind: "veth", Master: "br0", Peer: "v0"}}
+		}, []Kind{Bridged}, "eth1", "tap0 br0 eth1"},
+		"a tap that tc redirects to a pod's veth, as Kata does": {func(h *facts.Host) {
+			h.Taps[0].Redirects = []string{"eth9"}
+			h.Links = []facts.Link{{Name: "eth9", Kind: "veth", Elsewhere: true}}
+			h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"eth9"}, Uplinks: []string{"eth9"}}
+		}, []Kind{Namespace}, "", "tap0 eth9"},
+		"a tap that tc redirects to a NIC": {func(h *facts.Host) {
+			h.Taps[0].Redirects = []string{"eth1"}
+		}, []Kind{Unresolved}, "eth1", "tap0 eth1"},
 		"VLAN on a bond of two": {func(h *facts.Host) {
 			h.Taps[0].Master, h.NICs[0].Master, h.NICs[1].Master = "br5", "bond0", "bond0"
 			h.Bridges = []facts.Bridge{{Name: "br5", Ports: []string{"bond0.5", "tap0"}}}
