@@ -181,15 +181,17 @@ func TestQueues(t *testing.T) {
 	for _, c := range []struct {
 		ask                Ask
 		vcpus              int
+		rate               float64
 		least, most, write int
 	}{
-		{big, 9, 4, 9, 9}, {big, 2, 2, 2, 2}, {big, 1, 1, 1, 1}, {big, 64, 4, 64, 20}, {big, 1000, 4, 256, 20},
-		{crowd, 8, 1, 8, 1},
+		{big, 9, 0, 4, 9, 9}, {big, 2, 0, 2, 2, 2}, {big, 1, 0, 1, 1, 1}, {big, 64, 0, 4, 64, 20},
+		{big, 1000, 0, 4, 256, 20}, {crowd, 8, 0, 1, 8, 1},
+		{big, 9, 100e3, 1, 9, 9}, {big, 9, 500e3, 3, 9, 9}, {big, 9, 1.8e6, 4, 9, 9}, {big, 2, 1.8e6, 2, 2, 2},
 	} {
-		least, most, write := Queues(c.ask, c.vcpus)
+		least, most, write := Queues(c.ask, c.vcpus, c.rate)
 		if least != c.least || most != c.most || write != c.write {
-			t.Errorf("%d vCPUs among %d guests: %d to %d, %d; expected %d to %d, %d", c.vcpus, len(c.ask.Guests), least,
-				most, write, c.least, c.most, c.write)
+			t.Errorf("%.0f packets per second, %d vCPUs among %d guests: %d to %d, %d; expected %d to %d, %d", c.rate,
+				c.vcpus, len(c.ask.Guests), least, most, write, c.least, c.most, c.write)
 		}
 	}
 }
