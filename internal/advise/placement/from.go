@@ -21,7 +21,7 @@ func From(h *facts.Host, g goal.Goal) Ask {
 	}
 	for _, c := range h.Topology.CPUs {
 		if c.Online {
-			ask.CPUs = append(ask.CPUs, CPU{ID: c.ID, Core: c.Core, Node: c.Node, L3: c.L3,
+			ask.CPUs = append(ask.CPUs, CPU{ID: c.ID, Core: c.Core, Node: c.Node, Alike: alike(h, c),
 				Isolated: aside.Has(c.ID)})
 		}
 	}
@@ -62,6 +62,13 @@ func From(h *facts.Host, g goal.Goal) Ask {
 	ask.quietNICs()
 	ask.chooseQueues()
 	return ask
+}
+
+// alike returns the number of the cores that are like that of a CPU: they share its L3 cache and have as many threads
+// online. Performance cores of a hybrid processor have two, its efficiency cores have one.
+func alike(h *facts.Host, c facts.CPU) int {
+	const most = 8 // threads of a core
+	return most*(c.L3+1) + min(len(c.Siblings.And(h.Topology.Online)), most-1)
 }
 
 // barred returns the online CPUs that no guest may use, because the top-level groups that they run in have a cpuset

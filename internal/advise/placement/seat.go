@@ -135,27 +135,27 @@ func (c *cell) remove(cores []core) {
 	})
 }
 
-// take removes n cores from a cell: the preferred ones first, then those behind the fullest L3 cache that has n free,
-// else the lowest.
+// take removes n cores from a cell: the preferred ones first, then those that are alike, of which the fewest that are n
+// are free, else the lowest.
 func (c *cell) take(n int, preferred func(core) bool) []core {
 	if n == 0 {
 		return nil
 	}
-	behind := map[int]int{}
+	room := map[int]int{}
 	for _, core := range c.free {
-		behind[core.l3]++
+		room[core.alike]++
 	}
 	home, least := -1, 0
 	for _, core := range c.free {
-		if room := behind[core.l3]; room >= n && (least == 0 || room < least) {
-			home, least = core.l3, room
+		if room := room[core.alike]; room >= n && (least == 0 || room < least) {
+			home, least = core.alike, room
 		}
 	}
 	rank := func(o core) int {
 		switch {
 		case preferred != nil && preferred(o):
 			return 0
-		case least > 0 && o.l3 == home:
+		case least > 0 && o.alike == home:
 			return 1
 		}
 		return 2
