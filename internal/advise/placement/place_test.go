@@ -273,3 +273,24 @@ func TestCrowdedHost(t *testing.T) {
 		}
 	}
 }
+
+// TestAlike checks that cores of a hybrid processor are told apart, and that a guest gets cores of one kind.
+func TestAlike(t *testing.T) {
+	h := &facts.Host{}
+	for id, siblings := range []setting.CPUSet{{0, 1}, {0, 1}, {2}} {
+		h.Topology.Online = append(h.Topology.Online, id)
+		h.Topology.CPUs = append(h.Topology.CPUs, facts.CPU{ID: id, Core: siblings[0], Online: true, Siblings: siblings})
+	}
+	if ask := From(h, goal.Goal{}); ask.CPUs[0].Alike != ask.CPUs[1].Alike || ask.CPUs[0].Alike == ask.CPUs[2].Alike {
+		t.Errorf("CPUs %+v: expected two of one kind and one of another", ask.CPUs)
+	}
+	c := cell{}
+	for id, kind := range []int{1, 1, 2, 2, 2, 2} {
+		c.free = append(c.free, core{id: id, seats: []int{id}, alike: kind})
+	}
+	for _, core := range c.take(3, nil) {
+		if core.alike != 2 {
+			t.Errorf("core %d is of kind %d, expected 2", core.id, core.alike)
+		}
+	}
+}

@@ -135,11 +135,14 @@ func (c *cell) remove(cores []core) {
 	})
 }
 
-// take removes n cores from a cell: the preferred ones first, then those that are alike, of which the fewest that are n
-// are free, else the lowest.
-func (c *cell) take(n int, preferred func(core) bool) []core {
+// take removes n cores from a cell: those that wish answers 1 for first, and those that it answers -1 for last. In
+// between come those that are alike, of the kind of which the fewest are free that suffice, then the lowest.
+func (c *cell) take(n int, wish func(core) int) []core {
 	if n == 0 {
 		return nil
+	}
+	if wish == nil {
+		wish = func(core) int { return 0 }
 	}
 	room := map[int]int{}
 	for _, core := range c.free {
@@ -152,9 +155,11 @@ func (c *cell) take(n int, preferred func(core) bool) []core {
 		}
 	}
 	rank := func(o core) int {
-		switch {
-		case preferred != nil && preferred(o):
+		switch wish := wish(o); {
+		case wish > 0:
 			return 0
+		case wish < 0:
+			return 3
 		case least > 0 && o.alike == home:
 			return 1
 		}
