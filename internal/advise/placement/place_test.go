@@ -279,7 +279,8 @@ func TestAlike(t *testing.T) {
 	h := &facts.Host{}
 	for id, siblings := range []setting.CPUSet{{0, 1}, {0, 1}, {2}} {
 		h.Topology.Online = append(h.Topology.Online, id)
-		h.Topology.CPUs = append(h.Topology.CPUs, facts.CPU{ID: id, Core: siblings[0], Online: true, Siblings: siblings})
+		h.Topology.CPUs = append(h.Topology.CPUs, facts.CPU{ID: id, Core: siblings[0], Online: true,
+			Siblings: siblings})
 	}
 	if ask := From(h, goal.Goal{}); ask.CPUs[0].Alike != ask.CPUs[1].Alike || ask.CPUs[0].Alike == ask.CPUs[2].Alike {
 		t.Errorf("CPUs %+v: expected two of one kind and one of another", ask.CPUs)
