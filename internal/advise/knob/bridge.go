@@ -21,19 +21,23 @@ func eachBridge(file string) func(*facts.Host) []setting.Address {
 
 // bridgeReport is a switch of a bridge that is reported and never planned: whether it costs anything here must be
 // measured.
-func bridgeReport(id, title, file string) *Knob {
+func bridgeReport(id, title, file, cost string) *Knob {
 	return &Knob{
 		ID: id, Title: title, Stage: datapath.Bridge, Risk: goal.None, Tiers: viaKernel(), Check: true,
 		Where: eachBridge(file),
-		Want: always(exact("0", "reported only: it costs a little for each packet where nobody uses it; measure "+
-			"before switching it off").At(Info)),
+		Want:  always(exact("0", "reported only: "+cost).At(Info)),
 	}
 }
 
+// unused says what a switch costs that is on for nothing.
+const unused = "it costs a little for each packet where nobody uses it; measure before switching it off"
+
 var (
-	bridgeSnooping      = bridgeReport("bridge.multicast_snooping", "IGMP and MLD snooping", "multicast_snooping")
-	bridgeSTP           = bridgeReport("bridge.stp", "Spanning tree", "stp_state")
-	bridgeVLANFiltering = bridgeReport("bridge.vlan_filtering", "VLAN filtering", "vlan_filtering")
+	bridgeSnooping = bridgeReport("bridge.multicast_snooping", "IGMP and MLD snooping", "multicast_snooping",
+		unused)
+	bridgeSTP           = bridgeReport("bridge.stp", "Spanning tree", "stp_state", unused)
+	bridgeVLANFiltering = bridgeReport("bridge.vlan_filtering", "VLAN filtering", "vlan_filtering", "it costs a "+
+		"little for each packet. Where ports have VLANs it stays: switching it off joins them")
 )
 
 // eachBridgedTap lists an address of every guest's tap that is a port of a bridge, Linux's or Open vSwitch's.

@@ -115,6 +115,8 @@ var domainLocked = &Knob{
 		needs, limit := v.lockedBytes(g), hardLimit(g)
 		locked := v.Readings.At(a).State == setting.Known
 		switch room, where, known := v.roomFor(g); {
+		case !locked && v.overcommitted() != "":
+			return Unsure(v.overcommitted())
 		case !locked && known && room < needs:
 			return Skips(fmt.Sprintf("about %.1f GiB would be locked when it starts and %.1f GiB are free on %s, "+
 				"with what it has now: it would not start again", gib(needs), gib(room), where))

@@ -120,7 +120,11 @@ var domainQueues = &Knob{
 		if reason, yes := spared(g, i); yes {
 			return Skips(reason)
 		}
-		least, most, write := placement.Queues(v.ask(), g.VCPUs)
+		rate := v.Goal.PPS
+		if v.Goal.Bulk > 0 {
+			rate = 0 // segments of bulk data are no packets of the target's size
+		}
+		least, most, write := placement.Queues(v.ask(), g.VCPUs, rate)
 		ask := v.ask()
 		if why := ask.Aside(g.Name, i.MAC); why != "" && i.Queues <= 1 {
 			return Skips(why + ": one queue will do (--data-nic names those that carry the target)")

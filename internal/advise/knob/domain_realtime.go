@@ -139,6 +139,9 @@ var domainNoSharePages = &Knob{
 	Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: realtime(),
 	Where: eachGuest(managed, eachInDefinition("memoryBacking/nosharepages")),
 	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
+		if why := v.overcommitted(); why != "" {
+			return Unsure(why)
+		}
 		return exact("yes",
 			"should page merging be started, the first write to a merged page stops the guest").At(Low).restart(g.Name)
 	}),

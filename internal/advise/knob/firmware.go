@@ -27,7 +27,7 @@ var firmwareSMT = firmware(Knob{
 	ID: "firmware.smt", Title: "Simultaneous multithreading",
 	Where: fixed(setting.Of(setting.Sysfs, "devices/system/cpu/smt/control")),
 	Want: func(v *View, a setting.Address) Advice {
-		if v.Tier == goal.Realtime && v.Topology.CPUs != nil && v.siblings() == "none" {
+		if v.Topology.CPUs != nil && v.siblings() == "none" {
 			return Fine("no core has a second thread online")
 		}
 		if v.Tier == goal.Realtime {
@@ -72,6 +72,8 @@ var firmwareNUMA = firmware(Knob{
 		found := fmt.Sprintf("%s for %s, %s in each; distances %s", Count(c.NUMANodes, "node"),
 			Count(c.Packages, "socket"), Count(c.L3Caches/c.Packages, "L3 cache"), v.distances())
 		switch {
+		case c.NUMANodes < c.Packages && v.numaOff() != "":
+			return Unsure(v.numaOff() + " hides the nodes (firmware.numa_optimized)")
 		case c.NUMANodes < c.Packages:
 			return fact(found, exact("a node a socket or more",
 				"one node over several sockets: half of all accesses go to the other socket").At(High))
@@ -100,6 +102,16 @@ func (v *View) splitSockets() Advice {
 			strings.Join(span[:min(4, len(span))], ", "))).At(Low)
 	}
 	return Fine("every guest that runs fits into a node")
+}
+
+// numaOff returns the running kernel argument that makes one node of the whole host, "" if none does.
+func (v *View) numaOff() string {
+	for _, value := range []string{"off", "noacpi"} {
+		if given, _ := v.runningArgument("numa"); given == value {
+			return "numa=" + value
+		}
+	}
+	return ""
 }
 
 // socketCounts returns the counts of the topology with nodes that have CPUs only: nodes of memory alone, such as CXL's,

@@ -118,7 +118,12 @@ func clusterOnDie(k *Knob) *Knob {
 func numaOptimized(k *Knob) *Knob {
 	attest := k.Want
 	k.Want = func(v *View, a setting.Address) Advice {
-		if c := v.socketCounts(); !v.inGuest() && c.Packages > 1 && c.NUMANodes >= c.Packages {
+		c := v.socketCounts()
+		if off := v.numaOff(); off != "" && c.Packages > 1 && c.NUMANodes == 1 {
+			return fact(off, exact("without "+off, "the kernel does not know which memory belongs to which socket: "+
+				"half of all accesses go to the other one, and no guest can be kept from it").At(High))
+		}
+		if !v.inGuest() && c.Packages > 1 && c.NUMANodes >= c.Packages {
 			return fact(Count(c.NUMANodes, "node")+" for "+Count(c.Packages, "socket"),
 				Fine("the kernel knows which memory belongs to which socket"))
 		}

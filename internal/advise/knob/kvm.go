@@ -85,8 +85,13 @@ var kvmPLEGap = &Knob{
 	Limit: onX86,
 	Stage: datapath.KVM, Risk: goal.GuestRestart, Tiers: tiers(goal.Realtime),
 	Where: vendorParam("ple_gap", "pause_filter_count"),
-	Want: always(exact("0",
-		"a guest that polls is thrown out every few thousand cycles on the guess that it waits for somebody").At(Low)),
+	Want: func(v *View, _ setting.Address) Advice {
+		if loose := v.floaters(); len(loose) > 0 {
+			return Fine(isIn(loose) + " not pinned: a vCPU that spins for a lock must let the one that holds it run")
+		}
+		return exact("0", "a guest that polls is thrown out every few thousand cycles on the guess that it waits for "+
+			"somebody").At(Low)
+	},
 }
 
 var kvmClockSync = &Knob{

@@ -53,6 +53,10 @@ func isIn(names []string) string {
 	return text + " are"
 }
 
+// tieringMode is the bit of kernel.numa_balancing that moves hot pages to faster nodes, since 5.18
+// (include/linux/sched/sysctl.h, NUMA_BALANCING_MEMORY_TIERING).
+const tieringMode = 2
+
 var memoryNUMABalancing = &Knob{
 	ID: "memory.numa_balancing", Title: "No automatic NUMA balancing under pinned guests",
 	Stage: datapath.CPU, Risk: goal.None, Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
@@ -63,6 +67,9 @@ var memoryNUMABalancing = &Knob{
 		}
 		if !slices.ContainsFunc(v.Guests, func(g facts.Guest) bool { return g.Active() }) {
 			return Skips("no guest runs whose memory it could move")
+		}
+		if mode, known := number(v.Readings.At(a)); known && mode&tieringMode != 0 {
+			return Fine("it moves memory between fast and slow nodes by use (memory tiering)")
 		}
 		if loose := v.floaters(); len(loose) > 0 {
 			return Fine(isIn(loose) + " not pinned: balancing brings vCPUs and memory together, and leaves alone " +

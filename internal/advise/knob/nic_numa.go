@@ -50,6 +50,9 @@ var nicNUMA = &Knob{
 			return fact(found, Fine(fmt.Sprintf("%s, whose %s are too few for its %s", because, Count(len(room), "CPU"),
 				Count(g.VCPUs, "vCPU"))))
 		}
+		if len(v.Topology.Online) > 0 && len(v.cpusOf(nodes)) == 0 {
+			return fact(found, Fine(because+", which has no CPU online"))
+		}
 		if len(vcpus.Minus(nodes)) == 0 {
 			if len(emulator) == 0 || len(emulator.Minus(nodes)) == 0 {
 				return fact(found, Fine(because+", and so is the guest"))

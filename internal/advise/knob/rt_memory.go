@@ -30,12 +30,14 @@ var rtSwap = &Knob{
 				used = area.Used
 			}
 		}
-		advice := exact("off", "a page that was swapped out comes back in milliseconds").At(Medium)
+		if why := v.overcommitted(); why != "" {
+			return Unsure(why)
+		}
 		if available := v.Housekeeping.Available; used > available-available/8 {
 			return Unsure(fmt.Sprintf("%.1f GiB lie in it and %.1f GiB of memory are available: free memory first, "+
 				"then audit again", gib(used), gib(available)))
 		}
-		return advice
+		return exact("off", "a page that was swapped out comes back in milliseconds").At(Medium)
 	},
 }
 
@@ -45,6 +47,9 @@ var rtKSM = &Knob{
 	Where: fixed(setting.Of(setting.Service, "ksmtuned"), setting.Of(setting.KSM, "run"),
 		setting.Of(setting.KSM, "merge_across_nodes")),
 	Want: func(v *View, a setting.Address) Advice {
+		if why := v.needsMerging(); why != "" {
+			return Unsure(why)
+		}
 		switch {
 		case a.Kind == setting.Service:
 			return exact("stopped", "it starts page merging again when memory gets short").At(Low)
@@ -61,6 +66,35 @@ var rtKSM = &Knob{
 		return Wants(setting.Any("0", "2"),
 			"the first write to a merged page stops the guest while it is copied").At(Medium)
 	},
+}
+
+// needsMerging says why page merging cannot be stopped, which separates the pages that it merged; each needs memory of
+// its own again (mm/ksm.c, unmerge_and_remove_all_rmap_items). It returns "" if it can, or if nothing is merged.
+func (v *View) needsMerging() string {
+	merged := v.Housekeeping != nil && v.Housekeeping.KSM != nil && v.Housekeeping.KSM.Shared > 0
+	if !merged && setting.Any("0", "2").Met(v.Readings.At(setting.Of(setting.KSM, "run"))) {
+		return ""
+	}
+	return v.overcommitted()
+}
+
+// overcommitted says that the running guests may use more memory than the host has, so that they depend on merging and
+// swap. It returns "" if they may not, or if the host's memory is not known.
+func (v *View) overcommitted() string {
+	guests, total := uint64(0), uint64(0)
+	for _, g := range v.Guests {
+		if g.Active() {
+			guests += g.Memory
+		}
+	}
+	for _, n := range v.Topology.Nodes {
+		total += n.Memory
+	}
+	if total == 0 || guests <= total {
+		return ""
+	}
+	return fmt.Sprintf("the running guests may use %.1f GiB of the host's %.1f GiB of memory, and depend on merging "+
+		"and swap. Shut guests down first, then audit again", gib(guests), gib(total))
 }
 
 var rtCompaction = &Knob{

@@ -14,7 +14,10 @@ import (
 // floats and the goal does not name it. Pinned, it could not move away from the others that float over its CPUs.
 func (v *View) seat(g *facts.Guest) (*placement.Placed, Advice) {
 	placed := v.Placement().Guest(g.Name)
-	if placed == nil {
+	switch {
+	case g.Migrates():
+		return nil, migrating(g)
+	case placed == nil:
 		return nil, v.unplaced(g.Name)
 	}
 	if v.Goal.Guest == "" && v.crowded() && len(pinnedCPUs(g)) == 0 {

@@ -163,12 +163,17 @@ func (v *View) guest(a setting.Address) (*facts.Guest, Advice, bool) {
 		return nil, Skips(g.Name + " is a QEMU process that libvirt does not know: it has no " +
 			"definition to change"), false
 	case g.Migrates():
-		return nil, Unsure(fmt.Sprintf("%s is being migrated (%s): nothing of it is judged or planned until that is "+
-			"over, then on the host where it runs", g.Name, g.Job)), false
+		return nil, migrating(g), false
 	case v.Goal.Guest == "" && g.State != "running":
 		return nil, Skips(fmt.Sprintf("%s is %s: name it with --guest to tune it", g.Name, g.State)), false
 	}
 	return g, Advice{}, true
+}
+
+// migrating says why a guest that is being migrated is left alone.
+func migrating(g *facts.Guest) Advice {
+	return Unsure(fmt.Sprintf("%s is being migrated (%s): nothing of it is judged or planned until that is over, then "+
+		"on the host where it runs", g.Name, g.Job))
 }
 
 // bystander reports whether a guest is none that a goal of latency is for, although it names none.

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"mpps/internal/model/facts"
@@ -20,7 +21,7 @@ func From(h *facts.Host, g goal.Goal) Ask {
 	}
 	for _, c := range h.Topology.CPUs {
 		if c.Online {
-			ask.CPUs = append(ask.CPUs, CPU{ID: c.ID, Core: c.Core, Node: c.Node, L3: c.L3,
+			ask.CPUs = append(ask.CPUs, CPU{ID: c.ID, Core: c.Core, Node: c.Node, Alike: alike(h, c),
 				Isolated: aside.Has(c.ID)})
 		}
 	}
@@ -63,6 +64,13 @@ func From(h *facts.Host, g goal.Goal) Ask {
 	return ask
 }
 
+// alike returns the number of the cores that are like that of a CPU: they share its L3 cache and have as many threads
+// online. Performance cores of a hybrid processor have two, its efficiency cores have one.
+func alike(h *facts.Host, c facts.CPU) int {
+	const most = 8 // threads of a core
+	return most*(c.L3+1) + min(len(c.Siblings.And(h.Topology.Online)), most-1)
+}
+
 // barred returns the online CPUs that no guest may use, because the top-level groups that they run in have a cpuset
 // without them: with AllowedCPUs= of machine.slice, whoever pins a vCPU elsewhere gets EINVAL (cpuset(7)).
 func barred(h *facts.Host) setting.CPUSet {
@@ -99,13 +107,17 @@ func (ask *Ask) quietNICs() {
 	}
 }
 
-// chooseQueues sets the number of queues of NICs that have none: as many as the host has CPUs for vhost threads.
+// chooseQueues sets the number of queues of NICs that have none: one if that carries the guest's rate, else as many as
+// the host has CPUs for vhost threads.
 func (ask *Ask) chooseQueues() {
-	share := queueBudget(*ask)
 	for _, g := range ask.Guests {
+		least, _, queues := Queues(*ask, g.VCPUs, g.Rate)
+		if least == 1 {
+			queues = 1
+		}
 		for n := range facts.Each(g.NICs) {
 			if n.Queues == 0 && !n.VF && !g.queuesSet && n.Aside == "" {
-				n.Queues = max(1, min(g.VCPUs, share))
+				n.Queues = queues
 			}
 		}
 	}
@@ -166,13 +178,24 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 	d.Named = g.Guest == guest.Name
 	d.Shared = len(h.SetAside()) > 0 && d.Pins == nil && !d.Named && len(d.Allowed) == 0 &&
 		(!d.Realtime || besideIsolated(h, guest))
-	if d.Shared && d.Realtime {
-		d.Realtime, d.left = false, &Left{Guest: guest.Name, Why: Bystander}
-		for _, mask := range d.Masks {
-			d.left.CPUs = d.left.CPUs.Or(mask)
-		}
+	switch {
+	case guest.Migrates() && d.Pins != nil:
+		d.Fixed = true
+	case guest.Migrates():
+		d.stayAsIs("it is being migrated (" + guest.Job + "): nothing of it is moved until that is over")
+	case d.Shared && d.Realtime:
+		d.Realtime = false
+		d.stayAsIs(Bystander)
 	}
 	return d
+}
+
+// stayAsIs leaves a guest where it may run today.
+func (g *Guest) stayAsIs(why string) {
+	g.left = &Left{Guest: g.Name, Why: why}
+	for _, mask := range g.Masks {
+		g.left.CPUs = g.left.CPUs.Or(mask)
+	}
 }
 
 // Bystander says why a guest that floats beside guests on isolated CPUs is left as it is by a goal of latency that
@@ -290,11 +313,15 @@ func queueBudget(ask Ask) int {
 }
 
 // Queues returns how many queues a guest NIC should have: the useful range, and the value to write if today's is
-// outside it. Measured for 9 vCPUs: 4 to 9 queues; fewer vCPUs need one queue each.
-func Queues(ask Ask, vcpus int) (least, most, write int) {
+// outside it. Measured for 9 vCPUs: 4 to 9 queues; fewer vCPUs need one queue each, and a rate (packets per second; 0:
+// not known) that fewer queues carry needs no more.
+func Queues(ask Ask, vcpus int, rate float64) (least, most, write int) {
 	most = max(1, min(vcpus, TapQueues))
 	share := min(queueBudget(ask), most)
 	least = min(4, most, share)
+	if rate > 0 {
+		least = min(least, int(math.Ceil(rate/PerQueue)))
+	}
 	return least, most, max(least, share)
 }
 

@@ -53,7 +53,7 @@ type cell struct {
 type core struct {
 	id    int
 	seats []int // CPUs that vCPUs may use, rising
-	l3    int
+	alike int   // CPU.Alike
 }
 
 // ordinary reports whether a cell is neither isolated nor given to certain guests.

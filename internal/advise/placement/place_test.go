@@ -181,15 +181,17 @@ func TestQueues(t *testing.T) {
 	for _, c := range []struct {
 		ask                Ask
 		vcpus              int
+		rate               float64
 		least, most, write int
 	}{
-		{big, 9, 4, 9, 9}, {big, 2, 2, 2, 2}, {big, 1, 1, 1, 1}, {big, 64, 4, 64, 20}, {big, 1000, 4, 256, 20},
-		{crowd, 8, 1, 8, 1},
+		{big, 9, 0, 4, 9, 9}, {big, 2, 0, 2, 2, 2}, {big, 1, 0, 1, 1, 1}, {big, 64, 0, 4, 64, 20},
+		{big, 1000, 0, 4, 256, 20}, {crowd, 8, 0, 1, 8, 1},
+		{big, 9, 100e3, 1, 9, 9}, {big, 9, 500e3, 3, 9, 9}, {big, 9, 1.8e6, 4, 9, 9}, {big, 2, 1.8e6, 2, 2, 2},
 	} {
-		least, most, write := Queues(c.ask, c.vcpus)
+		least, most, write := Queues(c.ask, c.vcpus, c.rate)
 		if least != c.least || most != c.most || write != c.write {
-			t.Errorf("%d vCPUs among %d guests: %d to %d, %d; expected %d to %d, %d", c.vcpus, len(c.ask.Guests), least,
-				most, write, c.least, c.most, c.write)
+			t.Errorf("%.0f packets per second, %d vCPUs among %d guests: %d to %d, %d; expected %d to %d, %d", c.rate,
+				c.vcpus, len(c.ask.Guests), least, most, write, c.least, c.most, c.write)
 		}
 	}
 }
@@ -268,6 +270,28 @@ func TestCrowdedHost(t *testing.T) {
 		}
 		if len(r.Guests) != c.guests || most != c.most {
 			t.Errorf("%s: %d threads on one CPU, expected %d: %s", name, most, c.most, picture(r))
+		}
+	}
+}
+
+// TestAlike checks that cores of a hybrid processor are told apart, and that a guest gets cores of one kind.
+func TestAlike(t *testing.T) {
+	h := &facts.Host{}
+	for id, siblings := range []setting.CPUSet{{0, 1}, {0, 1}, {2}} {
+		h.Topology.Online = append(h.Topology.Online, id)
+		h.Topology.CPUs = append(h.Topology.CPUs, facts.CPU{ID: id, Core: siblings[0], Online: true,
+			Siblings: siblings})
+	}
+	if ask := From(h, goal.Goal{}); ask.CPUs[0].Alike != ask.CPUs[1].Alike || ask.CPUs[0].Alike == ask.CPUs[2].Alike {
+		t.Errorf("CPUs %+v: expected two of one kind and one of another", ask.CPUs)
+	}
+	c := cell{}
+	for id, kind := range []int{1, 1, 2, 2, 2, 2} {
+		c.free = append(c.free, core{id: id, seats: []int{id}, alike: kind})
+	}
+	for _, core := range c.take(3, nil) {
+		if core.alike != 2 {
+			t.Errorf("core %d is of kind %d, expected 2", core.id, core.alike)
 		}
 	}
 }

@@ -27,7 +27,7 @@
 // Cores of one node are interchangeable, so the search is over counts: for each guest its node, and where its vhost
 // threads go (see option). That is a multiple-choice knapsack with a few resources, solved exactly by dynamic
 // programming over the nodes' loads, with Lagrangian bounds that leave few states (see sweep). Which cores of a node a
-// guest gets is then canonical: the lowest numbers, behind one L3 cache if it fits.
+// guest gets is then canonical: the lowest numbers, behind one L3 cache if it fits, and on cores that are alike.
 package placement
 
 import (
@@ -65,7 +65,7 @@ type CPU struct {
 	ID       int
 	Core     int // unique over the machine
 	Node     int
-	L3       int // number of its L3 cache, −1 if there is none
+	Alike    int // the same for cores that are alike: behind one L3 cache, with as many threads
 	Isolated bool
 }
 

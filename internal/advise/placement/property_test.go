@@ -23,7 +23,7 @@ func random(seed uint64) Ask {
 		}
 	}
 	for i := range ask.CPUs {
-		ask.CPUs[i].L3 = ask.CPUs[i].Core / 4
+		ask.CPUs[i].Alike = ask.CPUs[i].Core / 4
 	}
 	if rnd.IntN(3) == 0 {
 		for range 1 + rnd.IntN(4) {

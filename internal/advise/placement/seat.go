@@ -135,27 +135,32 @@ func (c *cell) remove(cores []core) {
 	})
 }
 
-// take removes n cores from a cell: the preferred ones first, then those behind the fullest L3 cache that has n free,
-// else the lowest.
-func (c *cell) take(n int, preferred func(core) bool) []core {
+// take removes n cores from a cell: those that wish answers 1 for first, and those that it answers -1 for last. In
+// between come those that are alike, of the kind of which the fewest are free that suffice, then the lowest.
+func (c *cell) take(n int, wish func(core) int) []core {
 	if n == 0 {
 		return nil
 	}
-	behind := map[int]int{}
+	if wish == nil {
+		wish = func(core) int { return 0 }
+	}
+	room := map[int]int{}
 	for _, core := range c.free {
-		behind[core.l3]++
+		room[core.alike]++
 	}
 	home, least := -1, 0
 	for _, core := range c.free {
-		if room := behind[core.l3]; room >= n && (least == 0 || room < least) {
-			home, least = core.l3, room
+		if room := room[core.alike]; room >= n && (least == 0 || room < least) {
+			home, least = core.alike, room
 		}
 	}
 	rank := func(o core) int {
-		switch {
-		case preferred != nil && preferred(o):
+		switch wish := wish(o); {
+		case wish > 0:
 			return 0
-		case least > 0 && o.l3 == home:
+		case wish < 0:
+			return 3
+		case least > 0 && o.alike == home:
 			return 1
 		}
 		return 2

@@ -60,10 +60,12 @@ func (t *table) pool(r *Result, p *Placed, it *item, o *option) setting.CPUSet {
 	switch o.vhost.kind {
 	case onCores:
 		own := it.guest.Emulator
+		others := t.emulatorOn.Minus(own)
 		c := t.cells[o.vhost.cell]
 		var pool setting.CPUSet
-		for _, core := range c.take(o.vhost.cores,
-			func(o core) bool { return slices.ContainsFunc(o.seats, own.Has) }) {
+		for _, core := range c.take(o.vhost.cores, func(o core) int {
+			return count01(slices.ContainsFunc(o.seats, own.Has)) - count01(slices.ContainsFunc(o.seats, others.Has))
+		}) {
 			seats := own.And(core.seats)
 			if len(seats) == 0 {
 				seats = core.seats[:min(c.threads, (it.vhost+o.vhost.cores-1)/o.vhost.cores)]
