@@ -109,6 +109,19 @@ func (u CPUUse) plus(v CPUUse) CPUUse {
 	}
 }
 
+// AddUse adds what CPUs spent to a list, CPU by CPU. It appends the CPUs that the list lacks.
+func AddUse(list, more []CPUUse) []CPUUse {
+	for _, u := range more {
+		at := slices.IndexFunc(list, func(have CPUUse) bool { return have.CPU == u.CPU })
+		if at < 0 {
+			list = append(list, u)
+		} else {
+			list[at] = list[at].plus(u)
+		}
+	}
+	return list
+}
+
 // MachineCPU is how the CPUs of a machine spent a trial.
 type MachineCPU struct {
 	Where   string   `json:"where"`   // "host", or the agent's address

@@ -109,14 +109,14 @@ func functionStations(h *facts.Host, g *facts.Guest, p reach.Path) []Station {
 
 // GuestPath returns bridge, tap, back end and guest of a guest's first NIC; nothing if there is none.
 func GuestPath(h *facts.Host, guest string) []Station {
-	at := slices.IndexFunc(h.Guests, func(g facts.Guest) bool { return g.Name == guest })
-	if at < 0 || len(h.Guests[at].Interfaces) == 0 {
+	g := facts.Find(h.Guests, func(g *facts.Guest) bool { return g.Name == guest })
+	if g == nil || len(g.Interfaces) == 0 {
 		return nil
 	}
-	nic := h.Guests[at].Interfaces[0]
-	stations := guestStations(h, h.Guests[at], nic)
-	if b := slices.IndexFunc(h.Bridges, func(b facts.Bridge) bool { return b.Name == nic.Source }); b >= 0 {
-		stations = append([]Station{bridgeStation(h, h.Bridges[b])}, stations...)
+	nic := g.Interfaces[0]
+	stations := guestStations(h, *g, nic)
+	if b := facts.Find(h.Bridges, func(b *facts.Bridge) bool { return b.Name == nic.Source }); b != nil {
+		stations = append([]Station{bridgeStation(h, *b)}, stations...)
 	}
 	return stations
 }
@@ -139,9 +139,8 @@ func guestStations(h *facts.Host, g facts.Guest, i facts.Interface) []Station {
 	var list []Station
 	if i.Tap != "" {
 		text := "one queue"
-		if at := slices.IndexFunc(h.Taps, func(tap facts.Tap) bool { return tap.Name == i.Tap }); at >= 0 {
-			text = fmt.Sprintf("%s, tx queue length %d", words.Count(h.Taps[at].RxQueues, "queue"),
-				h.Taps[at].TxQueueLen)
+		if tap := facts.Find(h.Taps, func(tap *facts.Tap) bool { return tap.Name == i.Tap }); tap != nil {
+			text = fmt.Sprintf("%s, tx queue length %d", words.Count(tap.RxQueues, "queue"), tap.TxQueueLen)
 		}
 		list = append(list, Station{Kind: "tap", Name: i.Tap, Text: text})
 	}

@@ -122,10 +122,12 @@ func TestDevices(t *testing.T) {
 		ports := regexp.MustCompile(`(?s)    <controller type='pci' index='\d+' model='pcie-root-port'>.*?</controller>\n`)
 		definition := func() string { return ports.ReplaceAllString(definition(), "") }
 		before := definition()
-		standby := domain.BridgeInterface{MAC: vfMAC, Bridge: "dbr0", Standby: true, Alias: "ua-standby"}
-		primary := domain.HostdevInterface{MAC: vfMAC, PCI: vf("2"), Managed: true, Persistent: standby.Alias}
-		tx, _ := s.apply(0, to(setting.Of(setting.Domain, guest, standby.Path()), "", standby.Value()),
-			to(setting.Of(setting.Domain, guest, primary.Path()), "", primary.Value()))
+		half := func(name string) setting.Address {
+			return setting.Of(setting.Domain, guest, "interface/"+vfMAC+"@"+name)
+		}
+		tx, _ := s.apply(0,
+			to(half("persistent"), "", "bridge=dbr0 model=virtio teaming=persistent alias=ua-standby"),
+			to(half("transient"), "", "hostdev pci="+vf("2")+" managed=yes teaming=transient:ua-standby"))
 		if with := definition(); strings.Count(with, vfMAC) != 2 || !strings.Contains(with, "persistent='ua-standby'") {
 			t.Errorf("the definition is now\n%s", with)
 		}

@@ -60,9 +60,6 @@ func Args(args ...string) Option { return func(o *options) { o.c.Args = append(o
 // Fresh returns a lab that no other test has used; it ends with the test.
 func Fresh(o *options) { o.fresh = true }
 
-// Begin sets the host up first: see lab.Beginning.
-func Begin(b *lab.Beginning) Option { return func(o *options) { o.c.Begin = b } }
-
 var (
 	mu     sync.Mutex
 	shared = map[string]*lab.Lab{}
@@ -142,9 +139,6 @@ func host(t testing.TB, o options) (*lab.Lab, error) {
 		return nil, err
 	}
 	key := fmt.Sprint(o.c.Mode, o.c.Persist, o.c.Disk, o.c.CPUs, o.c.MemoryMiB, o.c.Args, o.c.Realtime)
-	if o.c.Begin != nil {
-		key += o.c.Begin.Key
-	}
 	if l, ok := shared[key]; ok && !o.fresh {
 		if _, err := l.Run(ctx, "true"); !errors.Is(err, lab.ErrGone) {
 			return l, err

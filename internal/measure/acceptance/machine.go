@@ -118,11 +118,7 @@ func bare(end string) string { return end[strings.LastIndexByte(end, '/')+1:] }
 
 // guestOf returns a guest by its name, nil if there is none or name is empty.
 func guestOf(h *facts.Host, name string) *facts.Guest {
-	i := slices.IndexFunc(h.Guests, func(g facts.Guest) bool { return g.Name == name })
-	if i < 0 || name == "" {
-		return nil
-	}
-	return &h.Guests[i]
+	return facts.Find(h.Guests, func(g *facts.Guest) bool { return name != "" && g.Name == name })
 }
 
 // OnPath returns the NICs that packets pass, or all if that is unknown.

@@ -89,20 +89,16 @@ func NeedGuest(in Inputs, s Seen) []Check {
 // Unknown returns the check that failed because the named guest is not on the host; nil if it is, or if that could not
 // be seen.
 func Unknown(in Inputs, all []Check) *Check {
-	at := slices.IndexFunc(all, func(c Check) bool { return !c.OK && c.Code == "guest" })
-	if at < 0 || in.Guest == "" {
-		return nil
-	}
-	return &all[at]
+	return facts.Find(all, func(c *Check) bool { return in.Guest != "" && !c.OK && c.Code == "guest" })
 }
 
 // guestsHidden reports whether libvirt's guests could not be seen, and why.
 func guestsHidden(h *facts.Host) (why string, hidden bool) {
-	at := slices.IndexFunc(h.Unseen, func(u facts.Unseen) bool { return u.Part == facts.UnseenGuests })
-	if at < 0 {
+	u := facts.Find(h.Unseen, func(u *facts.Unseen) bool { return u.Part == facts.UnseenGuests })
+	if u == nil {
 		return "", false
 	}
-	return h.Unseen[at].Why, true
+	return u.Why, true
 }
 
 func guestsHint(h *facts.Host) string {
@@ -355,11 +351,7 @@ func NeedApart(in Inputs, s Seen) []Check {
 
 // nicOf returns a physical NIC by its name, nil if there is none.
 func nicOf(h *facts.Host, name string) *facts.NIC {
-	i := slices.IndexFunc(h.NICs, func(n facts.NIC) bool { return n.Name == name && n.PhysFn == "" })
-	if i < 0 || name == "" {
-		return nil
-	}
-	return &h.NICs[i]
+	return facts.Find(h.NICs, func(n *facts.NIC) bool { return name != "" && n.Name == name && n.PhysFn == "" })
 }
 
 // slot returns a PCI address without its function, which the ports of a card share; empty if there is none.

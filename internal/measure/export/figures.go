@@ -2,7 +2,6 @@ package export
 
 import (
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -36,15 +35,7 @@ func use(r *measure.Run, i int) *measure.MachineCPU {
 			sum = &measure.MachineCPU{Where: m.Where}
 		}
 		sum.Seconds += m.Seconds
-		for _, u := range m.CPUs {
-			at := slices.IndexFunc(sum.CPUs, func(have measure.CPUUse) bool { return have.CPU == u.CPU })
-			if at < 0 {
-				sum.CPUs, at = append(sum.CPUs, measure.CPUUse{CPU: u.CPU}), len(sum.CPUs)
-			}
-			t := &sum.CPUs[at]
-			t.User, t.Nice, t.System, t.SoftIRQ = t.User+u.User, t.Nice+u.Nice, t.System+u.System, t.SoftIRQ+u.SoftIRQ
-			t.IRQ, t.Guest, t.Steal, t.Idle = t.IRQ+u.IRQ, t.Guest+u.Guest, t.Steal+u.Steal, t.Idle+u.Idle
-		}
+		sum.CPUs = measure.AddUse(sum.CPUs, m.CPUs)
 	}
 	return sum
 }

@@ -93,10 +93,7 @@ func (s StreamCounts) Unique() uint64 { return s.Received - s.Duplicated }
 
 // Lost returns how many of sent frames did not arrive.
 func (s StreamCounts) Lost(sent uint64) uint64 {
-	if u := s.Unique(); u < sent {
-		return sent - u
-	}
-	return 0
+	return sent - min(s.Unique(), sent)
 }
 
 // Missing returns the loss that the sequence numbers prove: all losses except those after the last frame that arrived.
@@ -127,10 +124,7 @@ func (c Counts) Unique() uint64 { return c.Received - c.Duplicated }
 
 // Lost returns how many of sent frames, over all streams, did not arrive.
 func (c Counts) Lost(sent uint64) uint64 {
-	if u := c.Unique(); u < sent {
-		return sent - u
-	}
-	return 0
+	return sent - min(c.Unique(), sent)
 }
 
 // add adds a stream.

@@ -127,14 +127,13 @@ func TestWholeInterfacesAreValid(t *testing.T) {
 	for _, c := range forms {
 		set(t, d, c.path, c.value)
 	}
-	pooled := NetworkInterface{MAC: "52:54:00:6d:90:03", Network: "a b", VLAN: 9, Persistent: "ua-backup1"}
-	standby := BridgeInterface{MAC: pooled.MAC, Bridge: "br1", Standby: true, Alias: pooled.Persistent}
-	set(t, d, standby.Path(), standby.Value())
-	set(t, d, pooled.Path(), pooled.Value())
+	const other = "interface/52:54:00:6d:90:03"
+	set(t, d, other+"@persistent", "bridge=br1 model=virtio teaming=persistent alias=ua-backup1")
+	set(t, d, other+"@transient", "network=a%20b model=virtio vlan=9 teaming=transient:ua-backup1")
 	set(t, d, "interface/52:54:00:00:00:42", "bridge=br0 model=virtio driver=vhost queues=4 rx_queue_size=1024 "+
 		"tx_queue_size=256 mtu=9000 link=down boot=3 alias=ua-x")
 	set(t, d, "hostdev/0000:3b:02.5", "managed")
-	if v, _, err := parse(t, d.String()).Get(pooled.Path()); v != "network=a%20b model=virtio vlan=9 "+
+	if v, _, err := parse(t, d.String()).Get(other + "@transient"); v != "network=a%20b model=virtio vlan=9 "+
 		"teaming=transient:ua-backup1" || err != nil {
 		t.Errorf("a network's name: %q, %v", v, err)
 	}

@@ -73,10 +73,10 @@ var forms = []struct{ path, value, text string }{
 		HostdevInterface{MAC: "52:54:00:00:00:01", PCI: "0000:01:10.0", Managed: true, VLAN: 5}.Value(), hostdevNIC},
 	{NetworkInterface{MAC: "52:54:0:0:0:2", Network: "pool"}.Path(), NetworkInterface{Network: "pool"}.Value(),
 		poolNIC},
-	{BridgeInterface{MAC: pair, Standby: true}.Path(),
-		BridgeInterface{Bridge: "br0", Queues: 2, Standby: true, Alias: "ua-backup0"}.Value(), standbyNIC},
-	{HostdevInterface{MAC: pair, Persistent: "ua-backup0"}.Path(),
-		HostdevInterface{PCI: "0000:01:10.2", Managed: true, Persistent: "ua-backup0"}.Value(), primaryNIC},
+	{"interface/" + pair + "@persistent", "bridge=br0 model=virtio queues=2 teaming=persistent alias=ua-backup0",
+		standbyNIC},
+	{"interface/" + pair + "@transient", "hostdev pci=0000:01:10.2 managed=yes teaming=transient:ua-backup0",
+		primaryNIC},
 }
 
 func TestWholeInterfaces(t *testing.T) {

@@ -67,8 +67,8 @@ func advise(ctx context.Context, env *ops.Env, d *Definition, snapshot string, g
 // placeGuest adds the guest of a definition to a host, replacing a guest of the same name, and returns the name.
 func placeGuest(h *facts.Host, d *Definition) string {
 	g := machine.DescribeDefinition(d.Doc.Guest(), string(d.Text))
-	if at := slices.IndexFunc(h.Guests, func(o facts.Guest) bool { return o.Name == g.Name }); at >= 0 {
-		h.Guests[at] = g
+	if same := facts.Find(h.Guests, func(o *facts.Guest) bool { return o.Name == g.Name }); same != nil {
+		*same = g
 	} else {
 		h.Guests = append(h.Guests, g)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"mpps/internal/model/domain"
@@ -37,14 +36,13 @@ func Of(ctx context.Context, env *ops.Env, word string, stdin io.Reader) (*Defin
 	}
 	defer look.Close()
 	h := look.Facts
-	at := slices.IndexFunc(h.Guests, func(g facts.Guest) bool { return g.Name == word && g.Managed })
-	if at < 0 {
+	g := facts.Find(h.Guests, func(g *facts.Guest) bool { return g.Name == word && g.Managed })
+	if g == nil {
 		if _, err := os.Stat(word); err == nil {
 			return file(word, stdin)
 		}
 		return nil, noGuest(word, h)
 	}
-	g := &h.Guests[at]
 	if g.Definition == "" {
 		return nil, outcome.Failed(fmt.Errorf("guest %s has no definition that could be read", word),
 			"a transient guest has none: virsh dumpxml "+word+" > FILE, then use FILE")

@@ -46,8 +46,8 @@ func Words(ctx context.Context, env *ops.Env, a Request) (*Answer, error) {
 		return nil, err
 	}
 	if a.Goal.Guest != "" {
-		at := slices.IndexFunc(h.Facts.Guests, func(g facts.Guest) bool { return g.Name == a.Goal.Guest })
-		if g := &h.Facts.Guests[at]; !g.Rewrites() {
+		g := facts.Find(h.Facts.Guests, func(g *facts.Guest) bool { return g.Name == a.Goal.Guest })
+		if !g.Rewrites() {
 			return nil, outcome.Failed(fmt.Errorf("guest %s is of no platform that regenerates its definition (%s)",
 				g.Name, g.Platform().Title()), "'mpps plan --guest "+g.Name+"' changes it here")
 		}
@@ -66,8 +66,8 @@ func Sheets(h *facts.Host, g goal.Goal, adjust audit.Adjust) ([]handover.Sheet, 
 		return nil, err
 	}
 	handed := slices.DeleteFunc(p.Handover, func(d plan.Handed) bool {
-		at := slices.IndexFunc(h.Guests, func(g facts.Guest) bool { return g.Name == d.Guest })
-		return at >= 0 && !h.Guests[at].Managed && !seenOnCommandLine(d.ID)
+		guest := facts.Find(h.Guests, func(g *facts.Guest) bool { return g.Name == d.Guest })
+		return guest != nil && !guest.Managed && !seenOnCommandLine(d.ID)
 	})
 	return handover.Of(h, handed, g.Guest), nil
 }

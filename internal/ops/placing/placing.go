@@ -155,13 +155,11 @@ func findNIC(h *facts.Host, ask placement.Ask, n *placement.Interface) error {
 		n.NIC = ask.NICs[0].Name
 	}
 	n.Node = -1
-	for _, nic := range h.NICs {
-		if nic.Name == n.NIC {
-			n.Node = nic.Node
-			return nil
-		}
-	}
-	if n.NIC != "" {
+	nic := facts.Find(h.NICs, func(nic *facts.NIC) bool { return nic.Name == n.NIC })
+	switch {
+	case nic != nil:
+		n.Node = nic.Node
+	case n.NIC != "":
 		return outcome.Failed(errors.New("--add: no NIC "+strconv.Quote(n.NIC)+" on this host"),
 			"see 'mpps inspect' for its NICs")
 	}

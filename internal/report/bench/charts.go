@@ -378,15 +378,7 @@ func nearUse(s *measure.Sample) []measure.CPUUse {
 func nearCPUs(r *measure.Run) (use []measure.CPUUse, left int) {
 	var sums []measure.CPUUse
 	for i := range r.Samples {
-		for _, u := range nearUse(&r.Samples[i]) {
-			at := slices.IndexFunc(sums, func(have measure.CPUUse) bool { return have.CPU == u.CPU })
-			if at < 0 {
-				sums, at = append(sums, measure.CPUUse{CPU: u.CPU}), len(sums)
-			}
-			t := &sums[at]
-			t.User, t.Nice, t.System, t.SoftIRQ = t.User+u.User, t.Nice+u.Nice, t.System+u.System, t.SoftIRQ+u.SoftIRQ
-			t.IRQ, t.Guest, t.Steal, t.Idle = t.IRQ+u.IRQ, t.Guest+u.Guest, t.Steal+u.Steal, t.Idle+u.Idle
-		}
+		sums = measure.AddUse(sums, nearUse(&r.Samples[i]))
 	}
 	if len(sums) > maxStrip {
 		slices.SortStableFunc(sums, func(a, b measure.CPUUse) int { return cmp.Compare(b.Busy(), a.Busy()) })

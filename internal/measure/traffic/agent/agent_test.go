@@ -219,7 +219,7 @@ func TestTCP(t *testing.T) {
 	far := dial(t, start(t, Options{Open: true}), DialOptions{})
 	s := must.Get(far.ServeTCP(t.Context(), "", "127.0.0.1:0"))(t)
 	r, err := talk.RR(t.Context(), talk.RRConfig{Target: s.Target(""), Count: 100})
-	if err != nil || r.Transactions != 100 || r.Histogram().Count() != 100 {
+	if err != nil || r.Transactions != 100 || traffic.FromBins(r.Delays).Count() != 100 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	b, err := talk.Stream(t.Context(), talk.StreamConfig{Target: s.Target(""), Bytes: 1 << 20})

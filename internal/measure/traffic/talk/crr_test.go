@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"mpps/internal/measure/traffic"
 	"mpps/internal/must"
 )
 
@@ -18,7 +19,7 @@ func TestCRR(t *testing.T) {
 		before := s.Counts().Transactions
 		r := must.Get(CRR(t.Context(), c))(t)
 		want := c.Count * uint64(max(1, c.Conns))
-		if r.Transactions != want || r.Sent != want || r.Lost != 0 || r.Histogram().Count() != want ||
+		if r.Transactions != want || r.Sent != want || r.Lost != 0 || traffic.FromBins(r.Delays).Count() != want ||
 			s.Counts().Transactions-before != want {
 			t.Errorf("%+v: %d transactions of %d, the server counts %d", c, r.Transactions, r.Sent,
 				s.Counts().Transactions-before)

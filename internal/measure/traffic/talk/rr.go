@@ -59,9 +59,6 @@ func (r RRResult) PerSecond() float64 {
 	return float64(r.Transactions) / r.Elapsed.Seconds()
 }
 
-// Histogram returns the distribution of transaction times.
-func (r RRResult) Histogram() *traffic.Histogram { return traffic.FromBins(r.Delays) }
-
 // tally holds the counts of one connection.
 type tally struct {
 	sent, done, lost, late uint64

@@ -23,8 +23,8 @@ func TestUDP(t *testing.T) {
 		c.Addr, c.UDP = s.Addr(), true
 		r := must.Get(RR(t.Context(), c))(t)
 		want := c.Count * uint64(max(1, c.Conns))
-		if r.Transactions != want || r.Sent != want || r.Lost != 0 || r.Late != 0 || r.Histogram().Count() != want ||
-			r.SinceSent != nil {
+		if r.Transactions != want || r.Sent != want || r.Lost != 0 || r.Late != 0 ||
+			traffic.FromBins(r.Delays).Count() != want || r.SinceSent != nil {
 			t.Errorf("%+v: %d transactions of %d sent, %d lost, %d late", c, r.Transactions, r.Sent, r.Lost, r.Late)
 		}
 	}
@@ -98,7 +98,7 @@ func TestUDPLoss(t *testing.T) {
 				Timeout: 100 * time.Millisecond,
 			}))(t)
 			if r.Sent != 60 || r.Transactions+r.Lost != 60 || r.Lost != 2 || r.Late < 1 || r.Late > 2 ||
-				r.Histogram().Count() != r.Transactions || r.Elapsed > 3*time.Second {
+				traffic.FromBins(r.Delays).Count() != r.Transactions || r.Elapsed > 3*time.Second {
 				t.Errorf("rate %g, %d bytes: %d sent, %d answered, %d lost, %d late in %v", rate, size, r.Sent,
 					r.Transactions, r.Lost, r.Late, r.Elapsed)
 			}
@@ -155,7 +155,7 @@ func TestOpenLoop(t *testing.T) {
 			if rate := r.PerSecond(); rate < 1600 || rate > 2001 {
 				t.Errorf("udp %v, %d connections: %g a second in %v", udp, conns, rate, r.Elapsed)
 			}
-			due, sent := r.Histogram(), traffic.FromBins(r.SinceSent)
+			due, sent := traffic.FromBins(r.Delays), traffic.FromBins(r.SinceSent)
 			if due.Count() != r.Transactions || sent.Count() != r.Transactions ||
 				quantile(due, 0.5) < quantile(sent, 0.5) || quantile(due, 1) < quantile(sent, 1) {
 				t.Errorf("udp %v: delays from the schedule %v to %v, from sending %v to %v", udp, quantile(due, 0.5),

@@ -113,7 +113,7 @@ func TestRR(t *testing.T) {
 	s := serve(t)
 	r := must.Get(RR(t.Context(), RRConfig{Target: Target{Addr: s.Addr(), Conns: 2}, Count: 500, Request: 100,
 		Response: 3000}))(t)
-	h := r.Histogram()
+	h := traffic.FromBins(r.Delays)
 	if r.Transactions != 1000 || h.Count() != 1000 || r.PerConn[0] != 500 || quantile(h, 0) < 500*time.Nanosecond ||
 		quantile(h, 1) > r.Elapsed*101/100 {
 		t.Errorf("%d transactions in %v, %d times, %v to %v", r.Transactions, r.Elapsed, h.Count(), quantile(h, 0),
