@@ -58,9 +58,10 @@ func SRIOVPolicy(h *facts.Host, version, label string) (*Export, error) {
 		}
 		for _, kind := range []string{"netdevice", "vfio-pci"} {
 			for _, run := range runs(groups[kind]) {
-				spec := sriovSpec{ResourceName: resourceName(nic.Name, kind),
-					NodeSelector: map[string]string{key: value}, Priority: 50, NumVFs: nic.SRIOV.Enabled, ExternallyManaged: true, DeviceType: kind, LinkType: "eth",
-					NICSelector: nicSelector{PFNames: []string{fmt.Sprintf("%s#%d-%d", nic.Name, run[0], run[1])}}}
+				spec := sriovSpec{ResourceName: resourceName(nic.Name, kind), Priority: 50, ExternallyManaged: true,
+					NodeSelector: map[string]string{key: value}, NumVFs: nic.SRIOV.Enabled, DeviceType: kind,
+					LinkType: "eth"}
+				spec.NICSelector.PFNames = []string{fmt.Sprintf("%s#%d-%d", nic.Name, run[0], run[1])}
 				if nic.PCI != "" {
 					spec.NICSelector.RootDevices = []string{nic.PCI}
 				}

@@ -1,6 +1,7 @@
 package libvirt
 
 import (
+	"fmt"
 	"testing"
 
 	"mpps/internal/machine/tree/treetest"
@@ -46,12 +47,32 @@ func TestTapOfPod(t *testing.T) {
 			"-device\x00virtio-net-pci,netdev=hostnet0,mac=02:00:00:00:00:01\x00",
 		"proc/400/fd/30": "-> /dev/tap3", "proc/400/ns/net": "-> net:[4026532999]", "proc/1/ns/net": "-> net:[4026531840]",
 		"sys/class/net/eth0/ifindex": "3\n",
-		"proc/400/net/dev_mcast":     "1    lo              1     0     333300000001\n3    tap0            1     0     333300000001\n",
+		"proc/400/net/dev_mcast": "1    lo              1     0     333300000001\n" +
+			"3    tap0            1     0     333300000001\n",
 	})
 	h := &facts.Host{}
 	Inventory(t.Context(), treetest.Recorded(t, files), h, new(Definitions))
 	if len(h.Guests) != 1 || len(h.Guests[0].Interfaces) != 1 || h.Guests[0].Interfaces[0].Tap != "tap0" ||
 		!h.Guests[0].Elsewhere {
+		t.Errorf("guests: %+v", h.Guests)
+	}
+}
+
+// TestReadConfig: of a guest of Incus, whose processors are in a file of -readconfig and whose NICs were plugged in,
+// the vCPUs are counted by their threads.
+func TestReadConfig(t *testing.T) {
+	files := treetest.Merged(qemuFiles(400, 0, "0-1"), map[string]string{"proc/400/cmdline": "/opt/incus/bin/" +
+		"qemu-system-x86_64\x00-S\x00-name\x00web1\x00-cpu\x00host,hv_passthrough\x00-nodefaults\x00-readconfig\x00" +
+		"/run/incus/web1/qemu.conf\x00"})
+	for tid := 401; tid <= 403; tid++ {
+		name, at := fmt.Sprintf("CPU %d/KVM", tid-401), fmt.Sprintf("proc/400/task/%d/", tid)
+		files[at+"comm"], files[at+"stat"] = name+"\n", treetest.Stat(tid, name, tid, 0, 0, 0)
+		files[at+"status"] = "Name:\t" + name + "\nCpus_allowed_list:\t0-1\n"
+	}
+	h := &facts.Host{}
+	Inventory(t.Context(), treetest.Recorded(t, files), h, new(Definitions))
+	if len(h.Guests) != 1 || h.Guests[0].VCPUs != 3 || h.Guests[0].Platform() != facts.QEMU ||
+		h.Guests[0].CPUMode != "host-passthrough" {
 		t.Errorf("guests: %+v", h.Guests)
 	}
 }

@@ -88,8 +88,8 @@ type Frame struct {
 	// sizes to cycle through, up to 64 with up to 8 different ones; Size is then the largest
 	Sizes  []int            `json:"sizes,omitempty"`
 	SrcMAC net.HardwareAddr `json:"src_mac,omitempty"`
-	// how many source MAC addresses the frames take in turn; 0 means 1, at most MaxSourceMACs. All but SrcMAC are locally
-	// administered, and count up from it in their last three bytes.
+	// how many source MAC addresses the frames take in turn; 0 means 1, at most MaxSourceMACs. All but SrcMAC are
+	// locally administered, and count up from it in their last three bytes.
 	SrcMACs     uint32           `json:"src_macs,omitempty"`
 	DstMAC      net.HardwareAddr `json:"dst_mac,omitempty"`
 	VLAN        uint16           `json:"vlan,omitempty"` // 1–4094, 0 for no tag

@@ -90,8 +90,8 @@ func withDefinitions(h *facts.Host) *facts.Host {
 	return &with
 }
 
-// standIn adds a tap on a bridge of its own for one in another network namespace, and returns its name: what is judged of
-// the definition depends on neither, and a tap here may have the other's name.
+// standIn adds a tap on a bridge of its own for one in another network namespace, and returns its name: what is
+// judged of the definition depends on neither, and a tap here may have the other's name.
 func standIn(with *facts.Host, g *facts.Guest, nic *facts.Interface) string {
 	tap := facts.Tap{Name: g.Name + "/" + nic.Tap, Type: "tap", Guest: g.Name, Up: true, TxQueues: nic.Queues,
 		RxQueues: nic.Queues, MultiQueue: nic.Queues > 1}
