@@ -146,7 +146,7 @@ var imports = map[string][]string{
 	"ops/monitor": {"outcome", "model/setting", "model/facts", "model/goal", "advise/bottleneck", "advise/realtime",
 		"change/journal", "change/watch", "machine", "machine/load", "measure/traffic/talk", "ops", "ops/change"},
 	"ops/profile": {"outcome", "model/setting", "model/facts", "model/goal", "advise/knob", "advise/audit",
-		"advise/tuned/export", "advise/kube", "ops"},
+		"advise/tuned/export", "advise/kube", "ops", "ops/handing"},
 	"ops/fleet": {"outcome", "model/facts", "model/goal", "advise/knob", "advise/audit", "advise/fleet", "ops"},
 	"ops/handing": {"outcome", "model/setting", "model/domain", "model/facts", "model/goal", "advise/knob", "advise/audit",
 		"advise/plan", "advise/handover", "machine", "ops"},

@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"time"
 
-	"mpps/internal/advise/audit"
-	"mpps/internal/advise/knob"
 	"mpps/internal/advise/kube"
 	"mpps/internal/advise/tuned/export"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/ops"
+	"mpps/internal/ops/handing"
 	"mpps/internal/outcome"
 )
 
@@ -51,7 +50,7 @@ func Kube(ctx context.Context, env *ops.Env, a KubeRequest) (*facts.Host, *kube.
 	case SRIOVPolicy:
 		e, err = kube.SRIOVPolicy(h.Facts, env.Version, a.Label)
 	case Features:
-		r := audit.RunWith(h.Facts, a.Goal, knob.Catalogue(), h.Site.Adjust)
+		r := handing.Audit(h.Facts, a.Goal, h.Site.Adjust)
 		e = kube.Features(r, env.Version, h.Facts.Name, h.Facts.Taken, a.Valid)
 	case Problems:
 		e, err = kube.Problems()
