@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/advise/audit"
 	"mpps/internal/advise/knob"
 	"mpps/internal/ops"
+	"mpps/internal/ops/handing"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
 	"mpps/internal/report/sheet"
@@ -43,7 +43,7 @@ func (a *app) auditCommand() *cobra.Command {
 			if err := ops.CheckGoal(h.Facts, g); err != nil {
 				return err
 			}
-			r := audit.RunWith(h.Facts, g, knob.Catalogue(), h.Site.Adjust)
+			r := handing.Audit(h.Facts, g, h.Site.Adjust)
 			view := sheet.Sheet{Host: h.Facts, Audit: &r, Warnings: ops.Caveats(h.Facts, g), Data: r}
 			if err := a.writeSheet(output, view); err != nil {
 				return err

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"mpps/internal/advise/tuned/export"
@@ -11,6 +13,7 @@ import (
 func (a *app) exportTunedCommand() *cobra.Command {
 	var flags goalFlags
 	var ask profile.Request
+	var as, label, pool string
 	cmd := &cobra.Command{
 		Use:   "tuned",
 		Short: "write a TuneD profile for a target",
@@ -25,13 +28,30 @@ func (a *app) exportTunedCommand() *cobra.Command {
 					ask.Name = "mpps-" + guest
 				}
 			}
+			if as != "profile" && as != "cr" {
+				return usage(fmt.Errorf("--as %q: expected profile or cr", as), "")
+			}
 			if err := export.CheckName(ask.Name); err != nil {
 				return usage(err, "--name takes another")
 			}
 			ask.Flags = flags.commandLine()
+			output := ask.Output
+			if as != "profile" { // one file
+				ask.Output = ""
+			}
 			h, p, warnings, err := profile.Export(cmd.Context(), a.env(), ask)
 			if err != nil {
 				return err
+			}
+			if as != "profile" {
+				e, err := profile.Tuned(p, a.env().Version, h.Name, label, pool, output)
+				if err != nil {
+					return err
+				}
+				return a.out.Answer(report.Answer{
+					Verb: "export-kube", Host: h.Name, Result: e, Warnings: warnings,
+					Text: func(t *report.Text) { report.KubeExport(t, e) },
+				})
 			}
 			return a.out.Answer(report.Answer{
 				Verb: "export-tuned", Host: h.Name, Result: p, Warnings: warnings,
@@ -42,7 +62,11 @@ func (a *app) exportTunedCommand() *cobra.Command {
 	flags.add(cmd)
 	cmd.Flags().StringVar(&ask.Snapshot, "snapshot", "", "use this snapshot file instead of this host")
 	cmd.Flags().StringVar(&ask.Name, "name", "", "profile name (default: mpps-GUEST, or mpps- and the kind of target)")
-	cmd.Flags().StringVarP(&ask.Output, "output", "o", "", "parent directory of the profile's directory (default: "+
-		"write nothing)")
+	cmd.Flags().StringVarP(&ask.Output, "output", "o", "", "parent directory of the profile's directory; with "+
+		"--as cr: file (default: write nothing)")
+	cmd.Flags().StringVar(&as, "as", "profile", "profile, or cr: an object of OpenShift's Node Tuning Operator")
+	cmd.Flags().StringVar(&label, "node-label", "", "with --as cr: label of the nodes, as KEY=VALUE (default: the "+
+		"host's name)")
+	cmd.Flags().StringVar(&pool, "pool", "", "with --as cr: machine configuration pool, which kernel arguments need")
 	return cmd
 }

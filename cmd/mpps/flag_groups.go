@@ -48,6 +48,7 @@ func checkEnds(e *bench.Ends, forward bool) error {
 type trafficFlags struct {
 	bench.Path
 	flows           int
+	sourceMACs      int
 	generator, sink string
 	cpus            setting.CPUSet
 	packetFlags
@@ -81,6 +82,8 @@ func (f *trafficFlags) add(flags *pflag.FlagSet, cpus string) {
 		"--gateway",
 		parseMAC)
 	cli.IntVar(flags, &f.flows, "flows", 16, 1, rig.MaxFlows, "number of flows (distinct source addresses and ports)")
+	cli.IntVar(flags, &f.sourceMACs, "source-macs", 1, 1, traffic.MaxSourceMACs, "number of source MAC addresses "+
+		"that the frames take in turn; not with xdp")
 	cli.ChoiceVar(flags, &f.generator, "generator", "auto",
 		"traffic generator: auto, xdp, af_packet, or pktgen (needs its kernel module); of agents that send, fastest "+
 			"takes "+
@@ -169,7 +172,12 @@ func (f *trafficFlags) load(latency bool) (measure.Load, error) {
 	if pktgen {
 		f.Options.Clone, f.Options.Burst = f.clone, f.burst
 	}
-	return measure.Load{FrameBytes: size.bytes, Mix: size.mix, TwoWay: f.twoWay, Flows: f.flows}, nil
+	sources := f.sourceMACs
+	if sources == 1 {
+		sources = 0 // nothing to say
+	}
+	return measure.Load{FrameBytes: size.bytes, Mix: size.mix, TwoWay: f.twoWay, Flows: f.flows,
+		SourceMACs: sources}, nil
 }
 
 // checkForward checks the flags of a path through a device that forwards.

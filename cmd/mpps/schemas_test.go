@@ -25,6 +25,7 @@ import (
 	"mpps/internal/advise/bottleneck"
 	"mpps/internal/advise/fleet"
 	"mpps/internal/advise/knob"
+	"mpps/internal/advise/kube"
 	"mpps/internal/advise/lookup"
 	"mpps/internal/advise/plan"
 	"mpps/internal/advise/queuepath"
@@ -112,6 +113,7 @@ var answers = map[string]any{
 	"acceptance-list":    founding.Listing{},
 	"acceptance-dry-run": founding.DryRuns{},
 	"export-tuned":       export.Profile{},
+	"export-kube":        kube.Export{},
 }
 
 // files are what stands in files without an envelope, with the schema that they name.

@@ -170,6 +170,7 @@ func compareSettings(before, after *Run) ([]Warning, error) {
 	differ("mix of frame sizes", before.Load.Mix, after.Load.Mix)
 	differ("number of directions", before.Load.Ways(), after.Load.Ways())
 	differ("flows", before.Load.Flows, after.Load.Flows)
+	differ("source MAC addresses", max(before.Load.SourceMACs, 1), max(after.Load.SourceMACs, 1))
 	differ("rate asked for", before.Load.Rate, after.Load.Rate)
 	differ("connections", before.Load.Connections, after.Load.Connections)
 	differ("way of sending", before.Load.Sendfile, after.Load.Sendfile)

@@ -143,7 +143,9 @@ type Load struct {
 	Mix        string `json:"frame_mix,omitempty"` // "imix": 28 frames of 64 bytes, 16 of 570 and 4 of 1518
 	TwoWay     bool   `json:"two_way,omitempty"`   // pps: both directions at once
 	Flows      int    `json:"flows"`               // distinct combinations of addresses and ports; at least 1
-	Protocol   string `json:"protocol,omitempty"`  // rr: "tcp" or "udp"
+	// pps: source MAC addresses that the frames take in turn; 0: one
+	SourceMACs int    `json:"source_macs,omitempty"`
+	Protocol   string `json:"protocol,omitempty"` // rr: "tcp" or "udp"
 	// rr: time after which an unanswered request is lost; over TCP only in an open loop
 	Timeout     time.Duration `json:"timeout_ns,omitempty"`
 	Connections int           `json:"connections,omitempty"`

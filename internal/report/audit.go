@@ -8,6 +8,7 @@ import (
 	"mpps/internal/advise/audit"
 	"mpps/internal/advise/knob"
 	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
 	"mpps/internal/model/reach"
 	"mpps/internal/report/words"
 )
@@ -25,6 +26,7 @@ func Audit(t *Text, r audit.Report, verbose bool) {
 	t.WrapIf(n > 0, "left out: ", "%s not running (%s): --guest NAME judges one", words.Count(n, "guest"),
 		strings.Join(r.LeftOut[:min(n, 8)], ", "))
 	drawNotJudged(t, r.NotJudged)
+	drawUnseen(t, r.Coverage.Unseen, verbose)
 	off, unknown := r.InState(audit.Off), r.InState(audit.Unknown)
 	if !verbose {
 		drawWorst(t, off)
@@ -130,6 +132,16 @@ func drawNotJudged(t *Text, paths []reach.Path) {
 		t.Wrap(t.In(Yellow, "not judged: "), fmt.Sprintf("%s of %s: their packets go through %s, and nothing that "+
 			"serves them is changed", words.Count(len(group), "NIC"), names, reach.Words(group[0].Declined())))
 	}
+}
+
+// drawUnseen says which guests could not be seen or verified: what --fail-on does not pass over.
+func drawUnseen(t *Text, all []facts.Unseen, verbose bool) {
+	const most = 5
+	shown := all[:fold(len(all), most, verbose)]
+	for _, u := range shown {
+		t.Wrap(t.In(Yellow, "not seen: "), u.What+": "+u.Why)
+	}
+	t.WrapIf(len(shown) < len(all), "", "… and %d more that could not be seen", len(all)-len(shown))
 }
 
 // drawFindings draws findings, a paragraph for those of one knob that are equally bad: severity, ID, found and wanted;

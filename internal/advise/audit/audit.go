@@ -5,6 +5,7 @@ package audit
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -86,7 +87,6 @@ func Run(h *facts.Host, g goal.Goal, catalogue []*knob.Knob) Report {
 func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) Report {
 	view := knob.NewView(h, g)
 	r := Report{Tier: view.Tier, Why: g.Why(), Goal: g, Role: h.Role(), Counts: map[State]int{}}
-	order := map[string]int{}
 	where, total := make([][]setting.Address, len(catalogue)), 0
 	for i, k := range catalogue {
 		where[i] = k.Where(h)
@@ -94,7 +94,6 @@ func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) 
 	}
 	r.Findings = make([]Finding, 0, total)
 	for i, k := range catalogue {
-		order[k.ID] = i
 		seen := make(map[setting.Address]bool, len(where[i]))
 		for _, a := range where[i] {
 			if seen[a] { // two devices of one name, in an invented snapshot
@@ -106,10 +105,7 @@ func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) 
 			r.Findings = append(r.Findings, f)
 		}
 	}
-	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(slices.Index(States(), a.State), slices.Index(States(), b.State)),
-			cmp.Compare(b.Severity, a.Severity), cmp.Compare(order[a.ID], order[b.ID]))
-	})
+	r.sort(catalogue)
 	if view.Tier != goal.Default && !r.Role.Declined() {
 		r.Place = view.Placement()
 	}
@@ -118,6 +114,30 @@ func RunWith(h *facts.Host, g goal.Goal, catalogue []*knob.Knob, adjust Adjust) 
 	}
 	r.LeftOut, r.NotJudged = leftOut(h, g), view.Reach().NotJudged()
 	r.Coverage = coverage(h, r)
+	r.Verdict = verdict(r, catalogue)
+	return r
+}
+
+// sort sorts the findings: by state, the worst first, then in the order of the catalogue.
+func (r *Report) sort(catalogue []*knob.Knob) {
+	order := map[string]int{}
+	for i, k := range catalogue {
+		order[k.ID] = i
+	}
+	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(slices.Index(States(), a.State), slices.Index(States(), b.State)),
+			cmp.Compare(b.Severity, a.Severity), cmp.Compare(order[a.ID], order[b.ID]))
+	})
+}
+
+// With returns the report with more findings of the same host and goal.
+func (r Report) With(more []Finding, catalogue []*knob.Knob) Report {
+	r.Findings, r.Counts = slices.Concat(r.Findings, more), maps.Clone(r.Counts)
+	for _, f := range more {
+		r.Counts[f.State]++
+	}
+	r.sort(catalogue)
+	r.Coverage.Judged, r.Coverage.Unknown = r.Counts[OK]+r.Counts[Off], r.Counts[Unknown]
 	r.Verdict = verdict(r, catalogue)
 	return r
 }

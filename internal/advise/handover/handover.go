@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/advise/plan"
 	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // Sheet is what to set for one guest.
@@ -49,7 +50,8 @@ type Plain struct {
 // said is what a platform is told of one value; the zero value is nothing.
 type said struct {
 	where, text, source, note string
-	unsaid                    string // why there is no word
+	needs                     []string // what the platform refuses the text without, said in the same place
+	unsaid                    string   // why there is no word
 }
 
 // speaker returns what a platform is told of a value.
@@ -111,8 +113,10 @@ func sheet(g *facts.Guest, handed []plan.Handed) Sheet {
 		}
 		w := &s.Words[at]
 		w.Settings = append(w.Settings, h.Setting)
-		if !slices.Contains(texts[it.where], it.text) {
-			texts[it.where] = append(texts[it.where], it.text)
+		for _, text := range append(it.needs, it.text) {
+			if !slices.Contains(texts[it.where], text) {
+				texts[it.where] = append(texts[it.where], text)
+			}
 		}
 		if it.note != "" && !strings.Contains(w.Note, it.note) {
 			w.Note = strings.TrimPrefix(w.Note+"; "+it.note, "; ")
@@ -125,6 +129,33 @@ func sheet(g *facts.Guest, handed []plan.Handed) Sheet {
 		s.Unsaid = append(s.Unsaid, p.always...)
 	}
 	return s
+}
+
+// ownCPUs reports whether each vCPU of a guest already has a CPU that no other vCPU of it may use: which one, the
+// platform chooses.
+func ownCPUs(g *facts.Guest) bool {
+	seen := setting.CPUSet{}
+	vcpus := vcpuPlaces(g)
+	for _, cpus := range vcpus {
+		if len(cpus) != 1 || seen.Has(cpus[0]) {
+			return false
+		}
+		seen = seen.Or(cpus)
+	}
+	return len(vcpus) > 0
+}
+
+// vcpuPlaces returns the CPUs that each vCPU of a running guest may use; those of its definition if it does not run.
+func vcpuPlaces(g *facts.Guest) (places []setting.CPUSet) {
+	for _, t := range g.Threads {
+		if t.Role == "vcpu" {
+			places = append(places, t.Affinity)
+		}
+	}
+	if len(places) == 0 {
+		return g.Pins
+	}
+	return places
 }
 
 // valueOf returns the value in words.

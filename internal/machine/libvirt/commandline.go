@@ -65,6 +65,12 @@ func (c *commandLine) machine(option, value string) bool {
 		c.kvm = c.kvm || parseOptions(value, "accel")["accel"] == "kvm"
 	case "-smp":
 		c.cpus = processors(parseOptions(value, "cpus"))
+	case "-cpu":
+		c.cpuMode = cpuMode(parseOptions(value, "model")["model"])
+	case "-mem-path":
+		c.pages = c.pages || ofHugepages(value)
+	case "-object":
+		c.memory(parseOptions(value, "qom-type"))
 	case "-m":
 		c.mem = memorySize(parseOptions(value, "size")["size"], c.mem)
 	default:
@@ -72,6 +78,29 @@ func (c *commandLine) machine(option, value string) bool {
 	}
 	return true
 }
+
+// cpuMode returns libvirt's mode of a processor of QEMU: host and max show the host's own.
+func cpuMode(model string) string {
+	if model == "host" || model == "max" {
+		return "host-passthrough"
+	}
+	return "custom"
+}
+
+// memory reads an object that holds guest memory (qapi/qom.json, MemoryBackendProperties).
+func (c *commandLine) memory(o options) {
+	if !strings.HasPrefix(o["qom-type"], "memory-backend-") {
+		return
+	}
+	c.pages = c.pages || ofHugepages(o["mem-path"]) || o.on("hugetlb")
+	if nodes := o["host-nodes"]; nodes != "" && o["policy"] == "bind" {
+		c.nodes = append(c.nodes, nodes)
+	}
+}
+
+// ofHugepages reports whether a file of guest memory is in huge pages: libvirt's are below systemd's mount
+// (dev-hugepages.mount), Proxmox's below /run/hugepages (PVE/QemuServer/Memory.pm).
+func ofHugepages(file string) bool { return strings.Contains(file, "hugepages") }
 
 // processors returns the number of CPUs at start: given, or the product of the topology (hw/core/machine-smp.c,
 // machine_parse_smp_config).
@@ -242,6 +271,12 @@ func (o options) flatten(prefix string, values map[string]any) {
 			o[prefix+key] = strconv.FormatBool(v)
 		case float64:
 			o[prefix+key] = strconv.FormatFloat(v, 'f', -1, 64)
+		case []any: // of numbers, such as nodes
+			for _, element := range v {
+				if n, is := element.(float64); is {
+					o[prefix+key] = strings.TrimPrefix(o[prefix+key]+","+strconv.FormatFloat(n, 'f', -1, 64), ",")
+				}
+			}
 		case map[string]any:
 			o.flatten(prefix+key+".", v)
 		}

@@ -35,6 +35,7 @@ func guestsWith(
 ) {
 	all := trust.Processes(m)
 	running := runningGuests(m, h, all)
+	findMonitors(m, h, all)
 	known := managedGuests(ctx, m, h, cache)
 	for i := range known {
 		g := &known[i]
@@ -54,6 +55,9 @@ func guestsWith(
 			fact.Name = q.byPID() // of another user's session
 		}
 		fact.Threads = find(q, all, nil)
+		if n := len(facts.Where(fact.Threads, func(t facts.Thread) bool { return t.Role == "vcpu" })); n > fact.VCPUs {
+			fact.VCPUs, fact.MaxVCPUs = n, n // its processors are in a file of -readconfig
+		}
 		h.Guests = append(h.Guests, fact)
 	}
 	slices.SortStableFunc(h.Guests, func(a, b facts.Guest) int { return strings.Compare(a.Name, b.Name) })
@@ -90,6 +94,21 @@ func runningGuests(m *tree.Tree, h *facts.Host, all []trust.Process) []qemu {
 	return append(started, others...)
 }
 
+// findMonitors notes the programs that run other virtual machines than QEMU's, once each, in the order of their PIDs.
+func findMonitors(m *tree.Tree, h *facts.Host, all []trust.Process) {
+	var programs []string
+	first, count := map[string]int{}, map[string]int{}
+	for _, p := range trust.Monitors(m, all) {
+		name := p.Name()
+		if count[name]++; count[name] == 1 {
+			programs, first[name] = append(programs, name), p.PID
+		}
+	}
+	for _, name := range programs[:min(len(programs), mostUnverified)] {
+		h.Unseen = append(h.Unseen, facts.MachinesUnseen(name, count[name], first[name]))
+	}
+}
+
 // GuestsOf returns the names of running guests by the PID of their QEMU.
 func GuestsOf(m *tree.Tree, all []trust.Process) map[int]string {
 	guests := map[int]string{}
@@ -105,8 +124,7 @@ func assignOwners(h *facts.Host) {
 	for i := range h.Guests {
 		g := &h.Guests[i]
 		if g.State == "running" && g.PID == 0 {
-			h.Unseen = append(h.Unseen, facts.Unseen{What: "threads of guest " + g.Name,
-				Why: "its QEMU process is not to be seen"})
+			h.Unseen = append(h.Unseen, facts.ThreadsUnseen(g.Name))
 		}
 		for _, nic := range g.NICs() {
 			if nic.Tap != "" && !g.Elsewhere { // the name counts in the guest's namespace
@@ -190,7 +208,7 @@ func managedGuests(ctx context.Context, m *tree.Tree, h *facts.Host, cache *Defi
 		if guest.Running != "" {
 			if running, err = domain.Parse([]byte(guest.Running)); err != nil {
 				h.Unseen = append(h.Unseen, facts.Unseen{What: "running definition of guest " + guest.Name,
-					Why: err.Error()})
+					Why: err.Error(), Part: facts.UnseenDefinition, Of: guest.Name})
 			}
 		}
 		switch {

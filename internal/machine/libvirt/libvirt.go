@@ -206,6 +206,9 @@ func (v Virsh) all(ctx context.Context) (guestList, error) {
 	for i := range all.Guests {
 		guest := &all.Guests[i]
 		guest.defined, guest.Running = texts[guest.Name][0], texts[guest.Name][1]
+		if guest.defined == "" && guest.Running == "" {
+			all.Unread = append(all.Unread, facts.DefinitionUnseen(guest.Name, "virsh dumpxml printed nothing"))
+		}
 		if !isRunning(guest.Running) {
 			guest.Running = ""
 		}
@@ -309,7 +312,7 @@ func (l libvirtFiles) all(context.Context) (guestList, error) {
 			}
 			text, err := l.machine.Read(folder + "/" + file)
 			if err != nil {
-				all.Unread = append(all.Unread, facts.Unseen{What: "guest " + name, Why: err.Error()})
+				all.Unread = append(all.Unread, facts.DefinitionUnseen(name, err.Error()))
 				continue
 			}
 			if _, seen := at[name]; !seen {

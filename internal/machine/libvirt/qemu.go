@@ -1,6 +1,7 @@
 package libvirt
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"mpps/internal/machine/tree"
 	"mpps/internal/machine/trust"
 	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // qemu is a running QEMU process, from its command line.
@@ -28,6 +30,10 @@ type qemu struct {
 
 	libvirt bool   // libvirt started it for the guest of this name
 	doubt   string // why it is not known to be a guest's; empty: it is
+
+	cpuMode string   // as libvirt calls it: host-passthrough or custom
+	pages   bool     // its memory is in huge pages
+	nodes   []string // its memory's nodes on the host, as lists; empty: any
 
 	functions []string // PCI addresses that are passed through
 	elsewhere bool     // it runs in another network namespace
@@ -103,9 +109,28 @@ func tapOf(m *tree.Tree, pid int, fd string) string {
 	if _, err := strconv.Atoi(index); !is || err != nil {
 		return ""
 	}
+	if trust.Elsewhere(m, pid, "net") { // the index counts in the process's namespace
+		return nameThere(m, process, index)
+	}
 	for _, name := range m.List(tree.ClassNet) {
 		if m.Line(path.Join(tree.ClassNet, name, "ifindex")) == index {
 			return name
+		}
+	}
+	return ""
+}
+
+// nameThere returns the name of a device in a process's network namespace by its index; empty if it is not to be found.
+// /proc/PID/net/dev_mcast has a line of index, name, users, global users and address for each multicast address
+// (net/core/dev_addr_lists.c, dev_mc_seq_show): every device that is up and has IPv6 or IGMP has one.
+func nameThere(m *tree.Tree, process, index string) string {
+	text, err := m.Read(process + "/net/dev_mcast")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(text) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == index {
+			return fields[1]
 		}
 	}
 	return ""
@@ -153,12 +178,21 @@ func (q *qemu) hasTap(tap string) bool {
 func (q *qemu) guest() facts.Guest {
 	fact := facts.Guest{
 		Name: q.Title(), UUID: q.uuid, Owner: q.owner, State: "running", PID: q.pid, VCPUs: q.cpus, MaxVCPUs: q.cpus,
-		Memory: q.mem, Machine: q.mach, Hostdevs: q.functions, Functions: q.functions, Elsewhere: q.elsewhere,
+		Memory: q.mem, Machine: q.mach, CPUMode: cmp.Or(q.cpuMode, "custom"), Hugepages: q.pages,
+		MemoryNodes: q.memoryNodes(), Hostdevs: q.functions, Functions: q.functions, Elsewhere: q.elsewhere,
 	}
 	for _, nic := range q.nics {
 		fact.Interfaces = append(fact.Interfaces, nic.fact())
 	}
 	return fact
+}
+
+// memoryNodes returns the host's nodes that the memory is bound to; empty: any.
+func (q *qemu) memoryNodes() (nodes setting.CPUSet) {
+	for _, list := range q.nodes {
+		nodes = nodes.Or(parseCPUs(list))
+	}
+	return nodes
 }
 
 func (n qemuNIC) fact() facts.Interface {

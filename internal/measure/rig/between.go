@@ -203,6 +203,8 @@ func CheckLoad(load measure.Load) error {
 	switch {
 	case load.Flows < 1 || load.Flows > MaxFlows:
 		return usage("", "%d flows: expected 1 to %d", load.Flows, MaxFlows)
+	case load.SourceMACs < 0 || load.SourceMACs > traffic.MaxSourceMACs:
+		return usage("", "%d source MAC addresses: expected 1 to %d", load.SourceMACs, traffic.MaxSourceMACs)
 	case load.Rate < 0 || load.Rate > 1e9:
 		return usage("0 is as fast as possible; 14.88M is the line rate of 10 Gbit/s",
 			"%g packets a second: expected 0 to 1G", load.Rate)

@@ -179,6 +179,7 @@ func frameOf(load measure.Load) traffic.Frame {
 		Src:     traffic.AddrRange{First: firstSource, Count: uint32(addresses)},
 		Dst:     traffic.AddrRange{First: firstTarget},
 		SrcPort: traffic.PortRange{First: 1024, Count: uint32(load.Flows / addresses)},
+		SrcMACs: uint32(load.SourceMACs),
 	}
 	if load.Mix == IMIX {
 		frame.Sizes = traffic.IMIX()

@@ -27,6 +27,9 @@ const (
 	magic         = 0x6d707073
 )
 
+// MaxSourceMACs is the most source MAC addresses: tables of bridges and switches are to hold them.
+const MaxSourceMACs = 65536
+
 // Offsets from the EtherType of the IPv4 packet, as in bpf/frame.h.
 const (
 	etherTypeAt = 12
@@ -83,8 +86,11 @@ type PortRange struct {
 type Frame struct {
 	Size int `json:"size"` // with FCS, 0 means 64
 	// sizes to cycle through, up to 64 with up to 8 different ones; Size is then the largest
-	Sizes       []int            `json:"sizes,omitempty"`
-	SrcMAC      net.HardwareAddr `json:"src_mac,omitempty"`
+	Sizes  []int            `json:"sizes,omitempty"`
+	SrcMAC net.HardwareAddr `json:"src_mac,omitempty"`
+	// how many source MAC addresses the frames take in turn; 0 means 1, at most MaxSourceMACs. All but SrcMAC are
+	// locally administered, and count up from it in their last three bytes.
+	SrcMACs     uint32           `json:"src_macs,omitempty"`
 	DstMAC      net.HardwareAddr `json:"dst_mac,omitempty"`
 	VLAN        uint16           `json:"vlan,omitempty"` // 1–4094, 0 for no tag
 	Priority    uint8            `json:"priority,omitempty"`
@@ -156,6 +162,8 @@ func (f Frame) check(mtu int) error {
 	case uint64(f.SrcPort.First)+uint64(f.SrcPort.Count) > 1<<16 ||
 		uint64(f.DstPort.First)+uint64(f.DstPort.Count) > 1<<16:
 		return fmt.Errorf("%w: port range runs past 65535", ErrFrame)
+	case f.SrcMACs > MaxSourceMACs:
+		return fmt.Errorf("%w: %d source MAC addresses, want up to %d", ErrFrame, f.SrcMACs, MaxSourceMACs)
 	case len(f.SrcMAC) != 6 || len(f.DstMAC) != 6:
 		return fmt.Errorf("%w: MAC addresses %q and %q, want 6 bytes", ErrFrame, f.SrcMAC, f.DstMAC)
 	}
@@ -266,6 +274,9 @@ func (f Frame) udpBase(stream uint16) uint32 {
 
 // put writes the varying parts of a frame that template made.
 func (f *Frame) put(b []byte, base sums, p flow, seq uint64, stamp uint32) {
+	if f.SrcMACs > 1 {
+		f.putSource(b[6:12], uint32(seq%uint64(f.SrcMACs)))
+	}
 	h := b[f.l2Bytes()-2:]
 	src, dst := addr(f.Src.First)+p.src, addr(f.Dst.First)+p.dst
 	sport, dport := uint32(f.SrcPort.First)+p.sport, uint32(f.DstPort.First)+p.dport
@@ -283,6 +294,17 @@ func (f *Frame) put(b []byte, base sums, p flow, seq uint64, stamp uint32) {
 	}
 	binary.BigEndian.PutUint64(h[atSeq:], seq)
 	binary.BigEndian.PutUint32(h[atStamp:], stamp)
+}
+
+// putSource writes the n-th source MAC address, whose first is SrcMAC.
+func (f *Frame) putSource(b []byte, n uint32) {
+	copy(b, f.SrcMAC)
+	if n == 0 {
+		return
+	}
+	b[0] |= 2 // locally administered (IEEE 802, 8.4)
+	last := (uint32(f.SrcMAC[3])<<16 | uint32(f.SrcMAC[4])<<8 | uint32(f.SrcMAC[5])) + n
+	b[3], b[4], b[5] = byte(last>>16), byte(last>>8), byte(last)
 }
 
 // parsePktgen parses a frame of the kernel's packet generator. Stream and sequence number are counted from 0.

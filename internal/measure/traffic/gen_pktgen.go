@@ -150,6 +150,9 @@ func (c *Config) pktgenSettings(i int) []string {
 	if c.Burst > 1 {
 		lines = append(lines, fmt.Sprintf("burst %d", c.Burst))
 	}
+	if f.SrcMACs > 1 { // net/core/pktgen.c, mod_cur_headers: each frame has the next
+		lines = append(lines, fmt.Sprintf("src_mac_count %d", f.SrcMACs))
+	}
 	if f.TOS != 0 {
 		lines = append(lines, fmt.Sprintf("tos %02x", f.TOS))
 	}

@@ -109,6 +109,9 @@ type Generator interface {
 // ErrConfig is wrapped by errors about a Config or SinkConfig.
 var ErrConfig = errors.New("bad traffic configuration")
 
+// errSourceMACs says why XDP is not taken.
+var errSourceMACs = errors.New("XDP sends from one MAC address")
+
 // NewGenerator makes a generator of c.Method. Auto selects XDP live frames if kernel and device support them, otherwise
 // AF_PACKET; every Result then carries the reason as a warning.
 func NewGenerator(c Config) (Generator, error) {
@@ -118,12 +121,18 @@ func NewGenerator(c Config) (Generator, error) {
 	}
 	switch c.Method {
 	case XDP:
+		if c.Frame.SrcMACs > 1 {
+			return nil, fmt.Errorf("%w: %w", ErrConfig, errSourceMACs)
+		}
 		return newXDPGenerator(c, dev)
 	case AFPacket:
 		return newPacketGenerator(c, dev, "")
 	case Pktgen:
 		return newPktgenGenerator(c, dev)
 	case Auto:
+		if c.Frame.SrcMACs > 1 {
+			return newPacketGenerator(c, dev, errSourceMACs.Error())
+		}
 		g, err := newXDPGenerator(c, dev)
 		if err == nil {
 			return g, nil

@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -60,6 +61,32 @@ var (
 	macA = net.HardwareAddr{2, 0, 0, 0, 0, 1}
 	macB = net.HardwareAddr{2, 0, 0, 0, 0, 2}
 )
+
+// TestSourceMACs: frames take the source MAC addresses in turn, of which all but the device's own are locally
+// administered; nothing else of them changes.
+func TestSourceMACs(t *testing.T) {
+	f := Frame{SrcMAC: net.HardwareAddr{0x3c, 0xfd, 0xfe, 0, 0xff, 0xfe}, DstMAC: macB, SrcMACs: 4}.withDefaults()
+	must.Do(t, f.check(1500))
+	one := f
+	one.SrcMACs = 0
+	b, other := f.template(1), one.template(1)
+	base := sums{f.ipBase(), f.udpBase(1)}
+	for seq, want := range []string{"3c:fd:fe:00:ff:fe", "3e:fd:fe:00:ff:ff", "3e:fd:fe:01:00:00", "3e:fd:fe:01:00:01",
+		"3c:fd:fe:00:ff:fe"} {
+		f.put(b, base, flow{}, uint64(seq), 0)
+		one.put(other, base, flow{}, uint64(seq), 0)
+		if got := net.HardwareAddr(b[6:12]).String(); got != want {
+			t.Errorf("frame %d comes from %s, expected %s", seq, got, want)
+		}
+		if !bytes.Equal(b[:6], other[:6]) || !bytes.Equal(b[12:], other[12:]) {
+			t.Errorf("frame %d differs in more than its source", seq)
+		}
+	}
+	f.SrcMACs = MaxSourceMACs + 1
+	if f.check(1500) == nil {
+		t.Error("too many are taken")
+	}
+}
 
 // TestFrame checks both checksums with the definition: the sum over everything,
 // checksum included, is all ones.

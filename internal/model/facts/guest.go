@@ -62,6 +62,11 @@ func (u Unverified) String() string {
 	return fmt.Sprintf("process %d (%s) calls itself guest %s: %s", u.PID, u.Comm, u.Guest, u.Why)
 }
 
+// Unseen returns the process as a part of the host that could not be judged.
+func (u Unverified) Unseen() Unseen {
+	return Unseen{fmt.Sprintf("process %d (%s)", u.PID, u.Comm), u.Why, UnseenProcess, u.Guest}
+}
+
 // NICs returns the NICs of the definition and of the running guest.
 func (g *Guest) NICs() []Interface { return slices.Concat(g.Interfaces, g.Plugged) }
 

@@ -44,7 +44,7 @@ func (r Role) Declined() bool { return r == RoleXen || r == RoleArch }
 // guestsUnseen reports whether there may be guests that mpps could not see.
 func (h *Host) guestsUnseen() bool {
 	return !h.AsRoot || slices.ContainsFunc(h.Unseen, func(u Unseen) bool {
-		return u.Part == UnseenGuests || u.Part == UnseenDefinition
+		return u.Part == UnseenGuests || u.Part == UnseenDefinition || u.Part == UnseenMachines
 	})
 }
 

@@ -2,6 +2,8 @@ package facts
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -22,12 +24,22 @@ const (
 	UnseenDefinition UnseenPart = "definition" // of a guest
 	UnseenChannels   UnseenPart = "channels"   // in use by a NIC, inside a guest
 	UnseenRules      UnseenPart = "rules"      // of a tool: nft, iptables-legacy
+	UnseenMachines   UnseenPart = "machines"   // virtual machines that are not QEMU's, of a program
+	UnseenThreads    UnseenPart = "threads"    // of a running guest: its QEMU was not found
+	UnseenProcess    UnseenPart = "process"    // that calls itself a guest, of that name
 )
 
-// Their texts.
+// guestParts keep guests from being judged.
+var guestParts = []UnseenPart{UnseenGuests, UnseenDefinition, UnseenMachines, UnseenThreads, UnseenProcess}
+
+// IsGuests reports whether guests, or what they run with, could not be seen.
+func (u Unseen) IsGuests() bool { return slices.Contains(guestParts, u.Part) }
+
+// Texts of the parts.
 const (
 	guestsOf     = "guests of libvirt"
 	definitionOf = "definition of guest "
+	threadsOf    = "threads of guest "
 	channelsOf   = "channels of "
 	rulesOf      = "rules of "
 	nftTextOf    = "text of the rules of nft"
@@ -39,6 +51,17 @@ func GuestsUnseen(why string) Unseen { return Unseen{guestsOf, why, UnseenGuests
 // DefinitionUnseen: a guest's definition could not be read.
 func DefinitionUnseen(guest, why string) Unseen {
 	return Unseen{definitionOf + guest, why, UnseenDefinition, guest}
+}
+
+// ThreadsUnseen: the QEMU process of a running guest was not found.
+func ThreadsUnseen(guest string) Unseen {
+	return Unseen{threadsOf + guest, "its QEMU process is not to be seen", UnseenThreads, guest}
+}
+
+// MachinesUnseen: a program runs virtual machines that mpps has no rules for, in n processes, of which pid is one.
+func MachinesUnseen(program string, n, pid int) Unseen {
+	return Unseen{"virtual machines of " + program, fmt.Sprintf("mpps judges guests of QEMU alone (%d of its "+
+		"processes, such as %d)", n, pid), UnseenMachines, program}
 }
 
 // ChannelsUnseen: a guest's ethtool did not report how many queues a NIC uses.
@@ -65,6 +88,7 @@ func (u *Unseen) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	guest, definition := strings.CutPrefix(u.What, definitionOf)
+	running, threads := strings.CutPrefix(u.What, threadsOf)
 	nic, channels := strings.CutPrefix(u.What, channelsOf)
 	tool, rules := strings.CutPrefix(u.What, rulesOf)
 	switch {
@@ -73,6 +97,8 @@ func (u *Unseen) UnmarshalJSON(text []byte) error {
 		u.Part = UnseenGuests
 	case definition:
 		u.Part, u.Of = UnseenDefinition, guest
+	case threads:
+		u.Part, u.Of = UnseenThreads, running
 	case channels:
 		u.Part, u.Of = UnseenChannels, nic
 	case rules:

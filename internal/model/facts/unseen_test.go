@@ -10,6 +10,7 @@ func TestOldWords(t *testing.T) {
 	for words, want := range map[string]Unseen{
 		"guests of libvirt":                        GuestsUnseen(""),
 		"definition of guest vm1":                  DefinitionUnseen("vm1", ""),
+		"threads of guest vm1":                     {"threads of guest vm1", "", UnseenThreads, "vm1"},
 		"channels of eth0":                         ChannelsUnseen("eth0", ""),
 		"rules of nft":                             RulesUnseen("nft", "", ""),
 		"rules of ebtables-legacy in table broute": RulesUnseen("ebtables-legacy", "broute", ""),

@@ -1,0 +1,152 @@
+package handing
+
+import (
+	"cmp"
+	"fmt"
+	"html"
+	"slices"
+	"strings"
+
+	"mpps/internal/advise/audit"
+	"mpps/internal/advise/knob"
+	"mpps/internal/machine"
+	"mpps/internal/model/domain"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
+)
+
+// Audit audits a host. Guests that libvirt does not know there are judged by QEMU's command line and threads.
+func Audit(h *facts.Host, g goal.Goal, adjust audit.Adjust) audit.Report {
+	catalogue := knob.Catalogue()
+	r := audit.RunWith(h, g, catalogue, adjust)
+	unknown := func(guest facts.Guest) bool { return !guest.Managed && guest.Active() }
+	if r.Role.Declined() || !slices.ContainsFunc(h.Guests, unknown) {
+		return r
+	}
+	var more []audit.Finding
+	for _, f := range audit.RunWith(withDefinitions(h), g, catalogue, adjust).Findings {
+		at := slices.IndexFunc(h.Guests, func(guest facts.Guest) bool { return guest.Name == f.Address.Object() })
+		if f.Address.Kind != setting.Domain || at < 0 || !unknown(h.Guests[at]) ||
+			!seenOnCommandLine(&h.Guests[at], f.ID, f.Address.Rest()) {
+			continue
+		}
+		if guest := &h.Guests[at]; f.State == audit.Off && !guest.Rewrites() {
+			f.Blocked = changedBy(guest)
+		}
+		more = append(more, f)
+	}
+	return r.With(more, catalogue)
+}
+
+// seenOnCommandLine reports whether what a knob judges is known of a QEMU process whose definition nobody has. The
+// libvirt in a pod writes host-model as a named processor.
+func seenOnCommandLine(g *facts.Guest, id, path string) bool {
+	if id == "domain.cpu_model" {
+		return path == "cpu/mode" && g.CPUMode != "" && (g.CPUMode != "custom" || !g.Platform().Kubernetes())
+	}
+	return slices.Contains([]string{"domain.queues", "domain.nic_model", "domain.backend", "domain.vcpupin",
+		"domain.emulatorpin", "domain.numatune", "domain.hugepages", "domain.rx_queue_size",
+		"domain.tx_queue_size"}, id)
+}
+
+// withDefinitions returns the host with definitions of the guests that libvirt does not know there, made of what their
+// command lines say, so that they are judged as libvirt's are.
+func withDefinitions(h *facts.Host) *facts.Host {
+	with := *h
+	with.Guests, with.Readings = slices.Clone(h.Guests), facts.Readings{}
+	for a, r := range h.Readings {
+		with.Readings[a] = r
+	}
+	docs := map[string]*domain.Doc{}
+	for i := range with.Guests {
+		g := &with.Guests[i]
+		if g.Managed || !g.Active() {
+			continue
+		}
+		g.Managed, g.Interfaces = true, slices.Clone(g.Interfaces)
+		elsewhere := g.Elsewhere
+		g.Elsewhere = false // model, queues and back end count wherever its packets go from the tap
+		for nic := range facts.Each(g.Interfaces) {
+			if elsewhere && nic.Tap != "" {
+				nic.Tap = standIn(&with, g, nic)
+			}
+			if nic.Type == "tap" {
+				nic.Type = "ethernet" // libvirt's name for a tap that it does not connect
+			}
+			if nic.Virtio() {
+				nic.Model = "virtio"
+			}
+		}
+		if doc, err := domain.Parse([]byte(definitionOf(h, g))); err == nil {
+			docs[g.Name] = doc
+		}
+	}
+	for _, a := range knob.Addresses(&with, knob.Catalogue()) {
+		if doc := docs[a.Object()]; doc != nil && a.Kind == setting.Domain {
+			with.Readings[a] = machine.DefinedValue(doc, a.Rest())
+		}
+	}
+	return &with
+}
+
+// standIn adds a tap on a bridge of its own for one in another network namespace, and returns its name: what is
+// judged of the definition depends on neither, and a tap here may have the other's name.
+func standIn(with *facts.Host, g *facts.Guest, nic *facts.Interface) string {
+	tap := facts.Tap{Name: g.Name + "/" + nic.Tap, Type: "tap", Guest: g.Name, Up: true, TxQueues: nic.Queues,
+		RxQueues: nic.Queues, MultiQueue: nic.Queues > 1}
+	tap.Master = tap.Name + "/bridge"
+	with.Taps = append(slices.Clone(with.Taps), tap)
+	with.Bridges = append(slices.Clone(with.Bridges), facts.Bridge{Name: tap.Master, Ports: []string{tap.Name}})
+	return tap.Name
+}
+
+// definitionOf returns a definition with what is known of a QEMU process.
+func definitionOf(h *facts.Host, g *facts.Guest) string {
+	var b strings.Builder
+	word := html.EscapeString
+	fmt.Fprintf(&b, "<domain type='kvm'><name>%s</name><memory unit='b'>%d</memory><vcpu>%d</vcpu>", word(g.Name),
+		g.Memory, g.VCPUs)
+	if g.Hugepages {
+		b.WriteString("<memoryBacking><hugepages/></memoryBacking>")
+	}
+	writePlaces(&b, h, g)
+	fmt.Fprintf(&b, "<os><type machine='%s'>hvm</type></os><cpu mode='%s'/><devices>", word(g.Machine),
+		cmp.Or(word(g.CPUMode), "custom"))
+	for _, nic := range g.Interfaces {
+		if nic.MAC == "" {
+			continue
+		}
+		fmt.Fprintf(&b, "<interface type='ethernet'><mac address='%s'/><model type='%s'/>",
+			word(nic.MAC), word(nic.Model))
+		fmt.Fprintf(&b, "<driver name='%s' queues='%d'", word(nic.Backend), max(1, nic.Queues))
+		for name, size := range map[string]int{"rx_queue_size": nic.RxQueueSize, "tx_queue_size": nic.TxQueueSize} {
+			if size > 0 {
+				fmt.Fprintf(&b, " %s='%d'", name, size)
+			}
+		}
+		b.WriteString("/></interface>")
+	}
+	b.WriteString("</devices></domain>")
+	return b.String()
+}
+
+// writePlaces writes where the threads and the memory of a guest are bound: threads that may use every CPU are not.
+func writePlaces(b *strings.Builder, h *facts.Host, g *facts.Guest) {
+	b.WriteString("<cputune>")
+	for _, t := range g.Threads {
+		if len(t.Affinity) == 0 || len(h.Topology.Online.Minus(t.Affinity)) == 0 {
+			continue
+		}
+		switch t.Role {
+		case "vcpu":
+			fmt.Fprintf(b, "<vcpupin vcpu='%d' cpuset='%s'/>", t.Index, t.Affinity)
+		case "emulator":
+			fmt.Fprintf(b, "<emulatorpin cpuset='%s'/>", t.Affinity)
+		}
+	}
+	b.WriteString("</cputune>")
+	if len(g.MemoryNodes) > 0 {
+		fmt.Fprintf(b, "<numatune><memory mode='strict' nodeset='%s'/></numatune>", g.MemoryNodes)
+	}
+}
