@@ -1,13 +1,30 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/advise/kube"
 	"mpps/internal/ops/profile"
 	"mpps/internal/report"
 )
+
+// checkNodes refuses texts that are no label of nodes and no pool of them. Both may be empty.
+func checkNodes(label, pool string) error {
+	if label != "" {
+		if err := kube.CheckLabel(label); err != nil {
+			return usage(fmt.Errorf("--node-label: %w", err), "")
+		}
+	}
+	if pool != "" {
+		if err := kube.CheckPool(pool); err != nil {
+			return usage(fmt.Errorf("--pool: %w", err), "")
+		}
+	}
+	return nil
+}
 
 // exportKubeCommand writes a file for a cluster, of one kind.
 func (a *app) exportKubeCommand(kind, short string) *cobra.Command {
@@ -20,6 +37,9 @@ func (a *app) exportKubeCommand(kind, short string) *cobra.Command {
 				if ask.Goal, err = flags.goal(); err != nil {
 					return err
 				}
+			}
+			if err := checkNodes(ask.Label, ""); err != nil {
+				return err
 			}
 			h, e, warnings, err := profile.Kube(cmd.Context(), a.env(), ask)
 			if err != nil {

@@ -31,6 +31,9 @@ func (a *app) exportTunedCommand() *cobra.Command {
 			if as != "profile" && as != "cr" {
 				return usage(fmt.Errorf("--as %q: expected profile or cr", as), "")
 			}
+			if err := checkNodes(label, pool); err != nil {
+				return err
+			}
 			if err := export.CheckName(ask.Name); err != nil {
 				return usage(err, "--name takes another")
 			}

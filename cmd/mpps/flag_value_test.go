@@ -14,7 +14,7 @@ import (
 
 // anyText are the flags of which every text is a value: names, files, addresses of agents and command lines. What they
 // name may still not be there.
-var anyText = strings.Fields(`against agent all-free arg as checkpoint daemon disk guest guest-nic learned listen
+var anyText = strings.Fields(`against agent all-free arg as checkpoint daemon disk guest guest-nic image learned listen
 	load mac machine metrics more-agents more-vf-agents move name native netns nic note output pf plan plan-output
 	report resume search secret-file snapshot title data-nic import to-snapshot unconfirmed trial-command
 	tunnel-agent uuid vf vf-agent vf-tunnel-agent via network out uuid by to`)

@@ -95,16 +95,16 @@ func (a *app) runTop(ctx context.Context, f *topFlags) error {
 	}
 	ctx, stop := ops.UntilHangup(ctx) // so that the terminal is restored
 	defer stop()
-	if f.length > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, f.length)
-		defer cancel()
-	}
 	l, err := load.Start(a.env(), f.every, f.netns, f.counters)
 	if err != nil {
 		return err
 	}
 	defer l.Stop()
+	if f.length > 0 { // of looking: on a busy host it takes a second to begin
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, f.length)
+		defer cancel()
+	}
 	if !a.json && !f.once {
 		s, err := a.out.Screen(a.stdin)
 		if err != nil {

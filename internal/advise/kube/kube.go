@@ -6,6 +6,7 @@ package kube
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -44,7 +45,37 @@ type metadata struct {
 // hostLabel is the label of a node that has its name (k8s.io/api/core/v1, LabelHostname).
 const hostLabel = "kubernetes.io/hostname"
 
-// labelOf returns the label of nodes that are meant: "key=value", "key", or the host's own.
+// The syntax of labels (k8s.io/apimachinery/pkg/util/validation, IsQualifiedName and IsValidLabelValue): a prefix is a
+// subdomain of DNS with at most 253 characters, name and value are words of at most 63.
+var (
+	labelPrefix = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+	labelWord   = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
+)
+
+// CheckLabel reports why a text is no label of a node, "KEY=VALUE". The value may be empty.
+func CheckLabel(text string) error {
+	key, value, found := strings.Cut(text, "=")
+	prefix, name, prefixed := strings.Cut(key, "/")
+	if !prefixed {
+		prefix, name = "", key
+	}
+	word := func(s string) bool { return len(s) <= 63 && labelWord.MatchString(s) }
+	if !found || !word(name) || prefixed && (len(prefix) > 253 || !labelPrefix.MatchString(prefix)) ||
+		value != "" && !word(value) {
+		return fmt.Errorf("found %q, expected KEY=VALUE as a label of a node has them", text)
+	}
+	return nil
+}
+
+// CheckPool reports why a text is no name of a machine configuration pool.
+func CheckPool(text string) error {
+	if len(text) > 253 || !labelPrefix.MatchString(text) {
+		return fmt.Errorf("found %q, expected the name of a machine configuration pool, such as worker-kvm", text)
+	}
+	return nil
+}
+
+// labelOf returns the label of nodes that are meant: "key=value", or the host's own.
 func labelOf(text, host string) (key, value string) {
 	if text == "" {
 		return hostLabel, host

@@ -309,3 +309,24 @@ func TestDaemonSet(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckLabel(t *testing.T) {
+	t.Parallel()
+	for text, good := range map[string]bool{
+		"kubernetes.io/hostname=kvm1": true, "role=": true, "role=kvm-host_1.a": true, "a.b-c/R.o_le=1": true,
+		"": false, "role": false, "a/b": false, "=kvm": false, "/role=kvm": false, "a/b/c=d": false, "A/b=c": false,
+		"role=-kvm": false, "role=kvm host": false, "role=a=b": false, "role=kvm\nx: y": false, "-role=kvm": false,
+		strings.Repeat("a", 64) + "=b": false, "role=" + strings.Repeat("b", 64): false,
+		strings.Repeat("a", 254) + "/role=b": false,
+	} {
+		if err := CheckLabel(text); (err == nil) != good {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for text, good := range map[string]bool{"worker-kvm": true, "w.x": true, "": false, "a/b": false, "Worker": false,
+		"w\n": false} {
+		if err := CheckPool(text); (err == nil) != good {
+			t.Errorf("pool %q: %v", text, err)
+		}
+	}
+}
