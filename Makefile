@@ -4,7 +4,7 @@ GO      ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)
 export CGO_ENABLED = 0
 
-.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-rates test-lab test-catalogue test-turn test-long test-faults test-conditions soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy kills fuzz sbom packages test-packages clean clean-lab
+.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-catalogue test-turn test-long test-faults test-conditions soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy kills fuzz sbom packages test-packages clean clean-lab
 
 demo: deps build            ## the main job on a real host in a box, ends with an HTML report in out/demo
 	bin/mpps-lab demo --out out/demo
@@ -50,14 +50,12 @@ NETNS_TESTS = MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -count=1 -exec 
 # What judges rates has the machine to itself.
 NETNS_ALONE = ./test/planted ./internal/measure/rig
 
-test-netns: build           ## as root, in network namespaces of its own, two packages at a time
+test-netns: build           ## as root, in network namespaces of its own: two at a time, and those that judge rates alone
 	@set -e; code=; all="$$(scripts/tagged -run netns)"; set -x; \
 	$(NETNS_TESTS) -run "$$all" -skip '^TestBench' ./cmd/mpps & most=$$!; \
 	$(NETNS_TESTS) -run "$$(scripts/tagged -run netns TestBench)" ./cmd/mpps || code=1; \
 	$(NETNS_TESTS) -run "$$all" $$(scripts/tagged netns | grep -vxF "$$(printf '%s\n' ./cmd/mpps $(NETNS_ALONE))") || code=1; \
 	wait $$most && [ -z "$$code" ]
-
-test-rates: build           ## those in namespaces that judge rates, which have the machine to themselves
 	$(NETNS_TESTS) -run "$$(scripts/tagged -run netns)" $(NETNS_ALONE)
 
 LAB_TESTS = MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -p 3 -run "$$(scripts/tagged -run lab)"

@@ -61,6 +61,7 @@ const noNetworks = "for n in $(virsh -q net-list --all --name); do virsh -q net-
 
 // TestAssign gives functions to guests in each form and takes them back, as seen by ip and virsh.
 func TestAssign(t *testing.T) {
+	labtest.Long(t)
 	s := openScene(t)
 	two := "echo 2 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; udevadm settle"
 	s.Must(two)
@@ -68,21 +69,17 @@ func TestAssign(t *testing.T) {
 	for _, part := range []struct {
 		name string
 		do   func(*scene)
-		long bool
 	}{
-		{"interface", testInterface, false},
-		{"hostdev", testHostdev, true},
-		{"pool", testPool, true},
-		{"memory", testMemory, false},
-		{"at once", testAtOnce, true},
-		{"killed", testKilled, false},
-		{"plugged into a guest that runs", testPlugged, true},
+		{"interface", testInterface},
+		{"hostdev", testHostdev},
+		{"pool", testPool},
+		{"memory", testMemory},
+		{"at once", testAtOnce},
+		{"killed", testKilled},
+		{"plugged into a guest that runs", testPlugged},
 	} {
 		start := time.Now()
 		t.Run(part.name, func(t *testing.T) {
-			if part.long {
-				labtest.Long(t)
-			}
 			s := s.in(t)
 			t.Cleanup(func() {
 				if t.Failed() { // the next part is to find the host in order all the same
