@@ -57,7 +57,7 @@ func (a *app) exportKubeCommand(kind, short string) *cobra.Command {
 		flags.add(cmd)
 		f.DurationVar(&ask.Valid, "valid", 24*time.Hour, "how long the labels hold")
 	case profile.DaemonSet:
-		f.StringVar(&ask.Image, "image", "docker.io/library/busybox:stable", "image with a chroot program")
+		f.StringVar(&ask.Image, "image", "busybox:stable", "image with a chroot program")
 	}
 	if kind == profile.SRIOVPolicy || kind == profile.DaemonSet {
 		f.StringVar(&ask.Label, "node-label", "", "label of the nodes, as KEY=VALUE (default: the host's name, or all)")
