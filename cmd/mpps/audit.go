@@ -10,7 +10,7 @@ import (
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/ops"
-	"mpps/internal/ops/handing"
+	"mpps/internal/ops/judging"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
 	"mpps/internal/report/sheet"
@@ -43,7 +43,7 @@ func (a *app) auditCommand() *cobra.Command {
 			if err := ops.CheckGoal(h.Facts, g); err != nil {
 				return err
 			}
-			r := handing.Audit(h.Facts, g, h.Site.Adjust)
+			r := judging.Audit(h.Facts, g, h.Site.Adjust)
 			view := sheet.Sheet{Host: h.Facts, Audit: &r, Warnings: ops.Caveats(h.Facts, g), Data: r}
 			if err := a.writeSheet(output, view); err != nil {
 				return err

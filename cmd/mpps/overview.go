@@ -7,11 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mpps/internal/advise/audit"
-	"mpps/internal/advise/knob"
 	"mpps/internal/model/goal"
 	"mpps/internal/ops"
 	"mpps/internal/ops/change"
+	"mpps/internal/ops/judging"
 	"mpps/internal/report"
 )
 
@@ -29,7 +28,7 @@ func (a *app) overview(ctx context.Context) error {
 		return err
 	}
 	defer h.Close()
-	r := audit.RunWith(h.Facts, goal.Goal{PPS: overviewPPS}, knob.Catalogue(), h.Site.Adjust)
+	r := judging.Audit(h.Facts, goal.Goal{PPS: overviewPPS}, h.Site.Adjust)
 	s, err := change.ReadStatus(ctx, a.env(), false)
 	if err != nil {
 		s = &change.HostStatus{}

@@ -12,12 +12,11 @@ import (
 	"strings"
 	"sync"
 
-	"mpps/internal/advise/audit"
 	"mpps/internal/advise/fleet"
-	"mpps/internal/advise/knob"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/ops"
+	"mpps/internal/ops/judging"
 	"mpps/internal/outcome"
 )
 
@@ -140,7 +139,7 @@ func readOne(file source, g goal.Goal, f *fleet.Fleet, alone *sync.RWMutex) {
 		f.Refuse(file.name, err.Error())
 		return
 	}
-	f.Add(file.name, h, audit.Run(h, g, knob.Catalogue()))
+	f.Add(file.name, h, judging.Audit(h, g, nil))
 }
 
 // open opens a file and returns its size in bytes. That of a directory must be in it: a link that leaves it is an

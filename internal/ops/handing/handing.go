@@ -13,6 +13,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/ops"
+	"mpps/internal/ops/judging"
 	"mpps/internal/outcome"
 )
 
@@ -44,7 +45,7 @@ func Words(ctx context.Context, env *ops.Env, a Request) (*Answer, error) {
 		g := facts.Find(h.Facts.Guests, func(g *facts.Guest) bool { return g.Name == a.Goal.Guest })
 		if !g.Rewrites() {
 			return nil, outcome.Failed(fmt.Errorf("guest %s is of no platform that regenerates its definition (%s)",
-				g.Name, g.Platform().Title()), changedBy(g))
+				g.Name, g.Platform().Title()), judging.ChangedBy(g))
 		}
 	}
 	sheets, err := Sheets(h.Facts, a.Goal, h.Site.Adjust)
@@ -54,23 +55,15 @@ func Words(ctx context.Context, env *ops.Env, a Request) (*Answer, error) {
 	return &Answer{Guests: sheets, Host: h.Facts, Warnings: ops.Caveats(h.Facts, a.Goal)}, nil
 }
 
-// changedBy says who changes a guest that no platform owns.
-func changedBy(g *facts.Guest) string {
-	if g.Managed {
-		return "'mpps plan --guest " + g.Name + "' changes it here"
-	}
-	return "libvirt does not know it: change the command line where its QEMU is started"
-}
-
 // Sheets returns what the platforms are to be told on a host with readings.
 func Sheets(h *facts.Host, g goal.Goal, adjust audit.Adjust) ([]handover.Sheet, error) {
-	p, err := plan.Make(withDefinitions(h), g, knob.Catalogue(), adjust)
+	p, err := plan.Make(judging.WithDefinitions(h), g, knob.Catalogue(), adjust)
 	if err != nil {
 		return nil, err
 	}
 	handed := slices.DeleteFunc(p.Handover, func(d plan.Handed) bool {
 		guest := facts.Find(h.Guests, func(g *facts.Guest) bool { return g.Name == d.Guest })
-		return guest != nil && !guest.Managed && !seenOnCommandLine(guest, d.ID, d.Setting)
+		return guest != nil && !guest.Managed && !judging.SeenOnCommandLine(guest, d.ID, d.Setting)
 	})
 	return handover.Of(h, handed, g.Guest), nil
 }

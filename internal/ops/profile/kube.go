@@ -10,7 +10,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/ops"
-	"mpps/internal/ops/handing"
+	"mpps/internal/ops/judging"
 	"mpps/internal/outcome"
 )
 
@@ -50,7 +50,7 @@ func Kube(ctx context.Context, env *ops.Env, a KubeRequest) (*facts.Host, *kube.
 	case SRIOVPolicy:
 		e, err = kube.SRIOVPolicy(h.Facts, env.Version, a.Label)
 	case Features:
-		r := handing.Audit(h.Facts, a.Goal, h.Site.Adjust)
+		r := judging.Audit(h.Facts, a.Goal, h.Site.Adjust)
 		e = kube.Features(r, env.Version, h.Facts.Name, h.Facts.Taken, a.Valid)
 	case Problems:
 		e, err = kube.Problems()

@@ -1,4 +1,5 @@
-package handing
+// Package judging audits a host for every command that needs an audit of a whole host.
+package judging
 
 import (
 	"cmp"
@@ -25,23 +26,31 @@ func Audit(h *facts.Host, g goal.Goal, adjust audit.Adjust) audit.Report {
 		return r
 	}
 	var more []audit.Finding
-	for _, f := range audit.RunWith(withDefinitions(h), g, catalogue, adjust).Findings {
+	for _, f := range audit.RunWith(WithDefinitions(h), g, catalogue, adjust).Findings {
 		at := slices.IndexFunc(h.Guests, func(guest facts.Guest) bool { return guest.Name == f.Address.Object() })
 		if f.Address.Kind != setting.Domain || at < 0 || !unknown(h.Guests[at]) ||
-			!seenOnCommandLine(&h.Guests[at], f.ID, f.Address.Rest()) {
+			!SeenOnCommandLine(&h.Guests[at], f.ID, f.Address.Rest()) {
 			continue
 		}
 		if guest := &h.Guests[at]; f.State == audit.Off && !guest.Rewrites() {
-			f.Blocked = changedBy(guest)
+			f.Blocked = ChangedBy(guest)
 		}
 		more = append(more, f)
 	}
 	return r.With(more, catalogue)
 }
 
-// seenOnCommandLine reports whether what a knob judges is known of a QEMU process whose definition nobody has. The
+// ChangedBy says who changes a guest that no platform owns.
+func ChangedBy(g *facts.Guest) string {
+	if g.Managed {
+		return "'mpps plan --guest " + g.Name + "' changes it here"
+	}
+	return "libvirt does not know it: change the command line where its QEMU is started"
+}
+
+// SeenOnCommandLine reports whether what a knob judges is known of a QEMU process whose definition nobody has. The
 // libvirt in a pod writes host-model as a named processor.
-func seenOnCommandLine(g *facts.Guest, id, path string) bool {
+func SeenOnCommandLine(g *facts.Guest, id, path string) bool {
 	if id == "domain.cpu_model" {
 		return path == "cpu/mode" && g.CPUMode != "" && (g.CPUMode != "custom" || !g.Platform().Kubernetes())
 	}
@@ -50,9 +59,9 @@ func seenOnCommandLine(g *facts.Guest, id, path string) bool {
 		"domain.tx_queue_size"}, id)
 }
 
-// withDefinitions returns the host with definitions of the guests that libvirt does not know there, made of what their
+// WithDefinitions returns the host with definitions of the guests that libvirt does not know there, made of what their
 // command lines say, so that they are judged as libvirt's are.
-func withDefinitions(h *facts.Host) *facts.Host {
+func WithDefinitions(h *facts.Host) *facts.Host {
 	with := *h
 	with.Guests, with.Readings = slices.Clone(h.Guests), facts.Readings{}
 	for a, r := range h.Readings {
@@ -90,8 +99,8 @@ func withDefinitions(h *facts.Host) *facts.Host {
 	return &with
 }
 
-// standIn adds a tap on a bridge of its own for one in another network namespace, and returns its name: what is
-// judged of the definition depends on neither, and a tap here may have the other's name.
+// standIn adds a tap and a bridge to the host in place of a tap in another network namespace, and returns the tap's
+// name. What is judged of the definition depends on neither. The name is new: the host's own taps may have the other.
 func standIn(with *facts.Host, g *facts.Guest, nic *facts.Interface) string {
 	tap := facts.Tap{Name: g.Name + "/" + nic.Tap, Type: "tap", Guest: g.Name, Up: true, TxQueues: nic.Queues,
 		RxQueues: nic.Queues, MultiQueue: nic.Queues > 1}
@@ -120,10 +129,11 @@ func definitionOf(h *facts.Host, g *facts.Guest) string {
 		fmt.Fprintf(&b, "<interface type='ethernet'><mac address='%s'/><model type='%s'/>",
 			word(nic.MAC), word(nic.Model))
 		fmt.Fprintf(&b, "<driver name='%s' queues='%d'", word(nic.Backend), max(1, nic.Queues))
-		for name, size := range map[string]int{"rx_queue_size": nic.RxQueueSize, "tx_queue_size": nic.TxQueueSize} {
-			if size > 0 {
-				fmt.Fprintf(&b, " %s='%d'", name, size)
-			}
+		if nic.RxQueueSize > 0 {
+			fmt.Fprintf(&b, " rx_queue_size='%d'", nic.RxQueueSize)
+		}
+		if nic.TxQueueSize > 0 {
+			fmt.Fprintf(&b, " tx_queue_size='%d'", nic.TxQueueSize)
 		}
 		b.WriteString("/></interface>")
 	}
