@@ -89,8 +89,8 @@ func TestDevices(t *testing.T) {
 	t.Run("definition", func(t *testing.T) {
 		s := s.in(t)
 		before := definition()
-		nic := domain.HostdevInterface{MAC: vfMAC, PCI: vf("0"), Managed: true, VLAN: 5}
-		at := setting.Of(setting.Domain, guest, nic.Path())
+		nic := domain.HostdevInterface{PCI: vf("0"), Managed: true, VLAN: 5}
+		at := setting.Of(setting.Domain, guest, "interface/"+vfMAC)
 		tx, _ := s.apply(0, to(at, "", nic.Value()))
 		with := definition()
 		if !strings.Contains(with, vfMAC) || strings.Count(with, "<address type='pci'") <= strings.Count(before,
@@ -141,8 +141,8 @@ func TestDevices(t *testing.T) {
 		s := s.in(t)
 		pci := vf("1")
 		was := driver(pci)
-		nic := domain.HostdevInterface{MAC: vfMAC, PCI: pci, Managed: true, VLAN: 7}
-		at := setting.Of(setting.DomainDevice, guest, nic.Path())
+		nic := domain.HostdevInterface{PCI: pci, Managed: true, VLAN: 7}
+		at := setting.Of(setting.DomainDevice, guest, "interface/"+vfMAC)
 		tx, _ := s.apply(0, to(at, "", nic.Value()))
 		if got := driver(pci); got != "vfio-pci" || user(pci) != guest {
 			t.Errorf("the function has driver %s, guest %q", got, user(pci))
@@ -181,8 +181,8 @@ func TestDevices(t *testing.T) {
 			t.Errorf("networks: %s", list)
 		}
 		s.MPPS(0, "verify")
-		nic := domain.NetworkInterface{MAC: vfMAC, Network: pool.Name}
-		at := setting.Of(setting.DomainDevice, guest, nic.Path())
+		nic := domain.NetworkInterface{Network: pool.Name}
+		at := setting.Of(setting.DomainDevice, guest, "interface/"+vfMAC)
 		plugged, _ := s.apply(0, to(at, "", nic.Value()))
 		h := labtest.Answer[facts.Host](s, 0, "inspect")
 		var taken []string

@@ -57,9 +57,9 @@ func (g *Gift) device() string {
 	case facts.ByHostdev:
 		return "managed"
 	case facts.ByNetwork:
-		return domain.NetworkInterface{MAC: g.MAC, Network: g.Network, VLAN: vlan}.Value()
+		return domain.NetworkInterface{Network: g.Network, VLAN: vlan}.Value()
 	}
-	return domain.HostdevInterface{MAC: g.MAC, PCI: g.PCI, Managed: true, VLAN: vlan}.Value()
+	return domain.HostdevInterface{PCI: g.PCI, Managed: true, VLAN: vlan}.Value()
 }
 
 // Changes returns the changes that assign the function, in this order: reserve it, so that nobody else takes it; set

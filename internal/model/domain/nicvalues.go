@@ -7,14 +7,10 @@ import (
 
 // HostdevInterface is a passed-through host function. libvirt sets its MAC address and VLAN when the guest starts.
 type HostdevInterface struct {
-	MAC     string
 	PCI     string // 0000:01:10.0
 	Managed bool   // libvirt unbinds and rebinds the host driver
 	VLAN    int    // 0: none
 }
-
-// Path is where the interface stands in a definition, or in what a guest runs with.
-func (n HostdevInterface) Path() string { return nicPath(n.MAC) }
 
 // Value is the interface as a value of its path.
 func (n HostdevInterface) Value() string {
@@ -24,23 +20,13 @@ func (n HostdevInterface) Value() string {
 // NetworkInterface is an interface of a libvirt network. If the network is a pool of VFs, libvirt takes a free one when
 // the guest starts.
 type NetworkInterface struct {
-	MAC, Network string
-	VLAN         int // 0: none
+	Network string
+	VLAN    int // 0: none
 }
 
-// Path is where the interface stands in a definition, or in what a guest runs with.
-func (n NetworkInterface) Path() string { return nicPath(n.MAC) }
-
-// Value is the interface as a value of its path. Its model is virtio, which means nothing in a pool.
+// Value is the interface as a value of its path. The model is virtio; libvirt ignores it where the network is a pool.
 func (n NetworkInterface) Value() string {
 	return nicValue("network="+escapeWord(n.Network), "model", "virtio", "vlan", number(n.VLAN))
-}
-
-func nicPath(mac string) string {
-	if canon, ok := CanonMAC(mac); ok {
-		mac = canon
-	}
-	return "interface/" + mac
 }
 
 // nicValue joins the words, without those that have no value.

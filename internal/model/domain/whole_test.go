@@ -69,10 +69,8 @@ const (
 
 // forms are the interfaces that can be made, the paths and values that they have, and how they stand in a definition.
 var forms = []struct{ path, value, text string }{
-	{HostdevInterface{MAC: "52:54:00:00:00:01", PCI: "0000:01:10.0", Managed: true, VLAN: 5}.Path(),
-		HostdevInterface{MAC: "52:54:00:00:00:01", PCI: "0000:01:10.0", Managed: true, VLAN: 5}.Value(), hostdevNIC},
-	{NetworkInterface{MAC: "52:54:0:0:0:2", Network: "pool"}.Path(), NetworkInterface{Network: "pool"}.Value(),
-		poolNIC},
+	{"interface/52:54:00:00:00:01", HostdevInterface{PCI: "0000:01:10.0", Managed: true, VLAN: 5}.Value(), hostdevNIC},
+	{"interface/52:54:00:00:00:02", NetworkInterface{Network: "pool"}.Value(), poolNIC},
 	{"interface/" + pair + "@persistent", "bridge=br0 model=virtio queues=2 teaming=persistent alias=ua-backup0",
 		standbyNIC},
 	{"interface/" + pair + "@transient", "hostdev pci=0000:01:10.2 managed=yes teaming=transient:ua-backup0",
