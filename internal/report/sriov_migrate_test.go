@@ -28,14 +28,14 @@ func TestMigrationCanBePasted(t *testing.T) {
 				Needs: []string{"a guest that lets go"}, XML: []string{"<teaming/>"},
 				Steps: []sriov.MigrateStep{{On: "kvm1", What: "migrate", Commands: []string{long}, Traffic: "stands",
 					Undo: []string{paste}}, {On: "kvm2", What: "attach", Commands: []string{paste}}}},
-			{Name: "define-anew", What: "define again", Traffic: "none",
+			{Name: "define-anew", What: "redefine", Traffic: "none",
 				Steps: []sriov.MigrateStep{{On: "kvm1", What: "shut down", Commands: []string{"virsh shutdown vm1"}}}},
 		},
 	}
 	text := Draw(72, func(t *Text) { Migration(t, m) })
 	last := -1
 	for _, want := range []string{"refused: ", "never: ", "on kvm1", "MISSING", "to check", "\n" + long + "\n",
-		"undo, on kvm1", "\n" + paste + "\n", "on kvm2: attach", "or: define again", "\nvirsh shutdown vm1\n"} {
+		"undo, on kvm1", "\n" + paste + "\n", "on kvm2: attach", "or: redefine", "\nvirsh shutdown vm1\n"} {
 		at := strings.Index(text[last+1:], want)
 		if at < 0 {
 			t.Fatalf("no %q behind what comes before it in\n%s", want, text)

@@ -46,7 +46,7 @@ func queuesOf(nic, n string) string {
 	return `qm set 101 --` + nic + ` "$(qm config 101 | sed -n 's/^` + nic + `: //;T;s/,queues=[^,]*//;p'),queues=` + n + `"`
 }
 
-// TestPlatforms: what each platform is told, word for word, and what it is not.
+// TestPlatforms compares the text for each platform, and the settings that it has no text for.
 func TestPlatforms(t *testing.T) {
 	pin := hand("domain.vcpupin vcpu/0/pin 8", "domain.vcpupin vcpu/1/pin 9")
 	emulator := hand("domain.emulatorpin emulatorpin 2-3")

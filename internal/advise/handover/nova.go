@@ -9,7 +9,7 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// Places that nova is told something in.
+// Where nova's settings belong, and the sources.
 const (
 	novaFlavor = "flavor extra specs (openstack flavor set FLAVOR --property …)"
 	novaConf   = "nova.conf of the host"
@@ -83,7 +83,7 @@ var nova = platform{
 	},
 }
 
-// novaPins returns what nova is told of the CPUs of the vCPUs. With the policy mixed, some have a CPU of their own and
+// novaPins returns nova's setting for pinned vCPUs. With hw:cpu_policy=mixed some vCPUs have a CPU of their own, and
 // the others float.
 func novaPins(g *facts.Guest, dedicated said) said {
 	if ownCPUs(g) {

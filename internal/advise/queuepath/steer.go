@@ -64,7 +64,7 @@ type Steered struct {
 	taps []string // of the lanes, by their current names
 }
 
-// Advice is what mpps does not do itself: a device or guest would have to be recreated.
+// Advice is what mpps does not do itself, since it would recreate a device or a guest.
 type Advice struct {
 	Text    string `json:"text"`
 	Command string `json:"command,omitempty"`

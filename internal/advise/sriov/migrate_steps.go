@@ -205,7 +205,7 @@ func (p *migration) forgetStep() MigrateStep {
 
 // defineAnew is the way that shuts the guest down and starts it on the target with functions of that host.
 func (p *migration) defineAnew() MigrateWay {
-	w := MigrateWay{Name: "define-anew", What: "define again: shut down here, start there", XML: []string{},
+	w := MigrateWay{Name: "define-anew", What: "redefine: shut down here, start there", XML: []string{},
 		Needs:   []string{"disks that both hosts reach, or a copy of them while the guest is off"},
 		Traffic: "none from the shutdown until the guest has booted on " + p.To}
 	w.Steps = []MigrateStep{p.saveStep(), {On: p.From, What: "define it there without its functions, not started: " +

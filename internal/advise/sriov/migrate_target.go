@@ -57,7 +57,7 @@ func (p *migration) checkHost(h *facts.Host) {
 			quoted("ssh", "root@"+p.To, "qemu-system-x86_64 -machine help"))
 	default:
 		p.addCheck(on, stateOf(facts.CompareVersions(h.KVM.QEMU, want) >= 0), machine, "QEMU "+h.KVM.QEMU+" there",
-			"a newer QEMU there, or 'define again' with an older type")
+			"a newer QEMU there, or 'redefine' with an older type")
 	}
 	p.checkProcessor(h)
 	online, pinned := h.Topology.Online, 0
@@ -107,7 +107,7 @@ func (p *migration) checkProcessor(h *facts.Host) {
 		state = MigrateMissing
 	case p.guest.CPUMode == "host-passthrough":
 		state, compare = MigrateMissing, "host-passthrough shows the guest this very processor: it must be the same "+
-			"there, microcode too; or define it again"
+			"there, microcode too; or redefine the guest"
 	}
 	if !h.KVM.Loaded {
 		p.addCheck(p.To, MigrateMissing, "KVM", "not loaded", "modprobe kvm_intel or kvm_amd")
