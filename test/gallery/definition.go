@@ -49,7 +49,9 @@ func (g *guest) definition(h *facts.Host) (string, error) {
 		machine = "virt-9.0"
 	}
 	line("  <os>\n    <type arch='%s' machine='%s'>hvm</type>\n  </os>", g.arch, cmp.Or(g.Machine, machine))
-	line("  <cpu mode='%s'/>", cmp.Or(g.Mode, "host-passthrough"))
+	if !strings.Contains(g.Extra, "<cpu ") {
+		line("  <cpu mode='%s'/>", cmp.Or(g.Mode, "host-passthrough"))
+	}
 	if g.Extra != "" {
 		line("  %s", strings.TrimSpace(g.Extra))
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // giants is how many 1 GiB pages the host needs from the next boot on, by node, with a margin on each.
@@ -47,7 +48,7 @@ func (v *View) defaultPageUsers() []string {
 
 // nextDefault returns the default page size on the next boot's command line, in bytes; 0 if it names none.
 func (v *View) nextDefault() uint64 {
-	size, _ := pageSize(v.Readings.At(bootArgument("default_hugepagesz")).Value)
+	size, _ := setting.MemParse(v.Readings.At(bootArgument("default_hugepagesz")).Value)
 	return size
 }
 
@@ -115,7 +116,7 @@ func (v *View) countGiants(all bool) giants {
 				continue
 			}
 			nodes := need.nodes
-			if placed := v.Placement().Guest(g.Name); mine && placed != nil && (len(nodes) == 0 ||
+			if placed := v.Placement().Guest(g.Name); mine && placed != nil && !v.choseMemory(g) && (len(nodes) == 0 ||
 				len(placed.Nodes) == 1 && len(needs) == 1) { // where domain.numatune will bind it
 				nodes = placed.Nodes
 			}

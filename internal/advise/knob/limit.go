@@ -56,15 +56,17 @@ func (k *Knob) Limited(h *facts.Host, a setting.Address) (Advice, bool) {
 	return Advice{}, false
 }
 
-// cpuVendor returns the maker of the processors: intel, amd (also for Hygon), or "" if unknown.
+// cpuVendor returns the maker of the processors: intel, amd (also for Hygon), another's name in /proc/cpuinfo, or "" if
+// unknown.
 func cpuVendor(h *facts.Host) string {
-	switch vendor := strings.ToLower(h.Topology.Vendor); {
+	vendor := strings.ToLower(strings.TrimSpace(h.Topology.Vendor))
+	switch {
 	case strings.Contains(vendor, "intel"), vendor == "" && h.KVM.Vendor == "kvm_intel":
 		return Intel
 	case strings.Contains(vendor, "amd"), strings.Contains(vendor, "hygon"), vendor == "" && h.KVM.Vendor == "kvm_amd":
 		return AMD
 	}
-	return ""
+	return vendor
 }
 
 // makers returns the makers in words: "Intel's".

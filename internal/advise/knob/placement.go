@@ -93,11 +93,17 @@ var placementSiblings = &Knob{
 			}
 		}
 		var shared []string
+		known := v.Tier != goal.Realtime
 		for _, c := range v.Topology.CPUs {
 			if vcpus := onCore[c.Core]; len(vcpus) > 1 {
+				known = known && g.OneCore(vcpus[0], vcpus[len(vcpus)-1])
 				shared = append(shared, fmt.Sprintf("vCPUs %s", strings.Trim(fmt.Sprint(vcpus), "[]")))
 				delete(onCore, c.Core)
 			}
+		}
+		if len(shared) > 0 && known {
+			return fact(strings.Join(shared, "; ")+" on one core", Fine(fmt.Sprintf("the guest is shown cores of %s, "+
+				"and its scheduler fills idle cores first", Count(g.CoreThreads, "thread"))))
 		}
 		if len(shared) > 0 {
 			return fact(strings.Join(shared, "; ")+" on one core",
