@@ -43,8 +43,8 @@ var bootHugepages = &Knob{
 			return Unsure(giants.problem)
 		case len(giants.guests) == 0 && len(giants.smaller) > 0:
 			return Skips("the definition of " + strings.Join(giants.smaller, ", ") + " names pages of another size")
-		case len(giants.guests) == 0 && len(giants.sealed) > 0:
-			return Skips(strings.Join(giants.sealed, ", ") + ": " + sealedMemory)
+		case len(giants.guests) == 0 && len(giants.without) > 0:
+			return Skips(strings.Join(giants.without, ", ") + ": " + giants.why)
 		case len(giants.guests) == 0:
 			return Skips("no guest that the goal is for")
 		}

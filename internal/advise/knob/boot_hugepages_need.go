@@ -1,6 +1,7 @@
 package knob
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -14,7 +15,8 @@ type giants struct {
 	placed  map[int]int // excluding those
 	guests  []string    // that the goal is for
 	smaller []string    // that the goal is for, defined with other page sizes
-	sealed  []string    // that the goal is for, confidential
+	without []string    // that the goal is for, and that cannot have such pages
+	why     string      // why the first of these cannot
 	others  []string    // already defined with 1 GiB pages
 	noRoom  []string    // others that do not run and for which no room is left
 	problem string
@@ -92,8 +94,8 @@ func (v *View) countGiants(all bool) giants {
 				pages += int(need.pages())
 			}
 		}
-		if mine && !g.Hugepages && sealed(g) {
-			c.sealed = append(c.sealed, g.Name)
+		if why := v.pageless(g); mine && !g.Hugepages && why != "" {
+			c.without, c.why = append(c.without, g.Name), cmp.Or(c.why, why)
 			continue
 		}
 		words := fmt.Sprintf("%s (%.4g GiB)", g.Name, gib(g.Memory))

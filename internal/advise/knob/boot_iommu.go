@@ -13,7 +13,7 @@ const unmapped = "every buffer of the host's own NICs is mapped and unmapped"
 
 var bootIOMMU = &Knob{
 	ID: "boot.iommu", Title: "IOMMU on, and out of the host's own way",
-	Parts: map[string]Limit{"iommu": onX86, "intel_iommu": onX86, "iommu.passthrough": onARM64},
+	Parts: map[string]Limit{"iommu": onX86, "intel_iommu": onDMAR, "iommu.passthrough": onARM64},
 	Stage: datapath.Kernel, Risk: goal.Reboot, After: []string{"firmware.vt_d"}, Tiers: tiers(goal.Passthrough),
 	Where: bootArguments("iommu", "intel_iommu", "iommu.passthrough"),
 	Want: func(v *View, a setting.Address) Advice {
@@ -32,13 +32,6 @@ var bootIOMMU = &Knob{
 				return v.fineAtBoot(a, "iommu.passthrough=1 is the same")
 			}
 			return v.atBoot(a, setting.Exact("pt"), unmapped).At(Medium)
-		}
-		switch maker := cpuVendor(v.Host); { // Zhaoxin's processors have Intel's IOMMU
-		case v.Firmware.DMAR || maker == Intel:
-		case maker == "":
-			return Unsure("the processors' maker is not known")
-		default:
-			return Skips("the firmware has no table of Intel's IOMMU (DMAR)")
 		}
 		if next := v.Readings.At(a); next.State == setting.Absent && v.Firmware.Groups > 0 {
 			if _, given := v.runningArgument("intel_iommu"); !given {

@@ -45,13 +45,9 @@ var userSpace = map[string]string{
 	"vt.handoff": "Ubuntu's kernel", "zfs": "ZFS", "KEYMAP": "dracut", "rw": "the kernel",
 }
 
-// ignoredValues are values that guides recommend and the kernel does not parse.
-var ignoredValues = map[string]struct {
-	value, why string
-	idle       bool
-}{
-	"amd_iommu":    {"on", "AMD's IOMMU is on by default, and on is not a value that the kernel parses", true},
-	"kvm_amd.avic": {"on", "avic takes 1 or Y", false},
+// ignoredValues are values that guides recommend and the kernel does not parse: what they ask for is so anyway.
+var ignoredValues = map[string]struct{ value, why string }{
+	"amd_iommu": {"on", "AMD's IOMMU is on by default, and on is not a value that the kernel parses"},
 }
 
 // documented is the set of known names, spelled with underscores as in the kernel.
@@ -91,7 +87,7 @@ func lint(line setting.CommandLine, modules map[string]facts.ModuleArgument) (od
 		raw, value, _ := setting.Argument(word)
 		name := setting.ArgumentName(raw)
 		if wrong, known := ignoredValues[name]; known && value == wrong.value {
-			odd = append(odd, oddity{word: word, why: wrong.why, idle: wrong.idle})
+			odd = append(odd, oddity{word: word, why: wrong.why, idle: true})
 			continue
 		}
 		module, _, dotted := strings.Cut(name, ".")

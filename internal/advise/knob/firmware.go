@@ -151,14 +151,9 @@ var firmwareEnergy = firmware(Knob{
 	Want: onMetal(func(v *View, a setting.Address) Advice {
 		const because = "the clock falls between bursts of packets"
 		for _, cpus := range []map[string]int{v.Power.Preferences, v.Power.Governors} {
-			if len(cpus) == 0 {
-				continue
+			if len(cpus) > 0 {
+				return fact(tally(cpus), Fine("the kernel decides (cpu.governor, cpu.epp), not the firmware"))
 			}
-			advice := Fine("the processors lean to performance")
-			if len(cpus) > 1 || cpus["performance"] == 0 {
-				advice = exact("performance", because)
-			}
-			return fact(tally(cpus), advice)
 		}
 		return v.fromAttestation("firmware.energy_performance", because, Medium)
 	}),

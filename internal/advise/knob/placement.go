@@ -101,13 +101,13 @@ var placementSiblings = &Knob{
 				delete(onCore, c.Core)
 			}
 		}
-		if len(shared) > 0 && known {
-			return fact(strings.Join(shared, "; ")+" on one core", Fine(fmt.Sprintf("the guest is shown cores of %s, "+
-				"and its scheduler fills idle cores first", Count(g.CoreThreads, "thread"))))
-		}
 		if len(shared) > 0 {
-			return fact(strings.Join(shared, "; ")+" on one core",
-				exact("a core for each vCPU", "vCPUs on the threads of one core slow each other down").At(High))
+			because, severity := "vCPUs on the threads of one core slow each other down", High
+			if known {
+				because, severity = "the guest is shown these threads and fills idle cores first, but two busy vCPUs "+
+					"of a core slow each other down all the same", Low
+			}
+			return fact(strings.Join(shared, "; ")+" on one core", exact("a core for each vCPU", because).At(severity))
 		}
 		if loose > 0 {
 			return Unsure(fmt.Sprintf("%s not pinned to one CPU: they can meet on a core", Count(loose, "vCPU")))
