@@ -2,8 +2,8 @@ package gallery
 
 import "testing"
 
-// TestPagesWhereMemoryIsBound: 1 GiB pages are reserved on the nodes that a guest's definition binds its memory to, also
-// where these have no CPUs: bound elsewhere it would not start.
+// TestPagesWhereMemoryIsBound: 1 GiB pages are reserved on the nodes that a guest's definition binds its memory to,
+// even if these have no CPUs: without pages there it would not start.
 func TestPagesWhereMemoryIsBound(t *testing.T) {
 	all, err := judged(host(t, "cxl-guests-on-it"))
 	if err != nil {

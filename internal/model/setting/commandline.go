@@ -110,8 +110,8 @@ func (c CommandLine) Get(path string) Reading {
 	return r
 }
 
-// MemParse returns the size that the kernel reads from an argument (lib/cmdline.c, memparse): a number, and K, M, G or T.
-// It ignores what follows, as mm/hugetlb.c does: hugepagesz=1GB is 1G.
+// MemParse returns the size that the kernel reads from an argument (lib/cmdline.c, memparse): a number, and K, M, G or
+// T. What follows is ignored, as mm/hugetlb.c ignores it: hugepagesz=1GB is 1G.
 func MemParse(text string) (bytes uint64, ok bool) {
 	end := strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' })
 	if end < 0 {
