@@ -24,6 +24,12 @@ var owners = map[string]string{
 	"opennebula": `<one:vm xmlns:one="http://opennebula.org/xmlns/libvirt/1.0"/>`,
 }
 
+// makers are the manufacturers and products that programs without metadata write (CloudStack: LibvirtVMDef.java,
+// GuestDef).
+var makers = map[string][2]string{
+	"cloudstack": {"Apache Software Foundation", "CloudStack KVM Hypervisor"}, "nutanix": {"Nutanix", "AHV"},
+}
+
 // addGuests adds the guests with their taps.
 func (s *Spec) addGuests(h *facts.Host) error {
 	number := 0

@@ -19,7 +19,9 @@ type Guest struct {
 	PID      int    `json:"pid,omitempty"`
 	VCPUs    int    `json:"vcpus"`
 	MaxVCPUs int    `json:"max_vcpus"`
-	Memory   uint64 `json:"memory_bytes"`
+	// threads of each core that it is shown (<topology>); 0: not told, 1 or unknown
+	CoreThreads int    `json:"core_threads,omitempty"`
+	Memory      uint64 `json:"memory_bytes"`
 	// QEMU's resident memory, without huge pages
 	Resident   uint64      `json:"resident_bytes,omitempty"`
 	Hugepages  bool        `json:"hugepages"`
@@ -65,6 +67,13 @@ func (u Unverified) String() string {
 // Unseen returns the process as a part of the host that could not be judged.
 func (u Unverified) Unseen() Unseen {
 	return Unseen{fmt.Sprintf("process %d (%s)", u.PID, u.Comm), u.Why, UnseenProcess, u.Guest}
+}
+
+// OneCore reports whether a guest is shown two vCPUs as threads of one core, so that its scheduler knows that they slow
+// each other down. vCPU n is thread n modulo the number of threads (QEMU, include/hw/i386/topology.h,
+// x86_topo_ids_from_idx).
+func (g *Guest) OneCore(a, b int) bool {
+	return g.CoreThreads > 1 && a/g.CoreThreads == b/g.CoreThreads
 }
 
 // NICs returns the NICs of the definition and of the running guest.
