@@ -298,6 +298,9 @@ func (w *walk) down(device string) {
 	case n.kind == "openvswitch" && w.host.OpenVSwitch.Known(): // its own port may have an address
 		w.exits = append(w.exits, device)
 	}
+	if n.space != 0 && n.kind == "openvswitch" { // a router's port: what is forwarded by it arrives at its bridge
+		w.down(n.master)
+	}
 	before := w.ways()
 	for _, lower := range n.below {
 		w.down(lower)

@@ -65,6 +65,6 @@ func (g *graph) addPort(bridge string, i *facts.OVSInterface, owner map[string]s
 	case n != nil && i.Type != "internal":
 		n.master = bridge
 	case n == nil && i.Type == "internal" && g.internal[i.Name] != "": // a router's or a DHCP server's
-		at.below = append(at.below, g.internal[i.Name])
+		g.nodes[g.internal[i.Name]].master = bridge
 	}
 }
