@@ -374,6 +374,9 @@ func (w *walk) found() []string {
 }
 
 func (w *walk) path(guest *facts.Guest, mac string, direct bool) Path {
+	if w.cut() {
+		w.passes(Unresolved)
+	}
 	if w.onlySwitched() {
 		w.leave()
 	}

@@ -76,6 +76,14 @@ func (w *walk) leadsAway(n *node) {
 	w.beyond = append(w.beyond, facts.Place{Namespace: n.space, Device: n.name})
 }
 
+// cut reports whether a namespace was passed that has further devices: they may lead out of it too.
+func (w *walk) cut() bool {
+	return slices.ContainsFunc(w.hops, func(hop Hop) bool {
+		n := w.host.Namespace(hop.Namespace)
+		return n != nil && n.Cut
+	})
+}
+
 // exit notes a device, reached from another, as one at which packets can leave for its network layer. That of another
 // namespace than the other's that leads nowhere else is a neighbour's.
 func (w *walk) exit(device string, n, from *node) {
