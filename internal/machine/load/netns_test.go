@@ -73,6 +73,9 @@ func flood(ctx context.Context, t *testing.T, netns, to string) {
 	t.Cleanup(func() { <-done; conn.Close() })
 }
 
+// inNetns calls f on a thread in a named network namespace.
+func inNetns(name string, f func() error) error { return (&Watch{h: &facts.Host{}}).inNetns(name, f) }
+
 func hostOf(t *testing.T, m *tree.Tree) *facts.Host {
 	t.Helper()
 	h := &facts.Host{}
