@@ -52,6 +52,18 @@ func namespaceDeviceText(h *facts.Host, d *facts.Device) string {
 		words.If(d.TxQueues > 1, "%s", words.Count(d.TxQueues, "queue")))
 }
 
+// otherEnd names the other end of a pair, if it is in a namespace that was read.
+func otherEnd(h *facts.Host, l facts.Link) string {
+	for n := range facts.Each(h.Namespaces) {
+		for d := range facts.Each(n.Devices) {
+			if d.Beyond != nil && d.Beyond.Namespace == 0 && d.Beyond.Device == l.Name {
+				return "the other end is " + d.Name + " of " + n.Title()
+			}
+		}
+	}
+	return ""
+}
+
 // programsText names the BPF programs that choose where the packets of a link go.
 func programsText(l facts.Link) string {
 	return words.If(len(l.Programs) > 0, "a BPF program (%s) chooses where its packets go", strings.Join(l.Programs, ", "))

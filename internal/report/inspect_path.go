@@ -69,17 +69,19 @@ func stationOf(h *facts.Host, hop reach.Hop) Station {
 		s.Text = tunnelText(*l)
 	}
 	if l := facts.Find(h.Links, func(l *facts.Link) bool { return l.Name == hop.Device }); l != nil && s.Text == "" {
-		s.Text = linkText(*l)
+		s.Text = linkText(h, *l)
 	}
 	return s
 }
 
-func linkText(l facts.Link) string {
+func linkText(h *facts.Host, l facts.Link) string {
 	switch {
 	case l.Name == facts.OVSDatapath:
 		return "the kernel's datapath of Open vSwitch, of all its bridges"
 	case len(l.Programs) > 0:
-		return programsText(l)
+		return words.Join(", ", otherEnd(h, l), programsText(l))
+	case l.Elsewhere && otherEnd(h, l) != "":
+		return otherEnd(h, l)
 	case l.Elsewhere:
 		return "leads to another network namespace"
 	case l.Peer != "":
