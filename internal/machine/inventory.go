@@ -35,7 +35,8 @@ func (m *Machine) Inventory(ctx context.Context) *facts.Host {
 		on(kernel.Inventory), on(boot.Inventory), on(kernel.Firmware), on(cpu.Power), m.readAttestations,
 		on(cpu.Topology), on(ovs.Inventory), on(link.Inventory), on(vf.Reservations), on(libvirt.Pools),
 		on(netfilter.Inventory), on(kernel.KVM), on(systemd.Inventory), m.readLasting, m.readGuests,
-		on(spaces.Inventory), on(pollers.Inventory), m.readIsolation, on(vf.Holders), on(vf.Passthrough), m.Inside.Inventory,
+		on(spaces.Inventory),
+		on(pollers.Inventory), m.readIsolation, on(vf.Holders), on(vf.Passthrough), m.Inside.Inventory,
 		m.readHousekeeping,
 	} {
 		part(ctx, h)

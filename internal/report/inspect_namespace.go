@@ -18,7 +18,8 @@ func namespaceStation(h *facts.Host, hop reach.Hop) Station {
 	}
 	if hop.Kind == reach.Routing {
 		s.Kind, s.Name = "route", "namespace"
-		s.Text = "forwards by its routes" + words.If(n.Routing != nil && n.Routing.Masquerade == facts.Yes, ", with NAT")
+		s.Text = "forwards by its routes" +
+			words.If(n.Routing != nil && n.Routing.Masquerade == facts.Yes, ", with NAT")
 	} else if d := facts.Find(n.Devices, func(d *facts.Device) bool { return d.Name == hop.Device }); d != nil {
 		s.Text = namespaceDeviceText(h, d)
 	}
@@ -47,7 +48,7 @@ func namespaceDeviceText(h *facts.Host, d *facts.Device) string {
 	if v := facts.Find(h.VFs, func(v *facts.VF) bool { return d.PCI != "" && v.PCI == d.PCI }); v != nil {
 		function = fmt.Sprintf("VF %d of %s", v.Index, v.PF)
 	}
-	return words.Join(", ", words.If(d.Mode != "", "%s mode", d.Mode), beyond, function, words.If(d.PCI != "", "%s", d.PCI),
+	return words.Join(", ", words.If(d.Mode != "", "%s mode", d.Mode), beyond, function, d.PCI,
 		words.If(d.Elsewhere && d.Beyond == nil, "leads to a namespace that was not read"), words.If(d.XDP, "XDP"),
 		words.If(d.TxQueues > 1, "%s", words.Count(d.TxQueues, "queue")))
 }
@@ -66,7 +67,8 @@ func otherEnd(h *facts.Host, l facts.Link) string {
 
 // programsText names the BPF programs that choose where the packets of a link go.
 func programsText(l facts.Link) string {
-	return words.If(len(l.Programs) > 0, "a BPF program (%s) chooses where its packets go", strings.Join(l.Programs, ", "))
+	return words.If(len(l.Programs) > 0,
+		"a BPF program (%s) chooses where its packets go", strings.Join(l.Programs, ", "))
 }
 
 // tapText returns what is known of the host's device of a guest's NIC.

@@ -44,7 +44,8 @@ func actionsOf(f netlink.Filter) []netlink.Action {
 	return nil
 }
 
-// HasPrograms reports whether BPF programs are at a device's ingress that are not of mpps: filters, or tcx programs (Linux
+// HasPrograms reports whether BPF programs are at a device's ingress that are not of mpps: filters, or tcx
+// programs (Linux
 // 6.6 and later). It is for devices that mpps attaches none to.
 func HasPrograms(d Device) bool {
 	kinds, _ := Classifiers(d)

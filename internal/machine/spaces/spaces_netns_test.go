@@ -182,7 +182,8 @@ func udp(to net.HardwareAddr, source, destination string) []byte {
 
 var everybody = net.HardwareAddr{255, 255, 255, 255, 255, 255}
 
-// TestBridgeBinding: tap and eth0 are ports of a bridge in the pod, and the host's end is a port of a bridge with a NIC.
+// TestBridgeBinding: tap and eth0 are ports of a bridge in the pod, and the host's end is a port of a bridge
+// with a NIC.
 func TestBridgeBinding(t *testing.T) {
 	if !treetest.InNamespace(t) {
 		return

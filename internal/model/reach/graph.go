@@ -126,7 +126,8 @@ func list(text string) []string {
 	return strings.Split(text, ",")
 }
 
-// path returns the path of a guest's NIC, and where it leads to namespaces that were not read. That of a guest that does
+// path returns the path of a guest's NIC, and where it leads to namespaces that were not read. That of a
+// guest that does
 // not run starts where its definition says.
 func (g *graph) path(guest *facts.Guest, i facts.Interface) (Path, []facts.Place) {
 	w, tap := g.walk(), keyOf(guest.Namespace, i.Tap)

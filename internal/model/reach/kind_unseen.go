@@ -1,6 +1,7 @@
 package reach
 
-// Namespace: devices in another network namespace. Where they were not read, the path is Unresolved besides. Unresolved:
+// Namespace: devices in another network namespace. Where they were not read, the path is Unresolved besides.
+// Unresolved:
 // what is seen of the host does not say.
 const (
 	Namespace  Kind = "other-namespace"
