@@ -44,6 +44,8 @@ type Guest struct {
 	Threads []Thread `json:"threads"`
 	// its taps are in another network namespace than mpps: a pod's
 	Elsewhere bool `json:"elsewhere,omitempty"`
+	// that namespace (Namespace.ID); 0: it was not read
+	Namespace uint64 `json:"namespace,omitempty"`
 	// libvirt's current job: "migration out", "migration in", "save" …; empty: none
 	Job string `json:"job,omitempty"`
 	// the guest agent's report; nil if there is no agent, or it was not asked or did not answer
