@@ -21,8 +21,14 @@ func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	}
 }
 
+// Writer is the mechanism of boot arguments.
+type Writer interface {
+	setting.BatchWriter
+	Tidy(ctx context.Context, a setting.Address) error // removes what interrupted changes have left behind
+}
+
 // Arguments returns the mechanism of boot arguments on a machine, which is this one or a guest.
-func Arguments(m *tree.Tree) setting.BatchWriter { return kernelArg{m: m} }
+func Arguments(m *tree.Tree) Writer { return kernelArg{m: m} }
 
 // kernelArg reads and writes the kernel arguments of the next boot (setting.KernelArg). Until then the running kernel
 // has those of /proc/cmdline; nothing here reboots.

@@ -94,8 +94,12 @@ func backUp(m *tree.Tree, name string) error {
 // removes them.
 func settleBackups(m *tree.Tree, changes []argumentChange) error {
 	files := backups(m, backupFolder)
-	if len(files) == 0 {
+	switch {
+	case len(files) > 0:
+	case m.Exists(formerDefault):
 		return nil
+	default: // folders, if a change ended before its first copy
+		return removeBackups(m)
 	}
 	noted, err := m.Read(changedArguments)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -22,9 +22,9 @@ import (
 
 // bootPrograms are the programs that print what package boot reads of a guest.
 var bootPrograms = []libvirt.Call{
-	// 512 blocks are 256 KiB; kernels, initramfs and modules of GRUB have other names
+	// 512 blocks are 256 KiB; drafts are ours; kernels, initramfs and modules of GRUB have other names
 	{Argv: []string{"find", "/boot", "/efi", "-maxdepth", "4", "(", "-type", "f", "-o", "-type", "l", ")", "-size",
-		"-512", "(", "-name", "grub.cfg", "-o", "-name", "grubenv", "-o", "-name", "*.conf", ")", "-exec", "tar", "-cf",
+		"-512", "(", "-name", "grub.cfg", "-o", "-name", "grubenv", "-o", "-name", "*.conf", "-o", "-name", ".*.mpps*", ")", "-exec", "tar", "-cf",
 		"-", "{}", "+"}},
 	{Argv: append([]string{"tar", "-cf", "-", "/var/lib/mpps/boot", "/etc/default/grub", "/etc/default/grub.d",
 		"/etc/kernel/cmdline", "/usr/sbin/grub-mkconfig", "/usr/sbin/grubby", "/sbin/grubby"}, loaderVariables...)},
@@ -162,12 +162,12 @@ func (f fetched) Run(context.Context, string, ...string) error     { return tree
 func (f fetched) Fetch(_ context.Context, into *tree.Memory) error { return addBoot(into, f) }
 
 // Arguments is the mechanism of setting.GuestArg: kernel arguments of a guest's next boot.
-func (in *Guests) Arguments() setting.BatchWriter { return arguments{in} }
+func (in *Guests) Arguments() boot.Writer { return arguments{in} }
 
 type arguments struct{ in *Guests }
 
 // loader fetches the files of a guest's boot loader.
-func (k arguments) loader(ctx context.Context, guest string) (setting.BatchWriter, error) {
+func (k arguments) loader(ctx context.Context, guest string) (boot.Writer, error) {
 	a, err := k.in.ask(guest)
 	if err != nil {
 		return nil, err
@@ -250,6 +250,15 @@ func (k arguments) write(ctx context.Context, guest string, all []setting.Assign
 		_, _ = libvirt.Execute(ctx, a, guest, libvirt.Call{Argv: []string{"rmdir", "/var/lib/mpps"}})
 	}
 	return nil
+}
+
+// Tidy removes what interrupted changes have left behind.
+func (k arguments) Tidy(ctx context.Context, a setting.Address) error {
+	loader, err := k.loader(ctx, a.Object())
+	if err != nil {
+		return err
+	}
+	return loader.Tidy(ctx, inGuest(a))
 }
 
 // CommandLine returns the command line of a guest's running kernel.
