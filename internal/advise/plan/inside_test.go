@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/model/facts"
@@ -78,7 +79,7 @@ func TestInsideIsPlannedWhereTheGoalNamesTheGuest(t *testing.T) {
 // guestArgs are the arguments of the guest's next boot that a plan for a latency sets, and what it says of the others.
 func guestArgs(t *testing.T, h *facts.Host) (set map[string]string, p *Plan) {
 	t.Helper()
-	p, err := Make(h, goal.Goal{LatencyNs: 20_000, Guest: h.Guests[0].Name}, knob.Catalogue(), nil)
+	p, err := Make(h, goal.Goal{Latency: 20 * time.Microsecond, Guest: h.Guests[0].Name}, knob.Catalogue(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
