@@ -61,7 +61,7 @@ func TestAcceptanceQueuesAsPrinted(t *testing.T) {
 	h.ip("-n", h.host, "link", "del", "tap0")
 	for _, argv := range []string{
 		"link add ens1f0 numtxqueues 8 numrxqueues 8 type veth peer name ens1f1 numtxqueues 8 numrxqueues 8",
-		"link set ens1f0 up", "address add 192.0.2.1/24 dev ens1f0",
+		"link set ens1f0 up", "address add 192.0.2.1/24 dev ens1f0", "address add 10.60.0.1/24 dev br0",
 		"link add vxlan0 type vxlan id 5 dstport 4789 remote 192.0.2.2 local 192.0.2.1 dev ens1f0",
 		"link set vxlan0 master br0 up",
 		"link add tap0 numtxqueues 4 numrxqueues 4 type veth peer name eth0 numtxqueues 4 numrxqueues 4 netns " + h.guest,

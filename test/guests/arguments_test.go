@@ -16,7 +16,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// The guest's boot entry, as kernel-install makes them. Its disk is memory, and it is booted by its definition: the test
+// The guest's boot entry, as kernel-install makes them. Its disk is memory, and its definition boots it: the test
 // carries the files over a restart and boots what the entry says, as a boot loader does.
 const (
 	entry     = "/boot/loader/entries/lab-6.12.conf"

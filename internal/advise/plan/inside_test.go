@@ -89,7 +89,8 @@ func guestArgs(t *testing.T, h *facts.Host) (set map[string]string, p *Plan) {
 			continue
 		}
 		set[c.Address.Rest()] = c.To.Value
-		if c.Needs != setting.RestartOf(h.Guests[0].Name) || c.Risk != goal.GuestRestart || c.Lasts != setting.InGuestLoader {
+		if c.Needs != setting.RestartOf(h.Guests[0].Name) || c.Risk != goal.GuestRestart ||
+			c.Lasts != setting.InGuestLoader {
 			t.Errorf("%s needs %q, at risk %s, lasts %s", c.Address, c.Needs, c.Risk, c.Lasts)
 		}
 	}

@@ -24,12 +24,13 @@ import (
 var bootPrograms = []libvirt.Call{
 	// 512 blocks are 256 KiB; drafts are ours; kernels, initramfs and modules of GRUB have other names
 	{Argv: []string{"find", "/boot", "/efi", "-maxdepth", "4", "(", "-type", "f", "-o", "-type", "l", ")", "-size",
-		"-512", "(", "-name", "grub.cfg", "-o", "-name", "grubenv", "-o", "-name", "*.conf", "-o", "-name", ".*.mpps*", ")", "-exec", "tar", "-cf",
-		"-", "{}", "+"}},
+		"-512", "(", "-name", "grub.cfg", "-o", "-name", "grubenv", "-o", "-name", "*.conf", "-o", "-name", ".*.mpps*",
+		")", "-exec", "tar", "-cf", "-", "{}", "+"}},
 	{Argv: append([]string{"tar", "-cf", "-", "/var/lib/mpps/boot", "/etc/default/grub", "/etc/default/grub.d",
 		"/etc/kernel/cmdline", "/usr/sbin/grub-mkconfig", "/usr/sbin/grubby", "/sbin/grubby"}, loaderVariables...)},
 	{Argv: []string{"ls", "-d", "/sys/firmware/efi"}},
-	{Argv: []string{"find", "/boot/EFI/Linux", "/efi/EFI/Linux", "/boot/efi/EFI/Linux", "-maxdepth", "1", "-type", "f"}},
+	{Argv: []string{"find", "/boot/EFI/Linux", "/efi/EFI/Linux", "/boot/efi/EFI/Linux", "-maxdepth", "1", "-type",
+		"f"}},
 }
 
 // loaderVariables are the EFI variables of systemd-boot (systemd.io/BOOT_LOADER_INTERFACE).

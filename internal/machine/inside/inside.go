@@ -240,8 +240,8 @@ func (in *Guests) readHost(ctx context.Context, a libvirt.Agents, g *facts.Guest
 	return h, nil
 }
 
-// readFiles reads the output of the first five programs as a host's files, and that of bootPrograms. A separate goroutine reads it, so that a
-// crash or a hang costs only the view of this guest.
+// readFiles reads the output of the first five programs as a host's files, and that of bootPrograms. A separate
+// goroutine reads it, so that a crash or a hang costs only the view of this guest.
 func (in *Guests) readFiles(ctx context.Context, guest string, results []libvirt.Result) (h *facts.Host, err error) {
 	ctx, cancel := setting.WithPatience(ctx, readPatience, errSlow)
 	defer cancel()
