@@ -122,10 +122,10 @@ func TestArguments(t *testing.T) {
 
 // TestArgumentsOfLoaderWithoutWay: EL7 without grubby.
 func TestArgumentsOfLoaderWithoutWay(t *testing.T) {
-	in, agent, began := bootGuest(t, "el7")
+	in, agent, _ := bootGuest(t, "el7")
 	must.Do(t, os.RemoveAll(filepath.Join(agent.dir, "usr/sbin/grubby")))
 	must.Do(t, os.RemoveAll(filepath.Join(agent.dir, "sbin/grubby")))
-	began = listing(t, agent.dir)
+	began := listing(t, agent.dir)
 	if r := in.Arguments().Read(t.Context(), guestArg("isolcpus")); r.State != setting.Absent || !r.ReadOnly {
 		t.Errorf("it reads as %+v", r)
 	}
