@@ -16,8 +16,8 @@ import (
 var agentPrograms = []string{"usr/sbin/qemu-ga", "usr/bin/busybox", "usr/sbin/ethtool", "usr/bin/cyclictest"}
 
 // applets are the links to busybox in such a guest.
-var applets = []string{"cat", "find", "grep", "kill", "ls", "mkswap", "pidof", "ps", "readlink", "sh", "sleep",
-	"swapoff", "swapon", "tee", "true"}
+var applets = []string{"cat", "chmod", "cp", "dd", "find", "grep", "kill", "ls", "mkdir", "mkswap", "mv", "pidof", "ps",
+	"readlink", "rm", "rmdir", "sh", "sleep", "swapoff", "swapon", "sync", "tar", "tee", "true"}
 
 // libraryFolder is where Debian's loader finds libraries, loaderFolder where programs find the loader.
 const (

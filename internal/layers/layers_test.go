@@ -87,7 +87,7 @@ var imports = map[string][]string{
 		"machine/nicctl", "machine/probe", "machine/systemd", "machine/threads", "machine/tree", "machine/trust",
 		"thread"},
 	"machine/place": {"machine/libvirt", "machine/tree"},
-	"machine/inside": {"model/setting", "model/facts", "machine/irq", "machine/kernel", "machine/libvirt",
+	"machine/inside": {"model/setting", "model/facts", "machine/boot", "machine/irq", "machine/kernel", "machine/libvirt",
 		"machine/systemd", "machine/tree"},
 	"machine": {"model/setting", "model/facts", "advise/tuned", "model/domain", "machine/boot", "machine/cpu",
 		"machine/ethtool", "machine/inside", "machine/irq", "machine/kernel", "machine/libvirt", "machine/link",

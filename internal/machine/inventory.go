@@ -61,8 +61,12 @@ func (m *Machine) withTree(part func(context.Context, *tree.Tree, *facts.Host)) 
 // Read reads every address into h.Readings. Values inside a guest, which need programs there, are read together, and so
 // are those of VFs. Once ctx is cancelled nothing more is read.
 func Read(ctx context.Context, mechanisms setting.Mechanisms, h *facts.Host, addresses []setting.Address) {
-	var order []string
-	inside := map[string][]setting.Address{}
+	type guest struct {
+		kind setting.Kind
+		name string
+	}
+	var order []guest
+	inside := map[guest][]setting.Address{}
 	attributes, together := mechanisms[setting.VFAttr].(interface {
 		ReadTogether([]setting.Address) []setting.Reading
 	})
@@ -75,22 +79,23 @@ func Read(ctx context.Context, mechanisms setting.Mechanisms, h *facts.Host, add
 			functions = append(functions, a)
 			continue
 		}
-		if a.Kind != setting.Inside {
+		if a.Kind != setting.Inside && a.Kind != setting.GuestArg {
 			h.Readings[a] = mechanisms.Read(ctx, a)
 			continue
 		}
-		if inside[a.Object()] == nil {
-			order = append(order, a.Object())
+		g := guest{a.Kind, a.Object()}
+		if inside[g] == nil {
+			order = append(order, g)
 		}
-		inside[a.Object()] = append(inside[a.Object()], a)
+		inside[g] = append(inside[g], a)
 	}
 	if together {
 		for i, r := range attributes.ReadTogether(functions) {
 			h.Readings[functions[i]] = r
 		}
 	}
-	for _, guest := range order {
-		all := inside[guest]
+	for _, g := range order {
+		all := inside[g]
 		for i, r := range mechanisms.ReadAll(ctx, all) {
 			h.Readings[all[i]] = r
 		}

@@ -24,6 +24,7 @@ func (m *Machine) Mechanisms() setting.Mechanisms {
 		setting.File:      file{m},
 		setting.Directory: directories{m},
 		setting.Inside:    m.Inside,
+		setting.GuestArg:  m.Inside.Arguments(),
 	}
 	for _, some := range []setting.Mechanisms{
 		libvirt.Mechanisms(m.Tree, m.definitions),

@@ -22,9 +22,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-func insideOf(p *plan.Plan) []plan.Change {
-	return slices.DeleteFunc(slices.Clone(p.Changes),
-		func(c plan.Change) bool { return c.Address.Kind != setting.Inside })
+func insideOf(p *plan.Plan, kind setting.Kind) []plan.Change {
+	return slices.DeleteFunc(slices.Clone(p.Changes), func(c plan.Change) bool { return c.Address.Kind != kind })
 }
 
 // disorder leaves the guest as no goal wants it: a vCPU without a queue, all interrupts of queues on vCPU 0, a swap
@@ -100,7 +99,7 @@ func (s *scene) planned() *plan.Plan {
 	fast := s.plan("--pps", "1M")
 	quick := s.plan("--latency", "20us")
 	var ids []string
-	for _, c := range slices.Concat(insideOf(fast), insideOf(quick)) {
+	for _, c := range slices.Concat(insideOf(fast, setting.Inside), insideOf(quick, setting.Inside)) {
 		if !slices.Contains(ids, c.ID) {
 			ids = append(ids, c.ID)
 		}
@@ -113,7 +112,7 @@ func (s *scene) planned() *plan.Plan {
 		"guest.timer_migration", "guest.watchdog", "guest.xps"}, ids); d != "" {
 		s.Errorf("planned inside the guest: %s", d)
 	}
-	s.write("inside.json", fast, insideOf(quick)...)
+	s.write("inside.json", fast, insideOf(quick, setting.Inside)...)
 	s.LogTime(fmt.Sprintf("planned %d changes inside", len(fast.Changes)))
 	return fast
 }

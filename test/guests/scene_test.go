@@ -15,6 +15,7 @@ import (
 	"mpps/internal/advise/plan"
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/model/setting"
 )
 
 func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
@@ -27,25 +28,33 @@ type scene struct {
 	guest *lab.Guest
 }
 
-// openScene boots the host and starts a guest with an agent: three vCPUs, of which one is isolated, and two queues.
+// furnish makes the bridge of the guest.
+func (s *scene) furnish(ctx context.Context) error { return s.Lab.Bridge(ctx, "br0", "10.50.0.1/24") }
+
+// openScene boots the host and starts the guest.
 func openScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{Scene: labtest.On(t, labtest.Host(t, labtest.Fresh))}
-	furnished := func(ctx context.Context) error { return s.Lab.Bridge(ctx, "br0", "10.50.0.1/24") }
-	if err := furnished(t.Context()); err != nil {
+	if err := s.furnish(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	s.startGuest("isolcpus=2")
+	return s
+}
+
+// startGuest starts a guest with an agent, three vCPUs, two queues and some kernel arguments.
+func (s *scene) startGuest(args ...string) {
+	s.Helper()
 	var err error
-	s.guest, err = s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{
-		Name: guestName, Binary: labtest.Init(t), Programs: []string{labtest.Binary(t)}, Agent: true, VCPUs: 3,
-		Modules: []string{"zram"}, Args: []string{"isolcpus=2"},
+	s.guest, err = s.Lab.StartGuestFresh(s.Context(), lab.GuestSpec{
+		Name: guestName, Binary: labtest.Init(s), Programs: []string{labtest.Binary(s)}, Agent: true, VCPUs: 3,
+		Modules: []string{"zram"}, Args: args,
 		NICs: []lab.NIC{{Model: lab.Vhost, Queues: 2, Bridge: "br0", Addr: "10.50.0.2/24"}},
-	}, furnished)
+	}, s.furnish)
 	if err != nil {
-		t.Fatal(err)
+		s.Fatal(err)
 	}
 	s.LogTime("the guest runs, its agent answers")
-	return s
 }
 
 // agent hands a command to the guest's agent by virsh and returns its answer.
@@ -113,7 +122,7 @@ func (s *scene) plan(goal ...string) *plan.Plan {
 // write writes a plan for the host to apply, of those changes alone that are made inside the guest.
 func (s *scene) write(name string, p *plan.Plan, more ...plan.Change) {
 	s.Helper()
-	p.Changes = append(insideOf(p), more...)
+	p.Changes = append(insideOf(p, setting.Inside), more...)
 	p.Seal()
 	var text bytes.Buffer
 	if err := plan.Encode(&text, p); err != nil {

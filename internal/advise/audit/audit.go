@@ -224,7 +224,7 @@ func judge(k *knob.Knob, a setting.Address, advice knob.Advice, found setting.Re
 		switch {
 		case k.Check, a.Kind == setting.Fact:
 			f.Blocked = "checked and explained only: mpps does not set it"
-		case a.Kind == setting.Inside && g.Guest == "":
+		case (a.Kind == setting.Inside || a.Kind == setting.GuestArg) && g.Guest == "":
 			f.Blocked = "set inside a guest only where the goal names it: --guest " + a.Object()
 		case k.Asked && advice.Site == "":
 			f.Blocked = "set on request only: ask for it in the site file, {id: " + k.ID + ", want: …, reason: …}"

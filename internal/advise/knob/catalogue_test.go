@@ -194,6 +194,7 @@ func everything() *facts.Host {
 		}, {
 			Name: "vm2", State: "running", Interfaces: []facts.Interface{{MAC: "52:54:00:00:00:03", Tap: "vnet1"}},
 			Inside: &facts.Inside{Host: &facts.Host{
+				Boot: &facts.Boot{},
 				NICs: []facts.NIC{{Name: "eth0", Driver: "virtio_net",
 					Channels: &facts.Channels{MaxCombined: 2}, TxQueues: 2,
 					IRQs: []facts.IRQ{{Number: 30, On: "input.0"}}}},

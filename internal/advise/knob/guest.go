@@ -1,7 +1,6 @@
 package knob
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -71,105 +70,6 @@ var guestMitigations = &Knob{
 		}
 		return fact(Count(on, "mitigation"), Fine("none of those that cost each packet"))
 	},
-}
-
-// guestArguments are the arguments that isolate CPUs of a realtime guest's kernel.
-var guestArguments = []string{"isolcpus", "nohz_full", "rcu_nocbs"}
-
-var guestRealtime = &Knob{
-	ID: "guest.realtime", Title: "A realtime guest isolates its own vCPUs too",
-	Parts: map[string]Limit{"realtime/idle": onX86, "realtime/clocksource": onX86},
-	Stage: datapath.Guest, Risk: goal.Reboot, Tiers: realtime(), Check: true,
-	Where: insideFacts("realtime/isolcpus", "realtime/nohz_full", "realtime/rcu_nocbs", "realtime/idle",
-		"realtime/clocksource", "realtime/kernel"),
-	Want: func(v *View, a setting.Address) Advice {
-		_, name, _ := strings.Cut(a.Rest(), "/")
-		v, advice, ok := v.insideOf(a, "how its kernel was started")
-		if !ok {
-			return advice
-		}
-		if name == "clocksource" {
-			switch v.Kernel.Clocksource {
-			case "":
-				return Unsure("its clock source could not be read")
-			case "tsc":
-				return fact("tsc", Fine("time is read from the processor"))
-			}
-			return fact(v.Kernel.Clocksource, exact("tsc",
-				v.Kernel.Clocksource+" is read more slowly, hpet and acpi_pm by leaving the guest").At(Medium))
-		}
-		if name == "kernel" {
-			switch {
-			case v.Kernel.Realtime:
-				return fact("PREEMPT_RT", Fine("its kernel is a realtime one"))
-			case v.Kernel.Version == "":
-				return Unsure("its kernel's version could not be read")
-			}
-			return fact(strings.TrimSpace("no PREEMPT_RT: "+preemption(v.Kernel.Version)),
-				exact("PREEMPT_RT", "wake-ups in the guest wait for its own kernel's interrupts and locks, whatever "+
-					"the host does; "+v.installHint()).At(Medium))
-		}
-		if v.Kernel.CommandLine == "" {
-			return Unsure("its command line could not be read")
-		}
-		value, given := argument(v.Kernel.CommandLine, name)
-		if name == "idle" {
-			if given && value == "poll" {
-				return fact("poll", Fine("its vCPUs do not halt"))
-			}
-			return fact("not given",
-				exact("poll", "each time a vCPU halts it must be woken, an exit and some microseconds").At(Info))
-		}
-		if !given {
-			return fact("not given",
-				exact(v.isolatedInside(name), "its own kernel works on the vCPUs of the realtime work").At(Medium))
-		}
-		for _, other := range guestArguments {
-			if more, there := argument(v.Kernel.CommandLine, other); there && cpuList(more) != cpuList(value) {
-				return fact(cpuList(value), exact(cpuList(more),
-					fmt.Sprintf("%s=%s and %s=%s name other CPUs", name, value, other, more)).At(Medium))
-			}
-		}
-		return fact(cpuList(value), Fine("given, and the lists agree"))
-	},
-}
-
-// isolatedInside returns an argument of the guest's kernel with the vCPUs that it should name: all but the one that it
-// boots on or, if mpps runs in the guest, those of the goal.
-func (v *View) isolatedInside(name string) string {
-	cpus := v.Topology.Online
-	if len(v.Goal.CPUs) > 0 {
-		cpus = v.Goal.CPUs
-	}
-	cpus = cpus.Minus(setting.CPUs(bootCPU))
-	switch {
-	case len(cpus) == 0:
-		return name + "=CPUS"
-	case name == "isolcpus":
-		return name + "=managed_irq,domain," + cpus.String()
-	}
-	return name + "=" + cpus.String()
-}
-
-// argument returns the last value of an argument on a kernel command line.
-func argument(line, name string) (value string, given bool) {
-	for _, word := range strings.Fields(line) {
-		if key, rest, _ := strings.Cut(word, "="); key == name {
-			value, given = rest, true
-		}
-	}
-	return value, given
-}
-
-// cpuList returns the CPUs of an argument in canonical form, without flags (isolcpus=domain,managed_irq,2-3).
-func cpuList(value string) string {
-	parts := strings.Split(value, ",")
-	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "domain" || p == "managed_irq" || p == "nohz" })
-	set, err := setting.ParseCPUs(strings.Join(parts, ","))
-	if err != nil {
-		return value
-	}
-	return set.String()
 }
 
 // ofHost turns a knob about a host into one about the inside of guests: the same addresses inside the guest, with the

@@ -113,8 +113,11 @@ func (v *View) readInside(g *facts.Guest) *facts.Host {
 	h.Readings = facts.Readings{}
 	maps.Copy(h.Readings, g.Inside.Host.Readings)
 	for a, r := range v.Readings {
-		if a.Kind != setting.Inside || a.Object() != g.Name {
+		if a.Object() != g.Name {
 			continue
+		}
+		if a.Kind == setting.GuestArg {
+			h.Readings[bootArgument(a.Rest())] = r
 		}
 		if inner, err := a.Inner(); err == nil {
 			h.Readings[inner] = r

@@ -95,6 +95,7 @@ func model() *facts.Host {
 		}
 	}
 	h.Guests[0].Inside = &facts.Inside{Host: &facts.Host{
+		Boot: &facts.Boot{},
 		NICs: []facts.NIC{{
 			Name: "NIC", Driver: "virtio_net", Channels: &facts.Channels{MaxCombined: 2}, TxQueues: 2,
 			IRQs: []facts.IRQ{{On: "input.0"}},

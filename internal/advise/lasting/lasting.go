@@ -89,7 +89,7 @@ var ways = map[setting.Kind]way{
 	setting.Domain: byItself, setting.DomainDevice: byItself, setting.DomainLive: byItself,
 	setting.VirtNetwork: byItself, setting.RuleSet: byItself, setting.PCIDriver: byItself, setting.KernelArg: byItself,
 	setting.BootKernel: byItself, setting.File: byItself, setting.Directory: byItself, setting.Unit: byItself,
-	setting.Inside: byItself, setting.Fact: byItself, setting.OVSDB: byItself,
+	setting.Inside: byItself, setting.GuestArg: byItself, setting.Fact: byItself, setting.OVSDB: byItself,
 }
 
 // volatile reports whether a parameter comes and goes with a device or module: sysctl.d is read once at boot (and for

@@ -154,7 +154,8 @@ func Check(p *Plan, h *facts.Host) error {
 // guestOf returns the guest whose definition, threads or inside an address is in; "" for other addresses.
 func guestOf(a setting.Address) string {
 	switch a.Kind {
-	case setting.Domain, setting.DomainLive, setting.DomainDevice, setting.ThreadAffinity, setting.Inside:
+	case setting.Domain, setting.DomainLive, setting.DomainDevice, setting.ThreadAffinity, setting.Inside,
+		setting.GuestArg:
 		return a.Object()
 	}
 	return ""

@@ -2,9 +2,11 @@ package plan
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/model/facts"
@@ -71,6 +73,79 @@ func TestInsideIsPlannedWhereTheGoalNamesTheGuest(t *testing.T) {
 	if !slices.Equal(ids, []string{"guest.channels"}) ||
 		!slices.ContainsFunc(p.Later, func(l Later) bool { return slices.Equal(l.IDs, []string{"guest.xps"}) }) {
 		t.Errorf("with queues to come: %v, later %+v", ids, p.Later)
+	}
+}
+
+// guestArgs are the arguments of the guest's next boot that a plan for a latency sets, and what it says of the others.
+func guestArgs(t *testing.T, h *facts.Host) (set map[string]string, p *Plan) {
+	t.Helper()
+	p, err := Make(h, goal.Goal{Latency: 20 * time.Microsecond, Guest: h.Guests[0].Name}, knob.Catalogue(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set = map[string]string{}
+	for _, c := range p.Changes {
+		if c.Address.Kind != setting.GuestArg {
+			continue
+		}
+		set[c.Address.Rest()] = c.To.Value
+		if c.Needs != setting.RestartOf(h.Guests[0].Name) || c.Risk != goal.GuestRestart ||
+			c.Lasts != setting.InGuestLoader {
+			t.Errorf("%s needs %q, at risk %s, lasts %s", c.Address, c.Needs, c.Risk, c.Lasts)
+		}
+	}
+	return set, p
+}
+
+// TestArgumentsOfGuestsArePlanned: the lists that are missing follow those that are there.
+func TestArgumentsOfGuestsArePlanned(t *testing.T) {
+	const all = "managed_irq,domain,1-2"
+	for name, c := range map[string]struct {
+		release string
+		next    map[string]string
+		want    map[string]string
+	}{
+		"none":       {"6.12.48", nil, map[string]string{"isolcpus": all, "nohz_full": "1-2", "rcu_nocbs": "1-2"}},
+		"old kernel": {"3.10.0-1160.el7", nil, map[string]string{"isolcpus": "1-2", "nohz_full": "1-2", "rcu_nocbs": "1-2"}},
+		"one of them": {"6.12.48", map[string]string{"nohz_full": "2"},
+			map[string]string{"isolcpus": "managed_irq,domain,2", "rcu_nocbs": "2"}},
+		"agreeing": {"6.12.48", map[string]string{"isolcpus": "2", "nohz_full": "2", "rcu_nocbs": "2"}, map[string]string{}},
+		"N and ranges": {"6.12.48", map[string]string{"isolcpus": "domain,1-N", "nohz_full": "1,2", "rcu_nocbs": "1-2"},
+			map[string]string{}},
+		"one differs": {"6.12.48", map[string]string{"isolcpus": "1-2", "nohz_full": "1", "rcu_nocbs": "1-2"},
+			map[string]string{"nohz_full": "1-2"}},
+	} {
+		h := withInside()
+		in := h.Guests[0].Inside.Host
+		in.Kernel.Release, in.Kernel.CommandLine, in.Boot = c.release, "ro", &facts.Boot{Loader: "grub"}
+		for cpu := range 3 {
+			in.Topology.CPUs = append(in.Topology.CPUs, facts.CPU{ID: cpu})
+		}
+		for _, arg := range []string{"isolcpus", "nohz_full", "rcu_nocbs", "idle"} {
+			r := setting.Missing("not on the command line")
+			if value, given := c.next[arg]; given {
+				r = setting.Value(value)
+			}
+			h.Readings[setting.Of(setting.GuestArg, h.Guests[0].Name, arg)] = r
+		}
+		set, _ := guestArgs(t, h)
+		if idle, given := set["idle"]; given && idle != "poll" {
+			t.Errorf("%s: idle=%s", name, idle)
+		}
+		delete(set, "idle")
+		if !maps.Equal(set, c.want) {
+			t.Errorf("%s: planned %v, expected %v", name, set, c.want)
+		}
+		in.Topology.Online = setting.CPUs(0)
+		if set, _ := guestArgs(t, h); len(set) > 0 && len(c.next) == 0 && set["isolcpus"] != "" {
+			t.Errorf("%s: of a guest with one vCPU: %v", name, set)
+		}
+		in.Topology.Online, in.Boot = setting.CPUs(0, 1, 2), nil
+		if set, p := guestArgs(t, h); len(set) > 0 || !slices.ContainsFunc(p.Skipped, func(s Skipped) bool {
+			return s.ID == "guest.realtime" && s.Address.Rest() == "realtime/isolcpus"
+		}) {
+			t.Errorf("%s: without a boot loader: %v", name, set)
+		}
 	}
 }
 

@@ -62,6 +62,7 @@ var slow = map[setting.Kind]time.Duration{
 	setting.File: time.Minute, // it may be a unit
 	// grub-mkconfig and grubby look at every kernel and, with os-prober, at every disk
 	setting.KernelArg: 3 * time.Minute, setting.BootKernel: 3 * time.Minute,
+	setting.GuestArg:     5 * time.Minute,   // the same in a guest, and dozens of programs through its agent
 	setting.DomainDevice: 100 * time.Second, // a guest may be slow to release a device
 	setting.VirtNetwork:  time.Minute,
 	// creating 63 functions takes 10 s on an idle host; then their devices are waited for

@@ -133,7 +133,7 @@ func (e *Engine) unneeded(all []Restored, dryRun bool) {
 				continue
 			}
 			waits := e.Waiting(journal.Change{ID: c.ID, Address: c.Address, Want: c.want}) != ""
-			if c.Address.Kind.AtBoot() { // the kernel that runs has what is put back, or it has not
+			if c.Address.Kind.FromBootLoader() { // the kernel that runs has what is put back, or it has not
 				if !waits {
 					c.Needs = setting.Needs{}
 				}

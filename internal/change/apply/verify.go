@@ -226,7 +226,7 @@ func (e *Engine) wasReset(t *journal.Transaction, c journal.Change) string {
 // waits returns why an applied value has not taken effect yet, or "".
 func (e *Engine) waits(t *journal.Transaction, c journal.Change) string {
 	if e.Waiting != nil {
-		if why := e.Waiting(c); why != "" || c.Address.Kind.AtBoot() { // the running kernel tells
+		if why := e.Waiting(c); why != "" || c.Address.Kind.FromBootLoader() { // the running kernel tells
 			return why
 		}
 	}

@@ -67,7 +67,7 @@ func noteOf(t *Transaction) (note, bool) {
 		return n, true
 	}
 	return n, n.state == Applied && !slices.ContainsFunc(t.Changes(), func(c Change) bool {
-		return c.Reason == Needed || c.Address.Kind == setting.Domain || c.Address.Kind.AtBoot()
+		return c.Reason == Needed || c.Address.Kind == setting.Domain || c.Address.Kind.FromBootLoader()
 	})
 }
 

@@ -21,6 +21,15 @@ func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	}
 }
 
+// Writer is the mechanism of boot arguments.
+type Writer interface {
+	setting.BatchWriter
+	Tidy(ctx context.Context, a setting.Address) error // removes what interrupted changes have left behind
+}
+
+// Arguments returns the mechanism of boot arguments on a machine, which is this one or a guest.
+func Arguments(m *tree.Tree) Writer { return kernelArg{m: m} }
+
 // kernelArg reads and writes the kernel arguments of the next boot (setting.KernelArg). Until then the running kernel
 // has those of /proc/cmdline; nothing here reboots.
 type kernelArg struct {
@@ -49,7 +58,7 @@ func bootWriter(m *tree.Tree, l *loader) (how, frozen string) {
 	default:
 		return "", "grubby, which changes the entries of this boot loader, is not installed"
 	}
-	if !m.Live() {
+	if !m.Runs() {
 		return how, "a recorded tree has no programs of a boot loader to run"
 	}
 	return how, ""
@@ -238,7 +247,7 @@ func (k kernelArg) writeEntries(l *loader, changes []argumentChange) (undone boo
 		if err != nil || after == before {
 			return err
 		}
-		if err := backUp(k.m, name, before); err != nil {
+		if err := backUp(k.m, name); err != nil {
 			return fmt.Errorf("keep a copy of /%s: %w", name, err)
 		}
 		changed[name] = before

@@ -36,7 +36,7 @@ func defaultWriter(m *tree.Tree, l *loader) (how, frozen string) {
 	case strings.Contains(l.fallback, savedEntry):
 		return byEnvironment, ""
 	case l.kind == grub && readsDropIns(m) && programPath(m, "grubby") == "":
-		if !m.Live() {
+		if !m.Runs() {
 			return byDropIn, "a recorded tree has no programs of a boot loader to run"
 		}
 		return byDropIn, ""
@@ -188,9 +188,9 @@ func (k bootKernel) writeDefault(file, id, was, to string) error {
 	}
 	if !back && first == "" {
 		if there {
-			err = backUp(k.m, file, now)
+			err = backUp(k.m, file)
 		} else {
-			err = k.m.Root.MkdirAll(backupFolder, 0o755)
+			err = k.m.MakeFolder(backupFolder)
 		}
 		if err = errors.Join(err, k.m.Replace(formerDefault, was+"\n")); err != nil {
 			return fmt.Errorf("keep a copy of /%s: %w", file, err)

@@ -217,7 +217,7 @@ func TestDefaultKernelCutShort(t *testing.T) {
 			k := bootKernel{kernelArg{m: m}}
 			before := contents(t, m)
 			was := k.Read(t.Context(), defaultKernel)
-			err := errors.Join(backUp(m, file, before[file]), m.Replace(formerDefault, was.Value+"\n"),
+			err := errors.Join(backUp(m, file), m.Replace(formerDefault, was.Value+"\n"),
 				os.WriteFile(filepath.Join(m.Path, tree.Draft(file)), []byte("half"), 0o644))
 			if err != nil {
 				t.Fatal(err)

@@ -159,10 +159,7 @@ func (k kernelArg) regenerateUnfinished(ctx context.Context, l *loader, unfinish
 	if !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(unfinished, name) }) {
 		return l, nil
 	}
-	menu, err := k.m.Read(l.config)
-	if err == nil {
-		err = backUp(k.m, l.config, menu)
-	}
+	err := backUp(k.m, l.config)
 	if err == nil {
 		err = k.updateGrub(ctx, l)
 	}
@@ -200,7 +197,7 @@ func (k kernelArg) editDropIn(ctx context.Context, l *loader, edit func([]argume
 	if err != nil {
 		return true, err
 	}
-	if err := backUp(k.m, l.config, menu); err != nil {
+	if err := backUp(k.m, l.config); err != nil {
 		return true, fmt.Errorf("keep a copy of /%s: %w", l.config, err)
 	}
 	after := edit(edits)
@@ -236,7 +233,7 @@ func (k kernelArg) putDropIn(edits []argumentEdit, madeFolder bool) error {
 	}
 	if !k.m.Exists(dropInFolder) {
 		madeFolder = true
-		if err := k.m.Root.MkdirAll(dropInFolder, 0o755); err != nil {
+		if err := k.m.MakeFolder(dropInFolder); err != nil {
 			return err
 		}
 	}

@@ -26,6 +26,10 @@ type grubEntry struct {
 	linux, args string
 }
 
+// maxBlocks is how deep blocks of a grub.cfg may be nested; what follows is not read. An entry keeps the names of all
+// menus around it, and the text may come from a guest.
+const maxBlocks = 64
+
 // parseGrub reads a generated grub.cfg: menuentry and submenu blocks and the linux line in each (GRUB manual,
 // "Shell-like scripting"). It is no interpreter: it reads both branches of an if.
 func parseGrub(text string) grubMenu {
@@ -50,6 +54,9 @@ func parseGrub(text string) grubMenu {
 		words := grubWords(line)
 		if len(words) == 0 {
 			continue
+		}
+		if len(stack) > maxBlocks {
+			break
 		}
 		switch first := words[0]; {
 		case (first == "menuentry" || first == "submenu") && strings.HasSuffix(line, "{") && len(words) > 1:

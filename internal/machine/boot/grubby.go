@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"strings"
 
-	"mpps/internal/machine/tree"
 	"mpps/internal/model/setting"
 )
 
@@ -45,7 +43,7 @@ func (k kernelArg) writeGrubby(ctx context.Context, l *loader, changes []argumen
 		}
 		if err == nil {
 			before[name] = text
-			err = backUp(k.m, name, text)
+			err = backUp(k.m, name)
 		}
 		if err != nil {
 			return true, fmt.Errorf("keep a copy of /%s: %w", name, err)
@@ -53,7 +51,7 @@ func (k kernelArg) writeGrubby(ctx context.Context, l *loader, changes []argumen
 	}
 	err = k.runProgram(ctx, "grubby", args...)
 	if err == nil {
-		err = syncFiles(k.m, files)
+		err = k.m.SyncFiles(files)
 	}
 	if err == nil {
 		err = k.verifyEntries(intended)
@@ -72,28 +70,6 @@ func (k kernelArg) writeGrubby(ctx context.Context, l *loader, changes []argumen
 		return undo == nil, errors.Join(err, undo)
 	}
 	return false, settleBackups(k.m, changes)
-}
-
-// syncFiles syncs files that a program has written, and their directories.
-func syncFiles(m *tree.Tree, names []string) error {
-	folders := map[string]bool{}
-	var problems []error
-	for _, name := range names {
-		name = m.Resolve(name)
-		f, err := m.Root.Open(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err == nil {
-			err = errors.Join(f.Sync(), f.Close())
-		}
-		problems = append(problems, err)
-		folders[path.Dir(name)] = true
-	}
-	for name := range folders {
-		problems = append(problems, m.SyncDir(name))
-	}
-	return errors.Join(problems...)
 }
 
 // verifyEntries returns an error unless every entry has the intended command line.

@@ -3,7 +3,6 @@ package boot
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -31,7 +30,7 @@ func addUnfinished(m *tree.Tree, arguments []string) error {
 			names = append(names, name)
 		}
 	}
-	if err := m.Root.MkdirAll(backupFolder, 0o755); err != nil {
+	if err := m.MakeFolder(backupFolder); err != nil {
 		return err
 	}
 	return m.Replace(unfinishedList, strings.Join(names, "\n")+"\n")
@@ -80,30 +79,27 @@ func removeUnfinished(m *tree.Tree, arguments []string) error {
 }
 
 // backUp backs up a file before its first change.
-func backUp(m *tree.Tree, name, text string) error {
+func backUp(m *tree.Tree, name string) error {
 	copied := backupFolder + "/" + name
 	if m.Exists(copied) {
 		return nil
 	}
-	if err := m.Root.MkdirAll(path.Dir(copied), 0o755); err != nil {
+	if err := m.MakeFolder(path.Dir(copied)); err != nil {
 		return err
 	}
-	mode := os.FileMode(0o600)
-	if info, err := m.Root.Stat(name); err == nil {
-		mode = info.Mode().Perm()
-	}
-	if err := m.Replace(copied, text); err != nil {
-		return err
-	}
-	return m.Root.Chmod(copied, mode)
+	return m.Copy(name, copied)
 }
 
 // settleBackups records changed arguments. Once every argument has its original value it restores the backups and
 // removes them.
 func settleBackups(m *tree.Tree, changes []argumentChange) error {
 	files := backups(m, backupFolder)
-	if len(files) == 0 {
+	switch {
+	case len(files) > 0:
+	case m.Exists(formerDefault):
 		return nil
+	default: // folders, if a change ended before its first copy
+		return removeBackups(m)
 	}
 	noted, err := m.Read(changedArguments)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -210,7 +206,7 @@ func removeBackups(m *tree.Tree) error {
 	}
 	for _, name := range m.List(backupFolder) {
 		if full := backupFolder + "/" + name; full != unfinishedList {
-			if err := m.Root.RemoveAll(full); err != nil {
+			if err := m.RemoveAll(full); err != nil {
 				return err
 			}
 		}

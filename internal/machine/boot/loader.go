@@ -166,6 +166,11 @@ func (e *bootEntry) commandLine() setting.CommandLine { return setting.ParseComm
 // Inventory reads the distribution and the boot loader's files into h.System and h.Boot.
 func Inventory(_ context.Context, m *tree.Tree, h *facts.Host) {
 	h.System = system(m)
+	Loader(m, h)
+}
+
+// Loader reads the boot loader's files into h.Boot. Kernel and command line must have been read before.
+func Loader(m *tree.Tree, h *facts.Host) {
 	l, err := readLoader(m)
 	switch {
 	case errors.Is(err, errNoLoader):

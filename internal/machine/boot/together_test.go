@@ -168,7 +168,7 @@ func cutEntries(t *testing.T, m *tree.Tree, all []setting.Assignment, dies strin
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := backUp(m, e.file, text); err != nil || dies == "before" {
+		if err := backUp(m, e.file); err != nil || dies == "before" {
 			return
 		}
 		for _, one := range all {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +26,28 @@ type thisMachine struct {
 	asked   int
 	vanish  int   // from this call on nobody answers; 0: never
 	because error // then
+
+	// dir holds the guest's files: programs run there, and absolute paths lead below it; empty: this machine's
+	dir string
+}
+
+// below returns the path of a program and its arguments in the directory of the guest's files.
+func (m *thisMachine) below(name string, args []string) (string, []string) {
+	if m.dir == "" {
+		return name, args
+	}
+	if own := filepath.Join(m.dir, "usr/sbin", name); !strings.Contains(name, "/") {
+		if _, err := os.Stat(own); err == nil {
+			name = own
+		}
+	}
+	args = slices.Clone(args)
+	for i, arg := range args {
+		if option, file, found := strings.Cut(arg, "/"); found && (option == "" || option == "of=") {
+			args[i] = option + "./" + file
+		}
+	}
+	return name, args
 }
 
 func (m *thisMachine) Ask(_ context.Context, guest string, commands ...libvirt.AgentCommand) ([]json.RawMessage,
@@ -54,12 +77,14 @@ func (m *thisMachine) do(guest string, c libvirt.AgentCommand) (any, error) {
 	case "guest-exec":
 		name, _ := arguments["path"].(string)
 		args, _ := arguments["arg"].([]string)
+		name, args = m.below(name, args)
 		path, err := exec.LookPath(name)
 		if err != nil {
 			return nil, fmt.Errorf("error: Guest agent command failed, error was 'Failed to execute child process %q'",
 				name)
 		}
 		cmd := exec.Command(path, args...)
+		cmd.Dir = m.dir
 		var out, said bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &said
 		if text, given := arguments["input-data"].(string); given {

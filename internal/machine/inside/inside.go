@@ -211,6 +211,7 @@ func (in *Guests) readHost(ctx context.Context, a libvirt.Agents, g *facts.Guest
 		libvirt.Call{Argv: []string{"find", "/proc", "-maxdepth", "2", "-name", "comm", "-exec", "grep", "-Hsa", "",
 			"{}", "+"}},
 		libvirt.Call{Argv: services})
+	programs = append(programs, bootPrograms...)
 	results, err := libvirt.Execute(ctx, a, g.Name, programs...)
 	if err != nil {
 		return nil, err
@@ -228,7 +229,7 @@ func (in *Guests) readHost(ctx context.Context, a libvirt.Agents, g *facts.Guest
 		return nil, errors.New("its agent told no CPU: grep and find are missing there, or it may not read /proc and " +
 			"/sys (virt_qemu_ga_selinux(8))")
 	}
-	h.Root, h.AsRoot, h.Unseen, h.Lasting, h.Boot = "guest "+g.Name, true, []facts.Unseen{}, nil, nil
+	h.Root, h.AsRoot, h.Lasting = "guest "+g.Name, true, nil
 	if h.Virtual == "" {
 		h.Virtual = "kvm"
 	}
@@ -239,8 +240,8 @@ func (in *Guests) readHost(ctx context.Context, a libvirt.Agents, g *facts.Guest
 	return h, nil
 }
 
-// readFiles reads the output of the first five programs as a host's files. A separate goroutine reads it, so that a
-// crash or a hang costs only the view of this guest.
+// readFiles reads the output of the first five programs as a host's files, and that of bootPrograms. A separate
+// goroutine reads it, so that a crash or a hang costs only the view of this guest.
 func (in *Guests) readFiles(ctx context.Context, guest string, results []libvirt.Result) (h *facts.Host, err error) {
 	ctx, cancel := setting.WithPatience(ctx, readPatience, errSlow)
 	defer cancel()
@@ -288,7 +289,12 @@ func (in *Guests) rebuild(ctx context.Context, guest string, results []libvirt.R
 		return nil, fmt.Errorf("it reports %d NICs, and at most %d are read", n, maxNICs)
 	}
 	h := in.inventory(ctx, files)
-	return h, reported.Err()
+	if err := reported.Err(); err != nil {
+		return nil, err
+	}
+	h.Unseen, h.Boot = []facts.Unseen{}, nil // of files that it was not asked for
+	readBoot(ctx, guest, results[6:], h)
+	return h, nil
 }
 
 // guestServices are the daemons whose state is read in a guest.

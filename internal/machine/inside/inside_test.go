@@ -311,7 +311,7 @@ func TestSelected(t *testing.T) {
 
 // Rebuild reads the files that a guest reports: links, files, folders, and more files.
 func Rebuild(ctx context.Context, links, files, dirs, more string) (*facts.Host, error) {
-	results := make([]libvirt.Result, 5)
+	results := make([]libvirt.Result, 10)
 	for i, out := range []string{links, files, dirs, more} {
 		results[i].Out = out
 	}

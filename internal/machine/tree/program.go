@@ -65,6 +65,9 @@ func Mentions(err error, words ...string) bool {
 // Change runs a program that changes something. The error is ErrInDoubt if the program was killed before it finished: a
 // daemon or the kernel may still carry out its request.
 func (t *Tree) Change(ctx context.Context, stdin, name string, args ...string) error {
+	if t.remote != nil {
+		return errors.Join(t.remote.Run(ctx, stdin, append([]string{name}, args...)...), t.fetch())
+	}
 	_, _, cut, err := t.Program(ctx, stdin, name, args...)
 	return inDoubt(cut, err)
 }

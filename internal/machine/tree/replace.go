@@ -31,6 +31,9 @@ func Draft(name string) string { return path.Join(path.Dir(name), "."+path.Base(
 // and renames it. An existing file keeps its permissions and owner.
 func (t *Tree) Replace(name, text string) error {
 	name = t.Resolve(name)
+	if t.remote != nil {
+		return t.replaceThere(name, text)
+	}
 	mode := os.FileMode(0o644)
 	info, err := t.Root.Stat(name)
 	if err == nil {
@@ -54,8 +57,14 @@ func (t *Tree) Replace(name, text string) error {
 
 // Remove removes a file and syncs its directory. A missing file is no error.
 func (t *Tree) Remove(name string) error {
-	if _, err := t.Root.Lstat(name); errors.Is(err, os.ErrNotExist) {
+	info, err := t.Lstat(name)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
 		return nil // where the file system is read-only, removing it would fail
+	case err == nil && t.remote != nil && info.IsDir():
+		return t.removeThere(name, "rmdir")
+	case err == nil && t.remote != nil:
+		return t.removeThere(name, "rm", "-f")
 	}
 	switch err := t.Root.Remove(name); {
 	case errors.Is(err, os.ErrNotExist):
@@ -71,10 +80,65 @@ func (t *Tree) MakeFolder(name string) error {
 	if t.Exists(name) {
 		return nil
 	}
+	if t.remote != nil {
+		return errors.Join(t.there("", []string{"mkdir", "-p", "/" + name}, []string{"sync"}), t.mem.m.Dir(name))
+	}
 	if err := t.Root.MkdirAll(name, 0o755); err != nil {
 		return err
 	}
 	return t.SyncDir(path.Dir(name))
+}
+
+// RemoveAll removes a file, or a directory with everything in it.
+func (t *Tree) RemoveAll(name string) error {
+	if t.remote != nil {
+		return t.removeThere(name, "rm", "-rf")
+	}
+	return t.Root.RemoveAll(name)
+}
+
+// Copy copies a file with its permissions into a directory that exists. A crash leaves no part of it.
+func (t *Tree) Copy(from, to string) error {
+	text, err := t.Read(from)
+	if err != nil {
+		return err
+	}
+	if t.remote != nil {
+		return t.copyThere(t.Resolve(from), to, text)
+	}
+	mode := os.FileMode(0o600)
+	if info, err := t.Root.Stat(from); err == nil {
+		mode = info.Mode().Perm()
+	}
+	if err := t.Replace(to, text); err != nil {
+		return err
+	}
+	return t.Root.Chmod(to, mode)
+}
+
+// SyncFiles syncs files that a program has written, and their directories. Missing files are left out.
+func (t *Tree) SyncFiles(names []string) error {
+	if t.remote != nil {
+		return t.there("", []string{"sync"})
+	}
+	folders := map[string]bool{}
+	var problems []error
+	for _, name := range names {
+		name = t.Resolve(name)
+		f, err := t.Root.Open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = errors.Join(f.Sync(), f.Close())
+		}
+		problems = append(problems, err)
+		folders[path.Dir(name)] = true
+	}
+	for name := range folders {
+		problems = append(problems, t.SyncDir(name))
+	}
+	return errors.Join(problems...)
 }
 
 // SyncDir syncs a directory's entries to disk.

@@ -23,7 +23,9 @@ type Tree struct {
 	Root *os.Root // for what the methods do not cover; nil in memory
 	Path string   // as the user gave it
 	live bool     // root is "/": system calls, netlink and programs are allowed
-	mem  *memDir  // the files of a guest, which are only read; otherwise nil
+	mem  *memDir  // the files of a guest; otherwise nil
+	// the guest, if its files can be written
+	remote Remote
 
 	ctx context.Context // reads fail once it is cancelled; nil: never
 
@@ -93,6 +95,9 @@ func (t *Tree) Close() error {
 
 // Live reports whether this is the running machine rather than a recorded tree.
 func (t *Tree) Live() bool { return t.live }
+
+// Runs reports whether programs can be run where the files are: on this machine or in a guest.
+func (t *Tree) Runs() bool { return t.live || t.remote != nil }
 
 // maxFile is the largest file that Read accepts. /proc/interrupts of a machine with 512 CPUs and 8 NICs of 64 queues is
 // about 6 MB; a recorded tree may hold anything. maxLine is the same for Line: a value, the kernel's command line (64

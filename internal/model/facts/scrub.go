@@ -273,7 +273,8 @@ func (s *scrubber) replaceNames(text string, h *Host) string {
 // address replaces an address's guest, if its kind has one, and everything that is recognizable by its form.
 func (s *scrubber) address(a setting.Address) setting.Address {
 	switch a.Kind {
-	case setting.Domain, setting.DomainLive, setting.DomainDevice, setting.ThreadAffinity, setting.Inside:
+	case setting.Domain, setting.DomainLive, setting.DomainDevice, setting.ThreadAffinity, setting.Inside,
+		setting.GuestArg:
 		if rest := a.Rest(); rest != "" {
 			return setting.Of(a.Kind, s.names.of(a.Object()), s.text(rest))
 		}

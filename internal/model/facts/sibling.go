@@ -271,7 +271,7 @@ func (n *siblingNames) boot(b *Boot) *Boot {
 
 // ofGuests are the kinds of values that come with guests, and of whole rule sets, which name them.
 var ofGuests = []setting.Kind{setting.Domain, setting.DomainLive, setting.DomainDevice, setting.ThreadAffinity,
-	setting.Inside, setting.VFAttr, setting.RuleSet, setting.Fact}
+	setting.Inside, setting.GuestArg, setting.VFAttr, setting.RuleSet, setting.Fact}
 
 // desiredFile lists the values to restore, those of guests too.
 const desiredFile = "var/lib/mpps/desired.json"

@@ -52,14 +52,21 @@ const (
 	// BootKernel: "boot-kernel:default", the kernel that the boot loader boots by default, as its own files say: the
 	// version in its name ("6.12.48+deb13-amd64").
 	BootKernel Kind = "boot-kernel"
+	// GuestArg: "guest-kernel-arg:vm1/isolcpus", a libvirt guest and an argument of its next boot's kernel, as the
+	// files of its boot loader say. Its guest agent reads and writes them. Values are those of KernelArg.
+	GuestArg Kind = "guest-kernel-arg"
 	// Fact: "fact:vm1/siblings", an object (guest, NIC, host) and a fact about it: text that a check derives from the
 	// inventory. Never read by a mechanism, never written.
 	Fact Kind = "fact"
 )
 
-// AtBoot reports whether values of the kind are what the boot loader gives to the next kernel. The running kernel has
-// its own.
+// AtBoot reports whether values of the kind are what the host's boot loader gives to the next kernel. The running
+// kernel has its own.
 func (k Kind) AtBoot() bool { return k == KernelArg || k == BootKernel }
+
+// FromBootLoader reports whether values of the kind are what a boot loader, the host's or a guest's, gives to the next
+// kernel.
+func (k Kind) FromBootLoader() bool { return k.AtBoot() || k == GuestArg }
 
 // Lasting says how long a written value stays.
 type Lasting string
@@ -74,6 +81,7 @@ const (
 	UntilRulesReset Lasting = "until the rule set is reloaded"
 	InDefinition    Lasting = "in the guest's definition"
 	InBootLoader    Lasting = "in the boot loader's configuration"
+	InGuestLoader   Lasting = "in the configuration of the guest's boot loader"
 )
 
 // KindInfo is what all values of a kind have in common.
@@ -120,8 +128,10 @@ var Kinds = map[Kind]KindInfo{
 	QueueLanes:  {What: "queue lanes", Canonical: canonicalLanes, Lasts: UntilReboot, CanAbsent: true},
 	OVSDB:       {What: "setting of Open vSwitch", Canonical: canonicalFields, Lasts: InOpenVSwitch, CanAbsent: true},
 	KernelArg:   {What: "kernel argument", Canonical: canonicalArgument, Lasts: InBootLoader, CanAbsent: true},
-	BootKernel:  {What: "kernel that is booted by default", Canonical: canonicalFields, Lasts: InBootLoader},
-	File:        {What: "file", Canonical: canonicalFile, Lasts: AcrossReboot, CanAbsent: true},
+	GuestArg: {What: "kernel argument of a guest", Canonical: canonicalArgument, Lasts: InGuestLoader,
+		CanAbsent: true},
+	BootKernel: {What: "kernel that is booted by default", Canonical: canonicalFields, Lasts: InBootLoader},
+	File:       {What: "file", Canonical: canonicalFile, Lasts: AcrossReboot, CanAbsent: true},
 	Directory: {What: "directory", Canonical: canonicalWord("present", "shared"), Lasts: AcrossReboot,
 		CanAbsent: true},
 	Unit:   {What: "unit", Canonical: canonicalWord("enabled", "idle"), Lasts: AcrossReboot, CanAbsent: true},

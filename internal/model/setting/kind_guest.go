@@ -17,7 +17,7 @@ const (
 // InLibvirt is how long libvirt keeps a value.
 const InLibvirt Lasting = "in libvirt's configuration"
 
-// Kept reports whether libvirt, the boot loader or Open vSwitch keeps a value across a reboot.
+// Kept reports whether libvirt, a boot loader or Open vSwitch keeps a value across a reboot.
 func (l Lasting) Kept() bool {
-	return l == InDefinition || l == InBootLoader || l == InLibvirt || l == InOpenVSwitch
+	return l == InDefinition || l == InBootLoader || l == InGuestLoader || l == InLibvirt || l == InOpenVSwitch
 }

@@ -36,7 +36,30 @@ func (e *Engine) WatchGuests(ctx context.Context) {
 			return domain.Within(path, c.Address.Rest())
 		})
 	}
+	var lock sync.Mutex
+	lines := map[string]setting.CommandLine{} // of guests' running kernels; nil: unknown
+	// argument describes the argument of a guest's running kernel if its next boot will change it.
+	argument := func(c journal.Change) string {
+		lock.Lock()
+		defer lock.Unlock()
+		guest := c.Address.Object()
+		line, known := lines[guest]
+		if !known {
+			line, _ = e.Machine.Inside.CommandLine(ctx, guest)
+			lines[guest] = line
+		}
+		if running := line.Get(c.Address.Rest()); line != nil && !c.Want.Met(running) {
+			return fmt.Sprintf("the kernel of guest %s runs with %s %s", guest, c.Address.Rest(), running)
+		}
+		return ""
+	}
 	e.Waiting = func(c journal.Change) string {
+		if c.Address.Kind == setting.GuestArg {
+			if running := argument(c); running != "" {
+				return running + ": takes effect when the guest is rebooted"
+			}
+			return ""
+		}
 		if c.Address.Kind.AtBoot() {
 			if running := e.runningBoot(c); running != "" {
 				return running + ": takes effect when the host is rebooted"
@@ -50,6 +73,12 @@ func (e *Engine) WatchGuests(ctx context.Context) {
 			"and started"
 	}
 	e.Lingers = func(c journal.Change, from, until time.Time) string {
+		if c.Address.Kind == setting.GuestArg {
+			if running := argument(c); running != "" {
+				return running + ", which was put back: gone when the guest is rebooted"
+			}
+			return ""
+		}
 		if c.Address.Kind.AtBoot() {
 			if running := e.runningBoot(c); running != "" {
 				return running + ", which was put back: gone when the host is rebooted"

@@ -250,7 +250,7 @@ func whyNot(k setting.Kind) string {
 	switch k {
 	case setting.Domain, setting.DomainLive, setting.DomainDevice:
 		return "guests are libvirt's: no plugin of TuneD knows them"
-	case setting.Inside:
+	case setting.Inside, setting.GuestArg:
 		return "it is inside a guest, which has a TuneD of its own"
 	case setting.ThreadAffinity:
 		return "its [scheduler] keeps threads off CPUs, and puts none onto one"
