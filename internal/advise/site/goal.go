@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -38,8 +40,12 @@ type Part struct {
 	line int
 }
 
-// LoadGoal reads the goal file below a root; nil if there is none, or nothing in it.
+// LoadGoal reads the goal file below a root; nil if there is none, or nothing in it, or no such root: whoever opens the
+// machine says so.
 func LoadGoal(root string) (*GoalFile, error) {
+	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	text, err := read(root, GoalPath)
 	if text == nil || err != nil {
 		return nil, err

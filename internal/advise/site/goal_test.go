@@ -59,7 +59,8 @@ func TestGoalRefused(t *testing.T) {
 		strings.Repeat("#", maxBytes+1): "larger than",
 	} {
 		var wrong *Error
-		if f, err := ParseGoal([]byte(text)); f != nil || !errors.As(err, &wrong) || !strings.Contains(err.Error(), want) ||
+		f, err := ParseGoal([]byte(text))
+		if f != nil || !errors.As(err, &wrong) || !strings.Contains(err.Error(), want) ||
 			!strings.HasPrefix(err.Error(), "goal file: ") || wrong.Hint() == "" {
 			t.Errorf("%.40q: %+v, %v; expected %s", text, f, err, want)
 		}
