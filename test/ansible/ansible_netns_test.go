@@ -54,6 +54,19 @@ func (f *fleet) state() (all []string) {
 	return all
 }
 
+// differ returns the lines that only one of two states has, if they differ; empty if they do not.
+func differ(before, now string) string {
+	var all strings.Builder
+	for sign, pair := range map[string][2]string{"-": {before, now}, "+": {now, before}} {
+		for line := range strings.Lines(pair[0]) {
+			if !strings.Contains(pair[1], line) {
+				all.WriteString(sign + line)
+			}
+		}
+	}
+	return all.String()
+}
+
 // values returns a state without mpps's own directory, which keeps a journal of what was undone.
 func values(state string) string {
 	return regexp.MustCompile(`(?m)^.* /var/lib/mpps/.*\n`).ReplaceAllString(state, "")
@@ -176,7 +189,7 @@ func TestAnsible(t *testing.T) {
 		t.Helper()
 		for now, h := f.state(), 0; h < len(now); h++ {
 			if now[h] != before[h] {
-				t.Errorf("%s: host %d changed: %s\n%s", what, h+1, out, now[h])
+				t.Errorf("%s: host %d changed: %s\n%s", what, h+1, differ(before[h], now[h]), out)
 			}
 		}
 	}
@@ -199,7 +212,7 @@ func TestAnsible(t *testing.T) {
 		_ = rival.Wait()
 		now := f.state()
 		if ok || now[1] != before[1] || now[2] != before[2] || values(now[0]) != values(before[0]) {
-			t.Errorf("%s\n%s\nexpected\n%s", out, strings.Join(now, "\n"), strings.Join(before, "\n"))
+			t.Errorf("%s\n%s", out, differ(strings.Join(before, ""), strings.Join(now, "")))
 		}
 		if !strings.Contains(f.journal(0), `"apply"`) {
 			t.Errorf("nothing was tried: %s", f.journal(0))
@@ -217,7 +230,7 @@ rm /run/closed; exit; fi; done`)
 		now := f.state()
 		if ok || now[1] != before[1] || now[2] != before[2] || values(now[0]) != values(before[0]) ||
 			!strings.Contains(out, "not confirmed") || !strings.HasSuffix(f.journal(0), `"undone"`) {
-			t.Errorf("%s\n%s\n%s\nexpected\n%s", out, f.journal(0), now[0], before[0])
+			t.Errorf("%s\n%s\n%s", out, f.journal(0), differ(strings.Join(before, ""), strings.Join(now, "")))
 		}
 		before[0] = now[0]
 	})
@@ -229,7 +242,7 @@ rm /run/closed; exit; fi; done`)
 		}
 		for h, now := range f.state() {
 			if !strings.Contains(now, "bridge-nf-call-iptables:0") {
-				t.Errorf("host %d: %s", h+1, now)
+				t.Errorf("host %d: %s", h+1, differ(before[h], now))
 			}
 		}
 		time.Sleep(9 * time.Second) // what was not confirmed would be undone by now
@@ -239,14 +252,14 @@ rm /run/closed; exit; fi; done`)
 			t.Errorf("the second run: %s", out)
 		}
 		if again := f.state(); strings.Join(again, "") != strings.Join(applied, "") {
-			t.Errorf("the second run changed %s to %s", applied, again)
+			t.Errorf("the second run changed %s", differ(strings.Join(applied, ""), strings.Join(again, "")))
 		}
 		if out, ok = f.playbook("testdata/rollback.yml"); !ok || f.changed(out) != "1 1 1" {
 			t.Error(out)
 		}
 		for h, now := range f.state() {
 			if values(now) != values(before[h]) {
-				t.Errorf("after the rollback: %s\nexpected\n%s", now, before[h])
+				t.Errorf("after the rollback: %s", differ(before[h], now))
 			}
 		}
 	})
