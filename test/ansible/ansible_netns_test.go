@@ -44,8 +44,8 @@ func (f *fleet) on(host int, script string) *exec.Cmd {
 func (f *fleet) state() (all []string) {
 	f.Helper()
 	for host := range f.hosts {
-		out, err := f.on(host, "cd /proc/sys/net && grep -rs . bridge ipv4/conf ipv6/conf core; "+
-			"find /etc /var/lib/mpps -type f -exec sha256sum {} + | sort -k 2; :").CombinedOutput()
+		out, err := f.on(host, "cd /proc/sys/net; { grep -rs . bridge ipv4/conf ipv6/conf core; "+
+			"find /etc /var/lib/mpps -type f -exec sha256sum {} +; } | sort").Output()
 		if err != nil {
 			f.Fatalf("%v\n%s", err, out)
 		}
@@ -63,6 +63,15 @@ func differ(before, now string) string {
 				all.WriteString(sign + line)
 			}
 		}
+	}
+	return all.String()
+}
+
+// differences returns what differs between two states of all hosts.
+func differences(before, now []string) string {
+	var all strings.Builder
+	for h := range now {
+		fmt.Fprintf(&all, "host %d:\n%s", h+1, differ(before[h], now[h]))
 	}
 	return all.String()
 }
@@ -204,15 +213,15 @@ func TestAnsible(t *testing.T) {
 	})
 
 	t.Run("a canary that fails its gate", func(t *testing.T) {
-		rival := f.on(0, "cd /proc/sys/net/bridge; while sleep 0.2; do grep -q 1 bridge-nf-call-iptables || "+
+		rival := f.on(0, "cd /proc/sys/net/bridge; while sleep 0.2 && [ ! -e /run/stop ]; do grep -q 1 bridge-nf-call-iptables || "+
 			"echo 1 >bridge-nf-call-iptables; done")
 		must.Do(t, rival.Start())
 		out, ok := f.rollout()
-		must.Do(t, rival.Process.Kill())
-		_ = rival.Wait()
+		must.Do(t, f.on(0, ": >/run/stop").Run())
+		_ = rival.Wait() // its last grep decides
 		now := f.state()
 		if ok || now[1] != before[1] || now[2] != before[2] || values(now[0]) != values(before[0]) {
-			t.Errorf("%s\n%s", out, differ(strings.Join(before, ""), strings.Join(now, "")))
+			t.Errorf("%s\n%s", out, differences(before, now))
 		}
 		if !strings.Contains(f.journal(0), `"apply"`) {
 			t.Errorf("nothing was tried: %s", f.journal(0))
@@ -221,16 +230,16 @@ func TestAnsible(t *testing.T) {
 	})
 
 	t.Run("a cut connection", func(t *testing.T) {
-		cut := f.on(0, `while sleep 0.1; do if grep -qs . /proc/sys/net/bridge/bridge-nf-call-iptables &&
-[ "$(cat /proc/sys/net/bridge/bridge-nf-call-iptables)" = 0 ]; then : >/run/closed; pkill -o -x sshd; sleep 14
-rm /run/closed; exit; fi; done`)
+		// as soon as something is applied, nobody can log in for 14 s
+		cut := f.on(0, `for i in $(seq 600); do sleep 0.1; if grep -q 0 /proc/sys/net/bridge/bridge-nf-call-iptables
+then : >/run/closed; kill $(cat /run/sshd.pid); sleep 14; rm /run/closed; exit; fi; done; exit 1`)
 		must.Do(t, cut.Start())
 		out, ok := f.rollout()
 		must.Do(t, cut.Wait())
 		now := f.state()
 		if ok || now[1] != before[1] || now[2] != before[2] || values(now[0]) != values(before[0]) ||
 			!strings.Contains(out, "not confirmed") || !strings.HasSuffix(f.journal(0), `"undone"`) {
-			t.Errorf("%s\n%s\n%s", out, f.journal(0), differ(strings.Join(before, ""), strings.Join(now, "")))
+			t.Errorf("%s\n%s\n%s", out, f.journal(0), differences(before, now))
 		}
 		before[0] = now[0]
 	})
@@ -252,7 +261,7 @@ rm /run/closed; exit; fi; done`)
 			t.Errorf("the second run: %s", out)
 		}
 		if again := f.state(); strings.Join(again, "") != strings.Join(applied, "") {
-			t.Errorf("the second run changed %s", differ(strings.Join(applied, ""), strings.Join(again, "")))
+			t.Errorf("the second run changed %s", differences(applied, again))
 		}
 		if out, ok = f.playbook("testdata/rollback.yml"); !ok || f.changed(out) != "1 1 1" {
 			t.Error(out)
