@@ -110,6 +110,9 @@ func (f *fleet) rollout(args ...string) (string, bool) {
 
 var recap = regexp.MustCompile(`(?m)^host(\d) +: ok=\d+ +changed=(\d+) +unreachable=(\d+) +failed=(\d+)`)
 
+// undoneAlready matches the undo of a batch that finds that the host has undone itself.
+var undoneAlready = regexp.MustCompile(`(?m)^ok: \[host1\] => \(item=2`)
+
 // changed returns how many tasks changed something on each host, which all must have succeeded.
 func (f *fleet) changed(out string) string {
 	f.Helper()
@@ -247,7 +250,7 @@ chmod 755 /usr/bin/mpps`).Run())
 		must.Do(t, f.on(0, "mv /usr/bin/mpps.real /usr/bin/mpps").Run())
 		now := f.state()
 		if ok || now[1] != before[1] || now[2] != before[2] || values(now[0]) != values(before[0]) ||
-			!strings.Contains(out, "not confirmed") || !strings.HasSuffix(f.journal(0), `"undone"`) {
+			!strings.Contains(out, "not confirmed") || !undoneAlready.MatchString(out) {
 			t.Errorf("%s\n%s\n%s", out, f.journal(0), differences(before, now))
 		}
 		before[0] = now[0]
