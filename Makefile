@@ -4,7 +4,7 @@ GO      ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)
 export CGO_ENABLED = 0
 
-.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-catalogue test-turn test-long test-faults test-conditions soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy kills fuzz sbom packages test-packages clean clean-lab
+.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-catalogue test-turn test-long test-faults test-conditions soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy kills fuzz sbom packages test-packages test-ansible clean clean-lab
 
 demo: deps build            ## the main job on a real host in a box, ends with an HTML report in out/demo
 	bin/mpps-lab demo --out out/demo
@@ -134,6 +134,9 @@ packages:                   ## out/packages: deb and rpm for amd64 and arm64, SH
 test-packages: deps-test    ## builds them twice, and installs, upgrades, removes and purges them in scratch roots
 	@scripts/deps packages
 	$(GO) -C tools/packages test -count=1 -timeout 60m .
+
+test-ansible: build         ## the collection of deploy/ansible over ssh against three hosts in namespaces, and its linters; from PyPI, 10 minutes
+	@scripts/test-ansible
 
 clean:
 	rm -rf bin out

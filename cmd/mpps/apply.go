@@ -59,7 +59,7 @@ func (a *app) applyCommand() *cobra.Command {
 			return a.answerApply(d, err, detailed)
 		},
 	}
-	flags.add(cmd)
+	flags.add(cmd, a)
 	flags.addWatch(cmd)
 	cmd.Flags().DurationVar(&ask.Confirm, "confirm", 0,
 		"revert unless confirmed within this time, such as 60s; 0 turns it off")

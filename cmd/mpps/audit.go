@@ -58,7 +58,7 @@ func (a *app) auditCommand() *cobra.Command {
 			}, code, r.Verdict)
 		},
 	}
-	flags.add(cmd)
+	flags.add(cmd, a)
 	cmd.Flags().StringVar(&snapshot, "snapshot", "", "use this snapshot file instead of this host")
 	addSheet(cmd, &output)
 	failOn.add(cmd, "finding")

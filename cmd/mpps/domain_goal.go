@@ -14,7 +14,7 @@ type domainGoal struct{ goalFlags }
 
 func (f *domainGoal) add(cmd *cobra.Command) {
 	own := &cobra.Command{}
-	f.goalFlags.add(own)
+	f.goalFlags.add(own, nil)
 	f.set = own.Flags()
 	own.Flags().VisitAll(func(flag *pflag.Flag) {
 		if slices.Contains([]string{"pps", "frame", "loss", "bulk", "latency", "cpus"}, flag.Name) {

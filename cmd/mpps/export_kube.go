@@ -54,7 +54,7 @@ func (a *app) exportKubeCommand(kind, short string) *cobra.Command {
 	f := cmd.Flags()
 	switch kind {
 	case profile.Features:
-		flags.add(cmd)
+		flags.add(cmd, a)
 		f.DurationVar(&ask.Valid, "valid", 24*time.Hour, "how long the labels hold")
 	case profile.DaemonSet:
 		f.StringVar(&ask.Image, "image", "busybox:stable", "image with a chroot program")

@@ -62,7 +62,7 @@ func (a *app) exportTunedCommand() *cobra.Command {
 			})
 		},
 	}
-	flags.add(cmd)
+	flags.add(cmd, a)
 	cmd.Flags().StringVar(&ask.Snapshot, "snapshot", "", "use this snapshot file instead of this host")
 	cmd.Flags().StringVar(&ask.Name, "name", "", "profile name (default: mpps-GUEST, or mpps- and the kind of target)")
 	cmd.Flags().StringVarP(&ask.Output, "output", "o", "", "parent directory of the profile's directory; with "+

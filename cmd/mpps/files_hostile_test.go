@@ -65,6 +65,7 @@ func TestHostileFiles(t *testing.T) {
 	t.Parallel()
 	readers := map[string]func(root, file string) []string{
 		"etc/mpps/site.yaml": func(root, _ string) []string { return []string{"--root", root, "audit"} },
+		site.GoalPath:        func(root, _ string) []string { return []string{"--root", root, "audit"} },
 		lasting.DesiredFile:  func(root, _ string) []string { return []string{"--root", root, "restore"} },
 		"snapshot":           func(_, file string) []string { return []string{"audit", "--snapshot", file} },
 		"description":        func(_, file string) []string { return []string{"domain", "render", file} },
@@ -82,8 +83,8 @@ func TestHostileFiles(t *testing.T) {
 				put[name] = make
 			}
 			for name, make := range put {
-				if name == "null" && reader == site.Path {
-					continue // an empty list
+				if name == "null" && (reader == site.Path || reader == site.GoalPath) {
+					continue // empty
 				}
 				root := t.TempDir()
 				for _, dir := range []string{"proc/sys/kernel", "sys/devices/system/cpu/cpu0", filepath.Dir(reader)} {

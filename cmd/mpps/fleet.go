@@ -66,7 +66,7 @@ func (a *app) fleetAuditCommand() *cobra.Command {
 			return cmp.Or(err, exitIf(len(r.Refused) > 0, outcome.CodeFailed), exitIf(differ, outcome.CodeDrifted))
 		},
 	}
-	flags.add(cmd)
+	flags.add(cmd, nil)
 	addSheet(cmd, &output)
 	failOn.add(cmd, "finding")
 	return cmd

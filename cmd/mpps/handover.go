@@ -43,7 +43,7 @@ func (a *app) handoverCommand() *cobra.Command {
 			})
 		},
 	}
-	flags.add(cmd)
+	flags.add(cmd, a)
 	cmd.Flags().StringVar(&ask.Snapshot, "snapshot", "", "use this snapshot file instead of this host")
 	cmd.Flags().String("format", "text", "output format: text, json or yaml")
 	cmd.Flags().Lookup("format").Annotations = map[string][]string{formatAllowed: {"text", "json", "yaml"}}

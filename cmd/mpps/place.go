@@ -62,7 +62,7 @@ func (a *app) placeCommand() *cobra.Command {
 			return exitIf(detailed && len(p.Refused) > 0, outcome.CodeDrifted)
 		},
 	}
-	flags.add(cmd)
+	flags.add(cmd, a)
 	f := cmd.Flags()
 	f.StringVar(&ask.Snapshot, "snapshot", "", "use this snapshot file instead of this host")
 	f.StringVarP(&output, "output", "o", "", "draw as this HTML file; - is standard output")

@@ -60,7 +60,7 @@ func (a *app) planCommand() *cobra.Command {
 			return exitIf(detailed && !p.Empty(), outcome.CodeChanges)
 		},
 	}
-	flags.add(cmd)
+	flags.add(cmd, a)
 	flags.addWatch(cmd)
 	cmd.Flags().StringVar(&snapshot, "snapshot", "", "use this snapshot file instead of this host")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write the plan to this file for 'mpps apply', or as a page if "+

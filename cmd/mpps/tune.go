@@ -47,13 +47,13 @@ func (a *app) tuneCommand() *cobra.Command {
 			return a.runTune(cmd.Context(), &f)
 		},
 	}
-	f.add(cmd)
+	f.add(cmd, a)
 	return cmd
 }
 
-func (f *tuneFlags) add(cmd *cobra.Command) {
+func (f *tuneFlags) add(cmd *cobra.Command, a *app) {
 	flags := cmd.Flags()
-	f.goal.add(cmd)
+	f.goal.add(cmd, a)
 	f.set = flags
 	f.path.add(flags, generatorCPUs)
 	f.trialFlags.add(flags)
@@ -174,7 +174,7 @@ func (a *app) resumeTune(cmd *cobra.Command, f *tuneFlags) error {
 			return outcome.Failed(fmt.Errorf("the run that waits: --%s: %w", name, err), "start over: 'mpps tune …'")
 		}
 	}
-	if !f.goal.namesTarget() { // of a version whose default was this one
+	if !f.set.Changed("pps") { // of a version whose default was this one
 		if err := cmd.Flags().Set("pps", goal.FormatRate(goal.Unlimited().PPS)); err != nil {
 			return outcome.Failed(fmt.Errorf("the run that waits has no target: %w", err), "start over: 'mpps tune …'")
 		}

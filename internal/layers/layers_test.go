@@ -40,7 +40,7 @@ var imports = map[string][]string{
 	"advise/kube":         {"model/facts", "advise/knob", "advise/audit", "advise/tuned/export"},
 	"advise/lookup":       {"docs/advice", "advise/knob"},
 	"advise/handover":     {"model/setting", "model/facts", "advise/plan"},
-	"advise/site":         {"model/setting", "model/facts", "advise/knob", "advise/lookup", "owner"},
+	"advise/site":         {"model/setting", "model/facts", "model/goal", "advise/knob", "advise/lookup", "owner"},
 	"advise/plan": {"model/datapath", "model/setting", "model/facts", "model/goal", "advise/knob",
 		"advise/audit", "advise/placement"},
 	"advise/lasting": {"model/datapath", "model/setting", "model/facts", "advise/tuned", "model/goal",

@@ -102,17 +102,22 @@ func (l Libvirt) Check() error {
 
 // Error is what is wrong with the file, and where.
 type Error struct {
-	Entry   int // counted from 1; 0 is the file as a whole
-	Line    int // of the wrong field or entry, counted from 1; 0 if Entry is 0
+	File    string // its path below the root; empty: Path
+	Entry   int    // counted from 1; 0: no entry, or the file as a whole
+	Line    int    // of the wrong field or entry, counted from 1; 0: the file as a whole
 	Problem string
 	Advice  string
 }
 
 func (e *Error) Error() string {
-	if e.Entry == 0 {
-		return "site file: " + e.Problem
+	name := strings.TrimSuffix(path.Base(cmp.Or(e.File, Path)), ".yaml") + " file: "
+	switch {
+	case e.Line == 0:
+		return name + e.Problem
+	case e.Entry == 0:
+		return fmt.Sprintf("%sline %d: %s", name, e.Line, e.Problem)
 	}
-	return fmt.Sprintf("site file: line %d (entry %d): %s", e.Line, e.Entry, e.Problem)
+	return fmt.Sprintf("%sline %d (entry %d): %s", name, e.Line, e.Entry, e.Problem)
 }
 
 // Hint says what to do.
@@ -123,32 +128,41 @@ const form = "an entry is {id, want, reason} or {id, leave: true, reason}, with 
 
 // Load reads the file below a root; nil if there is none.
 func Load(root string) (*File, error) {
-	dir, err := os.OpenRoot(root)
-	if err != nil {
-		return nil, &Error{Problem: err.Error(), Advice: "--root takes a directory"}
-	}
-	defer dir.Close()
-	f, err := dir.OpenFile(Path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe would wait for its other end
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, &Error{Problem: err.Error(), Advice: "it must be readable, or not there"}
-	}
-	defer f.Close()
-	if err := checkOwner(dir, f); err != nil {
-		return nil, &Error{Problem: err.Error(), Advice: "see what others wrote there; 'chown root' and " +
-			"'chmod 644' it, and 755 its directory"}
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
-	if err != nil {
-		return nil, &Error{Problem: err.Error(), Advice: "it must be a file"}
+	text, err := read(root, Path)
+	if text == nil || err != nil {
+		return nil, err
 	}
 	return Parse(text)
 }
 
+// read returns the text of a file below a root, at most maxBytes and one more; nil if there is none.
+func read(root, name string) ([]byte, error) {
+	refused := func(err error, advice string) error { return &Error{File: name, Problem: err.Error(), Advice: advice} }
+	dir, err := os.OpenRoot(root)
+	if err != nil {
+		return nil, refused(err, "--root takes a directory")
+	}
+	defer dir.Close()
+	f, err := dir.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe would wait for its other end
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, refused(err, "it must be readable, or not there")
+	}
+	defer f.Close()
+	if err := checkOwner(dir, f, path.Dir(name)); err != nil {
+		return nil, refused(err, "see what others wrote there; 'chown root' and 'chmod 644' it, and 755 its directory")
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	if err != nil {
+		return nil, refused(err, "it must be a file")
+	}
+	return text, nil
+}
+
 // checkOwner refuses a file that others can write or replace: what it says is set as root.
-func checkOwner(root *os.Root, f *os.File) error {
+func checkOwner(root *os.Root, f *os.File, folder string) error {
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New("it is no file")
@@ -159,7 +173,7 @@ func checkOwner(root *os.Root, f *os.File) error {
 	if err != nil {
 		return err
 	}
-	if info, err = root.Stat(path.Dir(Path)); err == nil {
+	if info, err = root.Stat(folder); err == nil {
 		err = owner.Check(info)
 	}
 	if err != nil {

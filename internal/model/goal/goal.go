@@ -67,6 +67,7 @@ type Goal struct {
 	DataNICs []string `json:"data_nics,omitempty"`
 	Consent  []Risk   `json:"consent,omitempty"` // risks the user accepted by name
 	Unnamed  bool     `json:"unnamed,omitempty"` // the user named no target: it is that of Gentlest
+	From     string   `json:"from,omitempty"`    // the file that named the goal; empty: the command line
 }
 
 // Consents reports whether the goal allows a change of the given risk.

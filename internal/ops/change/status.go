@@ -3,7 +3,10 @@ package change
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 
+	"mpps/internal/advise/site"
 	"mpps/internal/change/apply"
 	"mpps/internal/change/journal"
 	"mpps/internal/ops"
@@ -20,10 +23,17 @@ type HostStatus struct {
 // ReadStatus reads the state of the host, and with remains also the rest of a waiting plan.
 func ReadStatus(ctx context.Context, env *ops.Env, remains bool) (*HostStatus, error) {
 	h := &HostStatus{}
-	err := withEngine(env, func(e *Engine) (err error) {
+	asked, err := site.LoadGoal(env.Root)
+	if err != nil {
+		return nil, err
+	}
+	var goals []outcome.Warning
+	err = withEngine(env, func(e *Engine) (err error) {
 		e.Explain(ctx)
 		h.Host = e.Name
-		h.Status, err = e.Status(ctx)
+		if h.Status, err = e.Status(ctx); err == nil && asked != nil {
+			goals, err = goalWarnings(e, asked)
+		}
 		return err
 	})
 	if err != nil {
@@ -32,8 +42,32 @@ func ReadStatus(ctx context.Context, env *ops.Env, remains bool) (*HostStatus, e
 	if remains {
 		addRest(ctx, env, &h.Status)
 	}
-	h.Warnings = unreadableWarnings(h.Status)
+	h.Warnings = append(unreadableWarnings(h.Status), goals...)
 	return h, nil
+}
+
+// goalWarnings warns if the goal file asks for something else than the newest transaction that was made for a goal.
+func goalWarnings(e *Engine, asked *site.GoalFile) ([]outcome.Warning, error) {
+	ledger, err := e.Journal.Ledger()
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range slices.Backward(ledger.Open()) {
+		made, err := t.Resume()
+		switch {
+		case err != nil || made == nil: // of another version, or for no goal
+			continue
+		case asked.Goal.Flags() == made.Goal.Flags():
+			return nil, nil
+		}
+		return []outcome.Warning{{
+			Code: "goal-changed", Text: fmt.Sprintf("%s asks for %s, applied is %s", asked.Goal.From,
+				asked.Goal.Flags(), made.Goal.Flags()),
+			Hint: "'mpps plan' shows what would change, 'mpps apply' does it",
+		}}, nil
+	}
+	return []outcome.Warning{{Code: "goal-not-applied", Text: "the goal of " + asked.Goal.From + " is not applied",
+		Hint: "'mpps plan' shows what would change, 'mpps apply' does it"}}, nil
 }
 
 // Waiting reports whether the host waits for a reboot or a guest's restart, and nothing worse.
