@@ -91,7 +91,7 @@ func (m *Map) add(p Path) {
 		m.carries[nic] = true
 	}
 	for _, k := range p.Kinds {
-		unknown := len(p.NICs) == 0 && !p.Has(Inner) || k == Unresolved || k == Namespace
+		unknown := len(p.NICs) == 0 && !p.Has(Inner) && k != VhostUser || k == Unresolved || k == Namespace
 		if unknown && !slices.Contains(m.unsure, k) {
 			m.unsure = append(m.unsure, k)
 		}
@@ -121,7 +121,7 @@ func (m *Map) addPollers(h *facts.Host) {
 	for _, p := range h.Pollers {
 		for _, nic := range p.NICs {
 			m.carries[nic] = true
-			m.decline(nic, VhostUser)
+			m.decline(nic, PolledUnseen)
 		}
 	}
 }
