@@ -41,7 +41,7 @@ func (v *View) pmdCPUs(o *facts.OpenVSwitch) Advice {
 	missing, port := v.nodeWithoutPMD(o, now)
 	switch {
 	case bad < 0 && missing < 0:
-		return found(Fine("polling threads on CPUs " + now.Words() + ", which nothing else has, on the nodes of the ports"))
+		return found(Fine("polling threads on " + now.Words() + ", which nothing else has, on the nodes of the ports"))
 	case bad < 0:
 		why = fmt.Sprintf("%s is on node %d, where no thread polls: each packet crosses to another", port, missing)
 	}
@@ -106,7 +106,8 @@ func (v *View) badPMDCPU(cpus, used setting.CPUSet) (int, string) {
 func (v *View) nodeWithoutPMD(o *facts.OpenVSwitch, cpus setting.CPUSet) (int, string) {
 	for _, i := range o.PolledInterfaces() {
 		node, err := strconv.Atoi(i.Status["numa_id"])
-		if err != nil || i.Type != "dpdk" || facts.Find(v.Topology.Nodes, func(n *facts.Node) bool { return n.ID == node }) == nil {
+		there := func(n facts.Node) bool { return n.ID == node }
+		if err != nil || i.Type != "dpdk" || !slices.ContainsFunc(v.Topology.Nodes, there) {
 			continue
 		}
 		if !slices.ContainsFunc(cpus, func(cpu int) bool { return v.nodeOf(cpu) == node }) {

@@ -115,7 +115,7 @@ func addPolled(results []outcome, at int, interfaces map[string]facts.OVSInterfa
 				continue
 			}
 			i.Options, i.Config = chosen(r.Options, polledOptions), chosen(r.Config, []string{"pmd-rxq-affinity"})
-			i.Status, i.Statistics = chosen(r.Status, statuses), r.Statistics
+			i.Status, i.Statistics = chosen(r.Status, statuses), chosen(r.Statistics, statistics)
 			interfaces[id(r.UUID)] = i
 		}
 	}
@@ -234,12 +234,17 @@ var polledOptions = []string{"dpdk-devargs", "vhost-server-path", "n_rxq", "n_rx
 var statuses = []string{"status", "socket", "mode", "numa", "numa_id", "driver_name", "bus_info", "num_of_vrings",
 	"vring_0_size", "vring_1_size", "link_speed", "n_rxq"}
 
+// statistics are those of its counters that tell why packets are dropped (lib/netdev-dpdk.c,
+// netdev_dpdk_get_sw_custom_stats; DPDK's rte_eth_basic_stats_get).
+var statistics = []string{"ovs_tx_failure_drops", "ovs_tx_retries", "ovs_tx_mtu_exceeded_drops", "ovs_tx_qos_drops",
+	"ovs_rx_qos_drops", "rx_missed_errors", "rx_mbuf_allocation_errors"}
+
 // chosen returns the keys that a map has of those named; nil if it has none.
-func chosen(from table, names []string) (found map[string]string) {
+func chosen[V any](from map[string]V, names []string) (found map[string]V) {
 	for _, name := range names {
 		if value, has := from[name]; has {
 			if found == nil {
-				found = map[string]string{}
+				found = map[string]V{}
 			}
 			found[name] = value
 		}
