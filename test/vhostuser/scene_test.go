@@ -32,15 +32,15 @@ const (
 	folder   = "/run/openvswitch"
 	database = "unix:" + folder + "/db.sock"
 	ring     = "/run/vhu0"
+	logFile  = "/run/ovs-vswitchd.log"
 	pmdCPU   = 1
 )
 
 // scene is a switch with a port of DPDK on one end of a veth, and a guest.
 type scene struct {
 	*testing.T
-	m        *tree.Tree
-	vswitchd *exec.Cmd
-	guest    io.Writer // commands of testpmd
+	m     *tree.Tree
+	guest io.Writer // commands of testpmd
 }
 
 // open starts the switch in a namespace of its own; false in the parent of the process that does.
@@ -48,7 +48,8 @@ func open(t *testing.T) (*scene, bool) {
 	t.Helper()
 	for _, program := range []string{daemon, guestEnd} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("%s is not installed: scripts/deps dpdk installs Debian's openvswitch-switch-dpdk and dpdk-dev", program)
+			t.Skipf("%s is not installed: scripts/deps dpdk installs Debian's openvswitch-switch-dpdk and dpdk-dev",
+				program)
 		}
 	}
 	var online unix.CPUSet
@@ -70,12 +71,23 @@ func open(t *testing.T) (*scene, bool) {
 	s.vsctl("--no-wait", "set", "Open_vSwitch", ".", "other_config:dpdk-init=true", "other_config:dpdk-lcore-mask=0x1",
 		fmt.Sprintf("other_config:pmd-cpu-mask=%#x", 1<<pmdCPU),
 		"other_config:dpdk-extra=--legacy-mem --no-huge --no-pci -m 256")
-	s.vswitchd = s.start(daemon, database, "--pidfile="+folder+"/ovs-vswitchd.pid", "-vconsole:off")
-	s.vsctl("add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev",
-		"--", "add-port", "br0", "p0", "--", "set", "interface", "p0", "type=dpdk",
-		"options:dpdk-devargs=eth_af_packet0,iface=v0",
-		"--", "add-port", "br0", "vhu0", "--", "set", "interface", "vhu0", "type=dpdkvhostuserclient",
+	// as Debian starts it: by the name that the alternative has
+	must.Do(t, os.Symlink(daemon, "/run/ovs-vswitchd"))
+	s.start("/run/ovs-vswitchd", database, "--pidfile="+folder+"/ovs-vswitchd.pid", "--log-file="+logFile,
+		"-vconsole:off")
+	t.Cleanup(func() {
+		if log, _ := os.ReadFile(logFile); t.Failed() {
+			t.Logf("%s", log)
+		}
+	})
+	s.vsctl("add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev")
+	s.vsctl("add-port", "br0", "p0", "--", "set", "interface", "p0", "type=dpdk",
+		"options:dpdk-devargs=eth_af_packet0,iface=v0")
+	s.vsctl("add-port", "br0", "vhu0", "--", "set", "interface", "vhu0", "type=dpdkvhostuserclient",
 		"options:vhost-server-path="+ring)
+	if fault := s.vsctl("get", "interface", "p0", "error"); fault != "[]" {
+		t.Fatalf("the port of DPDK: %s", fault)
+	}
 	return s, true
 }
 
@@ -96,16 +108,16 @@ func (s *scene) run(cmd *exec.Cmd) *exec.Cmd {
 
 func (s *scene) await(what string, is func() bool) {
 	s.Helper()
-	for until := time.Now().Add(40 * time.Second); !is(); time.Sleep(100 * time.Millisecond) {
+	for until := time.Now().Add(60 * time.Second); !is(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(until) {
-			s.Fatalf("waited 40 s for %s", what)
+			s.Fatalf("waited a minute for %s", what)
 		}
 	}
 }
 
 func (s *scene) vsctl(args ...string) string {
 	s.Helper()
-	args = append([]string{"--db=" + database, "-t", "40"}, args...)
+	args = append([]string{"--db=" + database, "-t", "60"}, args...)
 	return strings.TrimSpace(treetest.Tool(s.T, "ovs-vsctl", args...))
 }
 

@@ -263,14 +263,15 @@ var meanings = []Meaning{
 
 	{Kind: PMDFull, Stage: "bridge", level: byUse, Title: "a polling thread of Open vSwitch has no time left",
 		Seen: "at least 92 % of its cycles are spent on packets (pmd-stats-show)",
-		Advice: "another CPU for polling, more receive queues for it (n_rxq), or fewer cycles a packet: caches and flows " +
-			"that match fewer fields",
+		Advice: "another CPU for polling, more receive queues for it (n_rxq), or fewer cycles a packet: caches and " +
+			"flows that match fewer fields",
 		Knobs: []string{"ovs.pmd_cpus", "ovs.pmd_balance"}},
 	{Kind: PMDShared, Stage: "bridge", level: byOthers,
-		Title:  "something else takes the CPU of a polling thread of Open vSwitch",
-		Seen:   "the thread is ready all the time and without its CPU for at least 10 % of it",
-		Advice: "CPUs of their own for polling threads: isolated, without vCPUs, their emulators and the host's own work",
-		Knobs:  []string{"ovs.pmd_cpus", "domain.vcpupin", "domain.emulatorpin", "boot.isolcpus"}},
+		Title: "something else takes the CPU of a polling thread of Open vSwitch",
+		Seen:  "the thread is ready all the time and without its CPU for at least 10 % of it",
+		Advice: "CPUs of their own for polling threads: isolated, without vCPUs, their emulators and the host's own " +
+			"work",
+		Knobs: []string{"ovs.pmd_cpus", "domain.vcpupin", "domain.emulatorpin", "boot.isolcpus"}},
 	{Kind: PMDImbalance, Stage: "bridge", level: byOthers,
 		Title: "one polling thread of Open vSwitch is full, another has time left",
 		Seen: "at least 92 % of the cycles of a thread with several busy queues are spent on packets, and less than " +

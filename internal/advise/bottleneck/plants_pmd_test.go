@@ -23,8 +23,8 @@ func pmdScene(busy ...float64) (*facts.Host, *facts.Load) {
 	for i, b := range busy {
 		l.CPUs = append(l.CPUs, facts.CPULoad{CPU: 2 + i, User: 1})
 		h.OpenVSwitch.Threads = append(h.OpenVSwitch.Threads, facts.OVSThread{TID: 50 + i, Role: "pmd", CPU: 2 + i})
-		l.Threads = append(l.Threads, facts.ThreadLoad{PID: 40, TID: 50 + i, Comm: "pmd-c02/id:7", Role: "other", VCPU: -1,
-			Queue: -1, CPU: 2 + i, Affinity: setting.CPUs(2 + i), Ran: 1})
+		l.Threads = append(l.Threads, facts.ThreadLoad{PID: 40, TID: 50 + i, Comm: "pmd-c02/id:7", Role: "other",
+			VCPU: -1, Queue: -1, CPU: 2 + i, Affinity: setting.CPUs(2 + i), Ran: 1})
 		l.Polled.PMDs = append(l.Polled.PMDs, facts.PMD{CPU: 2 + i, Packets: 1e6, BusyTSC: uint64(b * 1e9),
 			IdleTSC: uint64((1 - b) * 1e9), Queues: []facts.PMDQueue{{Port: "p0", Queue: i, Enabled: true, Usage: 40},
 				{Port: "vhu0", Queue: i, Enabled: true, Usage: 40}}})
@@ -59,8 +59,8 @@ func TestPMDs(t *testing.T) {
 			l.Threads[0].Ran, l.Threads[0].Waited = 0.5, 0.5
 		}, PMDShared},
 		"another thread waits": {[]float64{0.5, 0.2}, func(l *facts.Load) {
-			l.Threads = append(l.Threads, facts.ThreadLoad{TID: 90, Comm: "x", Role: "other", VCPU: -1, Queue: -1, CPU: 2,
-				Affinity: setting.CPUs(2), Waited: 0.9})
+			l.Threads = append(l.Threads, facts.ThreadLoad{TID: 90, Comm: "x", Role: "other", VCPU: -1, Queue: -1,
+				CPU: 2, Affinity: setting.CPUs(2), Waited: 0.9})
 		}, ""},
 		"the guest's ring is full": {[]float64{0.7, 0.6}, func(l *facts.Load) {
 			l.Polled.Ports[1].TxPackets, l.Polled.Ports[1].TxDropped = 1e6, 1e6

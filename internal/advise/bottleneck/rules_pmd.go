@@ -141,8 +141,8 @@ func (p *path) fullRings(s *facts.PolledSwitch) (found []suspect) {
 			continue
 		}
 		guest := p.guestOfPort(port.Name)
-		f := suspect{kind: VhostUserRing, object: "vhost-user port " + port.Name, strength: 0.9, lost: lost, share: share,
-			keys: []string{"port:" + port.Name}}
+		f := suspect{kind: VhostUserRing, object: "vhost-user port " + port.Name, strength: 0.9, lost: lost,
+			share: share, keys: []string{"port:" + port.Name}}
 		to := "its guest"
 		if guest != "" {
 			to = "guest " + guest

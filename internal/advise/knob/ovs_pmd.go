@@ -95,8 +95,8 @@ func (v *View) badPMDCPU(cpus, used setting.CPUSet) (int, string) {
 		case used.Has(cpu):
 			return cpu, fmt.Sprintf("the polling thread on CPU %d shares it with threads of guests", cpu)
 		case !aside.Has(cpu):
-			return cpu, fmt.Sprintf("the polling thread on CPU %d shares it with the host's own work: it is not isolated",
-				cpu)
+			return cpu, fmt.Sprintf("the polling thread on CPU %d shares it with the host's own work: it is not "+
+				"isolated", cpu)
 		}
 	}
 	return -1, ""
@@ -219,7 +219,7 @@ var ovsMbufs = pmdKnob(Knob{ID: "ovs.mbufs", Title: "Packet buffers of Open vSwi
 	if float64(least.Free) >= 0.1*float64(least.Size) {
 		return fact(found, Fine("in the emptiest pool"))
 	}
-	return fact(found, exact("at least a tenth free", fmt.Sprintf("reported only: pool %s is nearly used up; without a "+
-		"buffer ports receive nothing: more memory (dpdk-socket-mem), or shorter rings (options:n_rxq_desc)",
+	return fact(found, exact("at least a tenth free", fmt.Sprintf("reported only: pool %s is nearly used up; without "+
+		"a buffer ports receive nothing: more memory (dpdk-socket-mem), or shorter rings (options:n_rxq_desc)",
 		least.Name)).At(High))
 })

@@ -53,11 +53,12 @@ func parseQueues(text string) ([]facts.PMD, error) {
 		at := len(pmds) - 1
 		switch m := rxqThread.FindStringSubmatch(line); {
 		case m != nil:
-			if len(pmds) == mostPMDs || slices.ContainsFunc(pmds, func(p facts.PMD) bool { return p.CPU == number(m[2]) }) {
+			p := facts.PMD{CPU: number(m[2]), Node: number(m[1]), Queues: []facts.PMDQueue{}, Overhead: -1}
+			same := func(o facts.PMD) bool { return o.CPU == p.CPU }
+			if len(pmds) == mostPMDs || slices.ContainsFunc(pmds, same) {
 				return nil, &textError{askQueues, line}
 			}
-			node := number(m[1])
-			pmds = append(pmds, facts.PMD{CPU: number(m[2]), Node: node, Queues: []facts.PMDQueue{}, Overhead: -1})
+			pmds = append(pmds, p)
 			continue
 		case line == "" || rxqDisplay.MatchString(line):
 			continue

@@ -221,12 +221,14 @@ func TestManyPolledPorts(t *testing.T) {
 	queues.WriteString("pmd thread numa_id 0 core_id 1:\n  isolated : false\n")
 	ports.WriteString("netdev@ovs-netdev:\n")
 	for i := range 5000 {
-		fmt.Fprintf(&queues, "  port: %-16s  queue-id: %2d (enabled)   pmd usage: %2d %%\n", fmt.Sprintf("vhu%d", i), 0, 0)
+		name := fmt.Sprintf("vhu%d", i)
+		fmt.Fprintf(&queues, "  port: %-16s  queue-id: %2d (enabled)   pmd usage: %2d %%\n", name, 0, 0)
 		fmt.Fprintf(&ports, "  port %d: vhu%d (dpdkvhostuserclient: configured_rx_queues=1, mtu=1500)\n"+
 			"    RX packets:0 errors:? dropped:0 overruns:? frame:?\n"+
 			"    TX packets:44556 errors:? dropped:71550 aborted:? carrier:?\n    collisions:?\n", i+1, i)
 	}
-	m := treetest.Recorded(t, recordedControl(t, map[string]string{askQueues: queues.String(), askPorts: ports.String()}))
+	m := treetest.Recorded(t, recordedControl(t, map[string]string{askQueues: queues.String(),
+		askPorts: ports.String()}))
 	before := treetest.CPUTime(t)
 	s, err := Polled(m, 7)
 	used := treetest.CPUTime(t) - before

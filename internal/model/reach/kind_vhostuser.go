@@ -60,7 +60,9 @@ func (w *walk) vhostUserPath(i facts.Interface) {
 // polledBridge walks through a bridge of the datapath, and those that it has patch ports to.
 func (w *walk) polledBridge(name string) {
 	o := w.host.OpenVSwitch
-	b := facts.Find(o.Bridges, func(b *facts.OVSBridge) bool { return b.Name == name && b.Datapath == facts.UserDatapath })
+	b := facts.Find(o.Bridges, func(b *facts.OVSBridge) bool {
+		return b.Name == name && b.Datapath == facts.UserDatapath
+	})
 	if b == nil || w.seen[name] {
 		return
 	}
@@ -82,7 +84,8 @@ func (w *walk) polledBridge(name string) {
 func ownerOf(o *facts.OpenVSwitch, name string) string {
 	for b := range facts.Each(o.Bridges) {
 		for _, p := range b.Ports {
-			if slices.ContainsFunc(p.Interfaces, func(i facts.OVSInterface) bool { return i.Name == name && name != "" }) {
+			is := func(i facts.OVSInterface) bool { return i.Name == name && name != "" }
+			if slices.ContainsFunc(p.Interfaces, is) {
 				return b.Name
 			}
 		}
