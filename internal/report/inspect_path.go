@@ -94,6 +94,9 @@ func pathStations(h *facts.Host, g *facts.Guest, p reach.Path) []Station {
 		return functionStations(h, g, p)
 	}
 	list := guestStations(h, *g, g.NICs()[at])
+	if len(p.Hops) > 0 && p.Hops[0].Kind == reach.VhostUserPort {
+		list = append([]Station{polledStation(h, p.Hops[0])}, list...)
+	}
 	if inside := insideText(*g, p.MAC); inside != "" {
 		list = append(list, Station{Kind: "inside", Text: inside})
 	}
