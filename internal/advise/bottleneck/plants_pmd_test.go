@@ -32,6 +32,40 @@ func pmdScene(busy ...float64) (*facts.Host, *facts.Load) {
 	return h, l
 }
 
+// polled makes a scene one whose polling threads are busy for such shares of their cycles.
+func (s *scene) polled(busy ...float64) *facts.PolledSwitch {
+	h, l := pmdScene(busy...)
+	l.Method = s.l.Method
+	*s.h, *s.l = *h, *l
+	return s.l.Polled
+}
+
+var pmdPlants = []plant{
+	{"both polling threads are full", PMDFull, func(s *scene) {
+		s.polled(0.93+0.06*s.Float64(), 0.93+0.06*s.Float64()).Ports[0].RxDropped = s.count(2e5 * s.Float64())
+	}, true},
+	{"a polling thread shares its CPU", PMDShared, func(s *scene) {
+		s.polled(0.2+0.7*s.Float64(), 0.3)
+		s.l.Threads[0].Ran = 0.3 + 0.4*s.Float64()
+		s.l.Threads[0].Waited = 0.98 - s.l.Threads[0].Ran
+		s.hog(2, s.l.Threads[0].Waited)
+	}, true},
+	{"one polling thread is full, another idle", PMDImbalance, func(s *scene) {
+		s.polled(0.93+0.06*s.Float64(), 0.4*s.Float64()).Ports[0].RxDropped = s.count(2e5 * s.Float64())
+	}, true},
+	{"a guest does not empty its vhost-user ring", VhostUserRing, func(s *scene) {
+		port := &s.polled(0.4+0.4*s.Float64(), 0.6).Ports[1]
+		share := 0.05 + 0.9*s.Float64()
+		port.TxDropped = uint64(share * float64(port.TxPackets))
+		port.TxPackets -= port.TxDropped
+	}, true},
+	{"no packet buffer is free", Mbufs, func(s *scene) {
+		p := s.polled(0.5, 0.6)
+		p.Pools[0].Free, p.Ports[0].RxDropped = uint64(600*s.Float64()), s.count(1e5+8e5*s.Float64())
+	}, true},
+}
+
+// TestPMDs: what decides between the kinds, and their healthy twins.
 func TestPMDs(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -266,7 +266,7 @@ func parsePorts(text string) ([]facts.PolledPort, error) {
 		if packets != nil {
 			*packets, _ = strconv.ParseUint(m[1], 10, 64)
 			*dropped, _ = strconv.ParseUint(m[2], 10, 64)
-		} else if strings.HasPrefix(line, "  port ") || strings.HasPrefix(line, "    RX") ||
+		} else if strings.HasPrefix(line, "  port ") || strings.HasPrefix(line, "    RX packets") ||
 			strings.HasPrefix(line, "    TX packets") {
 			return nil, &textError{askPorts, line}
 		}

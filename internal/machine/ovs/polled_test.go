@@ -118,7 +118,7 @@ func recordedControl(t *testing.T, of map[string]string) map[string]string {
 func TestPolled(t *testing.T) {
 	got, err := Polled(treetest.Recorded(t, recordedControl(t, nil)), 7)
 	if d := cmp.Diff(polledWant, got); d != "" || err != nil {
-		t.Error(d, err)
+		t.Fatal(d, err)
 	}
 	if b := got.PMDs[0].Busy(); b < 0.15 || b > 0.151 {
 		t.Errorf("busy %f", b)
