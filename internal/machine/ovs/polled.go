@@ -83,7 +83,7 @@ func parseQueues(text string) ([]facts.PMD, error) {
 // Lines of pmd-stats-show (lib/dpif-netdev.c, pmd_info_show_stats).
 var (
 	statsThread  = regexp.MustCompile(`^(?:pmd thread numa_id (-?\d{1,9}) core_id (\d{1,9})|main thread):$`)
-	statsCounter = regexp.MustCompile(`^  ([a-z][a-z.\- ]{0,60}): (\d{1,20})(?: \(\s?\d+\.\d+%\))?$`)
+	statsCounter = regexp.MustCompile(`^  ([a-z][a-z.\- ]{0,60}): (\d{1,20})(?: \( *\d+\.\d+%\))?$`)
 	statsMean    = regexp.MustCompile(`^  (avg\.? [a-z ]{1,60}): (\d{1,17})\.(\d\d)(?: \(\d+/\d+\))?$`)
 )
 
