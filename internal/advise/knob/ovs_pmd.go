@@ -53,8 +53,8 @@ func (v *View) pmdCPUs(o *facts.OpenVSwitch) Advice {
 		}
 		c, there := v.freeOn(free, v.nodeOf(cpu))
 		if !there {
-			return Unsure(why + ", and no isolated CPU of its node is free for it: isolate one ('mpps place') or move " +
-				"the others")
+			return Unsure(why + ", and no isolated CPU of its node is free: isolate one ('mpps place') or move the " +
+				"others")
 		}
 		wanted, free = wanted.Minus(setting.CPUs(cpu)).Or(setting.CPUs(c)), free.Minus(setting.CPUs(c))
 	}
