@@ -32,6 +32,12 @@ var ovsPMDCPUs = pmdKnob(Knob{ID: "ovs.pmd_cpus", Title: "Polling threads of Ope
 
 func (v *View) pmdCPUs(o *facts.OpenVSwitch) Advice {
 	now := o.Polled.PMDCPUs()
+	// what was set a moment ago counts, wherever the threads were when they were looked at
+	if r := v.Readings.At(setting.Of(setting.OVSDB, "pmd-cpu-mask")); r.State == setting.Known && len(now) > 0 {
+		if cpus, err := setting.ParseOVSMask(r.Value); err == nil && len(cpus) > 0 {
+			now = cpus
+		}
+	}
 	if len(now) == 0 {
 		return Unsure("no polling thread runs: Open vSwitch has no port that one polls yet")
 	}
