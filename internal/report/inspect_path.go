@@ -52,6 +52,10 @@ func stationOf(h *facts.Host, hop reach.Hop) Station {
 	switch hop.Kind {
 	case "openvswitch":
 		s.Kind, s.Text = "OVS", ovsText(h.OpenVSwitch, hop.Device)
+	case reach.PMDBridge:
+		s.Kind, s.Text = "PMD", ovsText(h.OpenVSwitch, hop.Device)
+	case reach.DPDKPort, reach.VhostUserPort:
+		return polledStation(h, hop)
 	case reach.Routing:
 		s.Kind, s.Name = "route", "the host"
 		s.Text = "forwards by its routes" + words.If(h.Routing.Masquerade == facts.Yes, ", with NAT")
@@ -97,6 +101,9 @@ func pathStations(h *facts.Host, g *facts.Guest, p reach.Path) []Station {
 		return functionStations(h, g, p)
 	}
 	list := guestStations(h, *g, g.NICs()[at])
+	if len(p.Hops) > 0 && p.Hops[0].Kind == reach.VhostUserPort {
+		list = append([]Station{polledStation(h, p.Hops[0])}, list...)
+	}
 	if inside := insideText(*g, p.MAC); inside != "" {
 		list = append(list, Station{Kind: "inside", Text: inside})
 	}
@@ -188,6 +195,11 @@ func backEnd(h *facts.Host, g facts.Guest, i facts.Interface) Station {
 		return s
 	case i.Type == "vhostuser" || i.Type == "vhost-user":
 		s.Kind, s.Name, s.Text = "vhost", "user", "another process has the vrings"+pollersText(h)
+		if _, port := h.OpenVSwitch.VhostUserPort(i.Source); port != nil && h.OpenVSwitch.Polled != nil {
+			s.Name = cmp.Or(port.Status["mode"], "socket")
+			s.Text = words.Join(", ", i.Source, port.Status["status"],
+				words.If(port.Status["vring_0_size"] != "", "rings of %s", port.Status["vring_0_size"]))
+		}
 		return s
 	case i.Type == "vdpa" || i.Type == "vhost-vdpa":
 		s.Kind, s.Name, s.Text = "vDPA", i.Source, "the device has the vrings"

@@ -172,9 +172,9 @@ func wayKey(p reach.Path) string {
 	return strings.Join(key, " ")
 }
 
-// outward returns a path's hops beyond the guest's own tap.
+// outward returns a path's hops beyond the guest's own tap or vhost-user port.
 func outward(hops []reach.Hop) []reach.Hop {
-	if len(hops) > 0 && (hops[0].Kind == "tap" || hops[0].Kind == "macvtap") {
+	if len(hops) > 0 && slices.Contains([]string{"tap", "macvtap", reach.VhostUserPort}, hops[0].Kind) {
 		return hops[1:]
 	}
 	return hops

@@ -69,7 +69,7 @@ const minStrength = 0.5
 var rules = []func(*path) []suspect{
 	lineRate, pcieLink, pauseFrames, linkErrors, vfRate, rxRing,
 	softirqs, backlogs, budgets,
-	droppedByRule, droppedForReason, droppedByDevice, unaccounted, tables, lostUpcalls,
+	droppedByRule, droppedForReason, droppedByDevice, unaccounted, tables, lostUpcalls, polled,
 	queueLocks, rateLimits, qdiscLimits,
 	tapQueues, vhostThreads, emulatedNICs, wrongNode,
 	quotas, vcpus, insideGuests, exhaustedCPUs, stolenCPUs,

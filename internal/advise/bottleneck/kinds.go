@@ -41,6 +41,12 @@ const (
 	OVSMasks   Kind = "ovs-masks"   // the search for packets' flows takes the CPU's time
 	OVSPolicer Kind = "ovs-policer" // a port's policer drops what its guest sends
 
+	PMDFull       Kind = "pmd"             // a polling thread of Open vSwitch has no time left
+	PMDShared     Kind = "pmd-shared"      // something else takes a polling thread's CPU
+	PMDImbalance  Kind = "pmd-imbalance"   // one polling thread is full and another idle
+	VhostUserRing Kind = "vhost-user-ring" // a guest does not empty the ring that it shares
+	Mbufs         Kind = "mbufs"           // no packet buffer is free
+
 	TunnelQueue  Kind = "tunnel-queue"   // a tunnel with one transmit queue, and a lock around it
 	TunnelOneCPU Kind = "tunnel-one-cpu" // one CPU takes all packets out of a tunnel
 	TunnelCost   Kind = "tunnel-cost"    // encapsulation takes the CPU's time
@@ -254,6 +260,35 @@ var meanings = []Meaning{
 	{Kind: OVSPolicer, Stage: "bridge", level: byLimit, steady: true, Title: "a policer of Open vSwitch drops",
 		Seen:   "a filter at ingress drops on a port with ingress_policing_rate",
 		Advice: "a higher rate or a larger burst, if the site allows it", Knobs: []string{"ovs.policing"}},
+
+	{Kind: PMDFull, Stage: "bridge", level: byUse, Title: "a polling thread of Open vSwitch has no time left",
+		Seen: "at least 92 % of its cycles are spent on packets (pmd-stats-show)",
+		Advice: "another CPU for polling, more receive queues for it (n_rxq), or fewer cycles a packet: caches and " +
+			"flows that match fewer fields",
+		Knobs: []string{"ovs.pmd_cpus", "ovs.pmd_balance"}},
+	{Kind: PMDShared, Stage: "bridge", level: byOthers,
+		Title: "something else takes the CPU of a polling thread of Open vSwitch",
+		Seen:  "the thread is ready all the time and without its CPU for at least 10 % of it",
+		Advice: "CPUs of their own for polling threads: isolated, without vCPUs, their emulators and the host's own " +
+			"work",
+		Knobs: []string{"ovs.pmd_cpus", "domain.vcpupin", "domain.emulatorpin", "boot.isolcpus"}},
+	{Kind: PMDImbalance, Stage: "bridge", level: byOthers,
+		Title: "one polling thread of Open vSwitch is full, another has time left",
+		Seen: "at least 92 % of the cycles of a thread with several busy queues are spent on packets, and less than " +
+			"half of another one's on the same NUMA node",
+		Advice: "let Open vSwitch move queues: pmd-auto-lb, or once by ovs-appctl dpif-netdev/pmd-rxq-rebalance",
+		Knobs:  []string{"ovs.pmd_balance"}},
+	{Kind: VhostUserRing, Stage: "vhost", level: byBuffer,
+		Title: "a guest does not empty its vhost-user ring",
+		Seen:  "TX dropped of the guest's port grows (dpctl/show -s)",
+		Advice: "CPUs for the guest's driver that nothing else uses, a ring of 1024 descriptors, more queues, " +
+			"or more retries (options:tx-retries-max)",
+		Knobs: []string{"ovs.vhost_drops", "domain.rx_queue_size", "domain.vcpupin"}},
+	{Kind: Mbufs, Stage: "bridge", level: byLimit, Title: "no packet buffer is free",
+		Seen: "less than 2 % of a pool is free, and ports of DPDK drop what arrives (get-mempool-info, dpctl/show -s)",
+		Advice: "memory of the ports' nodes for more buffers (dpdk-socket-mem), shorter rings of ports (n_rxq_desc), " +
+			"and guests that give buffers back",
+		Knobs: []string{"ovs.mbufs"}},
 
 	{Kind: TunnelQueue, Stage: "overlay", level: byCost, Title: "a tunnel with one queue",
 		Seen:   "waits for a lock, and most packets go through a tunnel with one transmit queue",

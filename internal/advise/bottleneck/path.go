@@ -79,6 +79,7 @@ func newPath(h *facts.Host, l *facts.Load) *path {
 		}
 		p.packets = max(p.packets, float64(max(d.RxPackets, d.TxPackets))+lost)
 	}
+	p.packets = max(p.packets, p.polledPackets())
 	for g := range facts.Each(l.Guests) { // no device of the host counts the packets of a VF that is passed through
 		for _, d := range g.Devices {
 			p.packets = max(p.packets, float64(max(d.RxPackets, d.TxPackets)))

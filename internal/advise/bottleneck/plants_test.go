@@ -15,7 +15,7 @@ type plant struct {
 	blind bool // visible by counters alone too
 }
 
-var plants = slices.Concat(ovsPlants, endPlants, []plant{
+var plants = slices.Concat(ovsPlants, pmdPlants, endPlants, []plant{
 	{"vhost threads have nothing left", Vhost, func(s *scene) {
 		s.offered = 4.2e6 + 1e6*s.Float64()
 		s.taken = 3.55e6

@@ -32,7 +32,7 @@ func Catalogue() []*Knob {
 		routeForwarding, routeRPFilter, routeNeighbours,
 		bridgeSnooping, bridgeSTP, bridgeVLANFiltering, bridgeUnicastFlood, bridgeTapQdisc,
 		ovsUpcalls, ovsHandlers, ovsFlowLimit, ovsMaxIdle, ovsPolicing, ovsMasks, ovsLookups,
-		ovsOffload,
+		ovsOffload, ovsPMDCPUs, ovsPMDBalance, ovsVhostDrops, ovsMbufs,
 		overlayQueues, overlayQueueMapping, overlayMTU,
 		softirqBacklog, softirqBudget, softirqBudgetUsecs, softirqWeight,
 		kvmHaltPoll, kvmEPT, kvmAVIC, kvmPLEGap, kvmClockSync, kvmTimerAdvance, kvmNXHugePages,

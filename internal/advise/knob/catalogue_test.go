@@ -206,7 +206,7 @@ func everything() *facts.Host {
 	h.Topology.CPUs = []facts.CPU{{ID: 0, Online: true}, {ID: 1}}
 	h.Topology.Nodes = []facts.Node{{ID: 0}}
 	h.Virtual = "kvm"
-	h.OpenVSwitch = &facts.OpenVSwitch{}
+	h.OpenVSwitch = &facts.OpenVSwitch{Polled: &facts.PolledSwitch{}}
 	h.NICs = append(h.NICs,
 		facts.NIC{Name: "eth1", Driver: "ixgbe", SRIOV: &facts.SRIOV{Total: 63, Enabled: 1},
 			Link: &facts.PCILink{Speed: "8.0 GT/s PCIe", MaxSpeed: "8.0 GT/s PCIe", Width: 8, MaxWidth: 8}},

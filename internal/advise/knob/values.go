@@ -68,7 +68,7 @@ func model() *facts.Host {
 		}},
 		Bridges:     []facts.Bridge{{Name: "BRIDGE", Ports: []string{"TAP"}}},
 		Taps:        []facts.Tap{{Name: "TAP", Master: "BRIDGE"}},
-		OpenVSwitch: &facts.OpenVSwitch{},
+		OpenVSwitch: &facts.OpenVSwitch{Polled: &facts.PolledSwitch{}},
 		Routing:     &facts.Routing{Forward: facts.Yes, Addressed: []string{"BRIDGE"}, Uplinks: []string{"NIC"}},
 		Tunnels:     []facts.Tunnel{{Name: "TUNNEL", Type: "vxlan"}}, VFs: []facts.VF{{PF: "NIC"}},
 		Netfilter: facts.Netfilter{Conntrack: true, Rules: []facts.RuleSet{{Tool: "nft", Rules: 1},

@@ -28,6 +28,9 @@ func From(h *facts.Host, g goal.Goal) Ask {
 	for _, p := range h.Pollers {
 		ask.Taken = ask.Taken.Or(wholeCores(ask.CPUs, p.CPUs))
 	}
+	if h.OpenVSwitch != nil { // threads that sleep now and then (pmd-sleep-max) are no pollers
+		ask.Taken = ask.Taken.Or(wholeCores(ask.CPUs, h.OpenVSwitch.Polled.PMDCPUs()))
+	}
 	ask.Barred = barred(h)
 	someMemory := slices.ContainsFunc(h.Topology.Nodes, func(n facts.Node) bool { return n.Memory > 0 })
 	for i, n := range h.Topology.Nodes {

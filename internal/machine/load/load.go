@@ -12,6 +12,7 @@ import (
 	"mpps/internal/machine/cpu"
 	"mpps/internal/machine/irq"
 	"mpps/internal/machine/link"
+	"mpps/internal/machine/ovs"
 	"mpps/internal/machine/probe"
 	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
@@ -155,6 +156,7 @@ type fullLook struct {
 	groups  map[string]groupLook
 	kvm     map[int]kvmLook // by QEMU's process
 	guests  map[string]guestLook
+	polled  *facts.PolledSwitch
 	unseen  []facts.Unseen
 }
 
@@ -182,6 +184,11 @@ func (w *Watch) look(before *fullLook, allowed time.Duration) fullLook {
 			now.unseen = append(now.unseen, facts.Unseen{What: what, Why: err.Error()})
 		}
 	}
+	if o := w.h.OpenVSwitch; o != nil && o.Polled != nil {
+		var err error
+		now.polled, err = ovs.Polled(w.tree, o.PID)
+		missing("polling threads of Open vSwitch", err)
+	}
 	text, err := w.tree.Read("proc/interrupts")
 	missing("interrupts", err)
 	now.irqs = irq.ParseCPUCounts(text, w.h.Topology.Online)
@@ -208,6 +215,7 @@ func (w *Watch) between(before, after fullLook) *facts.Load {
 		Devices: []facts.DeviceLoad{}, Tracked: []facts.TrackLoad{}, Threads: []facts.ThreadLoad{},
 		Profile: []facts.ProfileEntry{}, Drops: []facts.DropSite{},
 		Delays: []facts.WakeDelay{}, Locks: []facts.LockWait{}, Guests: []facts.GuestLoad{},
+		Polled: facts.PolledBetween(before.polled, after.polled),
 		Unseen: tree.OrEmpty(slices.Concat(w.unseen, after.unseen)),
 	}
 	for _, name := range w.o.Netns {

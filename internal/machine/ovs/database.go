@@ -220,6 +220,33 @@ func (t *table) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// counters is a map of counters. Those of 0 are left out, and so are negative ones: a device does not count them.
+type counters map[string]uint64
+
+func (c *counters) UnmarshalJSON(b []byte) error {
+	if string(b) == `["map",[]]` {
+		return nil
+	}
+	var parts [2]json.RawMessage
+	if err := json.Unmarshal(b, &parts); err != nil {
+		return err
+	}
+	var pairs [][2]any
+	if err := json.Unmarshal(parts[1], &pairs); err != nil {
+		return err
+	}
+	for _, pair := range pairs {
+		name, named := pair[0].(string)
+		if n, counted := pair[1].(float64); named && counted && n > 0 {
+			if *c == nil {
+				*c = counters{}
+			}
+			(*c)[name] = uint64(n)
+		}
+	}
+	return nil
+}
+
 var errSet = errors.New(`expected ["set", […]]`)
 
 // each calls f for the atoms of a value: itself, or the elements of a set.

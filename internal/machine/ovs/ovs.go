@@ -39,6 +39,7 @@ func Inventory(_ context.Context, m *tree.Tree, h *facts.Host) {
 	}
 	o.Datapaths = tree.OrEmpty(o.Datapaths)
 	o.PID, o.Threads = switchThreads(m)
+	readPolled(m, o, h)
 	if o.Version != "" || len(o.Bridges) > 0 || len(o.Datapaths) > 0 || err != nil {
 		h.OpenVSwitch = o
 	}

@@ -68,7 +68,7 @@ const recordedAnswer = `{"id":"mpps","error":null,"result":[
 "options":["map",[["remote_ip","192.0.2.8"],["psk","secret"]]],"external_ids":["map",[]]}]}]}`
 
 func TestInventory(t *testing.T) {
-	m := treetest.Recorded(t, map[string]string{
+	m := treetest.Recorded(t, treetest.Merged(recordedControl(t, nil), map[string]string{
 		socket:                               recordedAnswer,
 		folder + "/ovs-vswitchd.pid":         "41\n",
 		"proc/41/task/41/comm":               "ovs-vswitchd\n",
@@ -80,13 +80,13 @@ func TestInventory(t *testing.T) {
 		"sys/class/net/ovs-system/addr_len":  "6\n",
 		"sys/class/net/ovs-system/ifindex":   "5\n",
 		"run/openvswitch/unrelated/file.txt": "",
-	})
+	}))
 	h := &facts.Host{}
 	Inventory(t.Context(), m, h)
 	want := &facts.OpenVSwitch{Version: "3.5.0", Config: map[string]string{"max-idle": "30000"},
 		OVN: &facts.OVN{Chassis: "x", Remote: "tcp:192.0.2.1:6642", Bridge: "br-int", EncapType: "geneve",
 			EncapIP: "192.0.2.7", Mappings: map[string]string{"physnet1": "br-ex", "physnet2": "br-dpdk"}, Zones: 2},
-		OpenStack: true, Datapaths: []facts.KernelDatapath{}, PID: 41,
+		OpenStack: true, Datapaths: []facts.KernelDatapath{}, PID: 41, Polled: polledWant,
 		Threads: []facts.OVSThread{{TID: 44, Role: "handler", CPU: 2, Affinity: setting.CPUs(2, 3)}},
 		Bridges: []facts.OVSBridge{
 			{Name: "br-dpdk", Datapath: "netdev", Ports: []facts.OVSPort{}},

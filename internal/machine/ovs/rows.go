@@ -16,7 +16,7 @@ import (
 // interfaces. All that are named here are in every version since 2.3; of a select with a column that the schema lacks
 // the whole transaction fails.
 func selects(ofInterfaces ...string) []operation {
-	return []operation{
+	all := []operation{
 		selectOf("Open_vSwitch", "ovs_version", "other_config", "external_ids"),
 		selectOf("Bridge", "name", "datapath_type", "fail_mode", "ports", "external_ids"),
 		selectOf("Port", "_uuid", "name", "interfaces", "bond_mode", "tag", "trunks", "qos", "fake_bridge",
@@ -24,6 +24,12 @@ func selects(ofInterfaces ...string) []operation {
 		selectOf("Interface", append(ofInterfaces, "_uuid", "name", "type", "ofport", "ingress_policing_rate",
 			"ingress_policing_burst", "mtu", "link_state", "error", "options", "external_ids")...),
 	}
+	for _, kind := range facts.PolledPorts {
+		o := selectOf("Interface", "_uuid", "options", "other_config", "status", "statistics")
+		o["where"] = []any{[]any{"type", "==", kind}}
+		all = append(all, o)
+	}
+	return all
 }
 
 // packetPolicers are columns of interfaces that the schema has since version 8.3.0 (Open vSwitch 2.16).
@@ -86,6 +92,36 @@ type interfaceRow struct {
 	IDs         table      `json:"external_ids"`
 }
 
+// polledRow is what is read besides of an interface that ovs-vswitchd polls.
+type polledRow struct {
+	UUID       references `json:"_uuid"`
+	Options    table      `json:"options"`
+	Config     table      `json:"other_config"`
+	Status     table      `json:"status"`
+	Statistics counters   `json:"statistics"`
+}
+
+// addPolled adds it to the interfaces. A recorded answer of before has none of it.
+func addPolled(results []outcome, at int, interfaces map[string]facts.OVSInterface) (cut int, err error) {
+	for n := at; n < min(len(results), at+len(facts.PolledPorts)); n++ {
+		rows, left, err := rowsOf[polledRow](results, n)
+		if err != nil {
+			return cut, err
+		}
+		cut += left
+		for _, r := range rows {
+			i, known := interfaces[id(r.UUID)]
+			if !known {
+				continue
+			}
+			i.Options, i.Config = chosen(r.Options, polledOptions), chosen(r.Config, []string{"pmd-rxq-affinity"})
+			i.Status, i.Statistics = chosen(r.Status, statuses), chosen(r.Statistics, statistics)
+			interfaces[id(r.UUID)] = i
+		}
+	}
+	return cut, nil
+}
+
 // rowsOf decodes at most maxRows rows of a result; cut is the number of others.
 func rowsOf[T any](results []outcome, at int) (rows []T, cut int, err error) {
 	if at >= len(results) {
@@ -123,6 +159,10 @@ func readDatabase(m *tree.Tree) (*facts.OpenVSwitch, int, error) {
 		}
 	}
 	byUUID := interfacesByUUID(interfaces, o)
+	cut5, err := addPolled(results, 4, byUUID)
+	if err != nil {
+		return nil, 0, err
+	}
 	portsByUUID := map[string]facts.OVSPort{}
 	for _, p := range ports {
 		portsByUUID[id(p.UUID)] = p.fact(byUUID)
@@ -131,7 +171,7 @@ func readDatabase(m *tree.Tree) (*facts.OpenVSwitch, int, error) {
 		o.Bridges = append(o.Bridges, b.fact(portsByUUID))
 	}
 	slices.SortFunc(o.Bridges, func(a, b facts.OVSBridge) int { return strings.Compare(a.Name, b.Name) })
-	return o, cut2 + cut3 + cut4, nil
+	return o, cut2 + cut3 + cut4 + cut5, nil
 }
 
 func id(r references) string {
@@ -185,21 +225,41 @@ func mappings(text string) map[string]string {
 var options = []string{"peer", "remote_ip", "local_ip", "dst_port", "key", "in_key", "out_key", "seq", "df_default",
 	"csum"}
 
+// polledOptions are options of ports that ovs-vswitchd polls.
+var polledOptions = []string{"dpdk-devargs", "vhost-server-path", "n_rxq", "n_rxq_desc", "n_txq_desc",
+	"tx-retries-max"}
+
+// statuses are what is read of the column status of such ports (lib/netdev-dpdk.c, netdev_dpdk_get_status and
+// netdev_dpdk_vhost_user_get_status).
+var statuses = []string{"status", "socket", "mode", "numa", "numa_id", "driver_name", "bus_info", "num_of_vrings",
+	"vring_0_size", "vring_1_size", "link_speed", "n_rxq"}
+
+// statistics are those of its counters that tell why packets are dropped (lib/netdev-dpdk.c,
+// netdev_dpdk_get_sw_custom_stats; DPDK's rte_eth_basic_stats_get).
+var statistics = []string{"ovs_tx_failure_drops", "ovs_tx_retries", "ovs_tx_mtu_exceeded_drops", "ovs_tx_qos_drops",
+	"ovs_rx_qos_drops", "rx_missed_errors", "rx_mbuf_allocation_errors"}
+
+// chosen returns the keys that a map has of those named; nil if it has none.
+func chosen[V any](from map[string]V, names []string) (found map[string]V) {
+	for _, name := range names {
+		if value, has := from[name]; has {
+			if found == nil {
+				found = map[string]V{}
+			}
+			found[name] = value
+		}
+	}
+	return found
+}
+
 func interfacesByUUID(rows []interfaceRow, o *facts.OpenVSwitch) map[string]facts.OVSInterface {
 	all := map[string]facts.OVSInterface{}
 	for _, r := range rows {
 		i := facts.OVSInterface{Name: string(r.Name), Type: string(r.Type), OFPort: r.OFPort.value,
 			PolicingRate: r.Rate.value, PolicingBurst: r.Burst.value, PacketRate: r.PacketRate.value,
 			PacketBurst: r.PacketBurst.value, MTU: r.MTU.value, LinkState: string(r.LinkState), Error: string(r.Error),
-			IfaceID: r.IDs["iface-id"] != "", Installed: r.IDs["ovn-installed"] == "true"}
-		for _, name := range options {
-			if value, has := r.Options[name]; has {
-				if i.Options == nil {
-					i.Options = map[string]string{}
-				}
-				i.Options[name] = value
-			}
-		}
+			IfaceID: r.IDs["iface-id"] != "", Installed: r.IDs["ovn-installed"] == "true",
+			Options: chosen(r.Options, options)}
 		o.OpenStack = o.OpenStack || r.IDs["vm-uuid"] != ""
 		all[id(r.UUID)] = i
 	}

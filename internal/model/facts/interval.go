@@ -10,6 +10,8 @@ type Interval struct {
 	Devices map[string]map[string]uint64 `json:"devices"`         // increase of NIC.Stats and Tap.Stats by device and counter
 	IRQs    map[string]uint64            `json:"irqs"`            // interrupts by NIC
 	Stack   map[string]uint64            `json:"stack,omitempty"` // increase of Host.Stack by counter
+	// what the polling threads of Open vSwitch counted
+	Polled *PolledSwitch `json:"polled,omitempty"`
 }
 
 // Between returns the counter increases between two inventories of the same host. A counter that ran backwards (driver
@@ -23,6 +25,9 @@ func Between(before, after *Host) *Interval {
 		Devices: map[string]map[string]uint64{}, IRQs: map[string]uint64{}}
 	if len(after.Stack) > 0 {
 		d.Stack = increases(before.Stack, after.Stack)
+	}
+	if before.OpenVSwitch != nil && after.OpenVSwitch != nil {
+		d.Polled = PolledBetween(before.OpenVSwitch.Polled, after.OpenVSwitch.Polled)
 	}
 	stats, irqs := map[string]map[string]uint64{}, map[string]uint64{}
 	for _, n := range before.NICs {
@@ -51,7 +56,7 @@ func (d *Interval) Counted() *Interval {
 		return nil
 	}
 	c := &Interval{Seconds: d.Seconds, Softnet: d.Softnet, Devices: map[string]map[string]uint64{}, IRQs: d.IRQs,
-		Stack: counted(d.Stack)}
+		Stack: counted(d.Stack), Polled: d.Polled}
 	for device, counters := range d.Devices {
 		c.Devices[device] = counted(counters)
 	}

@@ -18,7 +18,9 @@ type Load struct {
 	// packets for and from programs of the watched network namespaces; empty: not counted (older versions)
 	Local []LocalLoad `json:"local,omitempty"`
 	// counters of the watched network namespaces' network layers; empty: not counted (older versions)
-	Stack   []StackLoad    `json:"stack,omitempty"`
+	Stack []StackLoad `json:"stack,omitempty"`
+	// what the polling threads of Open vSwitch counted; nil: there are none, or ovs-vswitchd does not tell
+	Polled  *PolledSwitch  `json:"polled,omitempty"`
 	Profile []ProfileEntry `json:"profile"` // kernel CPU time by stage; empty: not sampled
 	Drops   []DropSite     `json:"drops"`   // packets that the kernel dropped, by reason
 	Delays  []WakeDelay    `json:"delays"`  // scheduling delays of the threads on the path

@@ -16,6 +16,8 @@ type OpenVSwitch struct {
 	// ovs-vswitchd's process, 0 if it does not run or is not known to be the system's
 	PID     int         `json:"pid,omitempty"`
 	Threads []OVSThread `json:"threads"` // of that process, by TID
+	// what ovs-vswitchd tells of its own datapath; nil: it has none, or tells nothing
+	Polled *PolledSwitch `json:"polled,omitempty"`
 }
 
 // OVN is the chassis that a host is of OVN (ovn-controller(8), external_ids of the table Open_vSwitch).
@@ -83,8 +85,14 @@ type OVSInterface struct {
 	IfaceID   bool `json:"iface_id,omitempty"`
 	Installed bool `json:"ovn_installed,omitempty"`
 	// options of patch ports and tunnels: peer, remote_ip, local_ip, dst_port, key, in_key, out_key, seq, df_default,
-	// csum
+	// csum; of ports that are polled: dpdk-devargs, vhost-server-path, n_rxq, n_rxq_desc, n_txq_desc, tx-retries-max
 	Options map[string]string `json:"options,omitempty"`
+	// of ports that are polled: pmd-rxq-affinity
+	Config map[string]string `json:"other_config,omitempty"`
+	// of ports that are polled, as ovs-vswitchd reports: status, socket, mode, numa, numa_id, driver_name, bus_info …
+	Status map[string]string `json:"status,omitempty"`
+	// of ports that are polled: totals that are not 0, a few seconds old (statistics of the table Interface)
+	Statistics map[string]uint64 `json:"statistics,omitempty"`
 }
 
 // KernelDatapath is a datapath of the kernel (include/uapi/linux/openvswitch.h, struct ovs_dp_stats and
@@ -148,7 +156,7 @@ func stableOpenVSwitch(o *OpenVSwitch, taps map[string]string) *OpenVSwitch {
 		return nil
 	}
 	c := *o
-	c.PID, c.Threads, c.OpenStack = 0, nil, false
+	c.PID, c.Threads, c.OpenStack, c.Polled = 0, nil, false, nil
 	if o.OVN != nil {
 		chassis := *o.OVN
 		chassis.Zones = 0
@@ -162,6 +170,7 @@ func stableOpenVSwitch(o *OpenVSwitch, taps map[string]string) *OpenVSwitch {
 		b.Ports = edited(b.Ports, func(p *OVSPort) {
 			p.Interfaces = edited(p.Interfaces, func(i *OVSInterface) {
 				i.OFPort, i.LinkState, i.Error, i.Installed = 0, "", "", false
+				i.Status, i.Statistics = nil, nil
 			})
 		})
 	})

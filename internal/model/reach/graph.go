@@ -136,6 +136,8 @@ func (g *graph) path(guest *facts.Guest, i facts.Interface) (Path, []facts.Place
 		return g.functionPath(guest, i.MAC, cmp.Or(i.Function, i.Source)), nil
 	case i.Backend == "passt":
 		w.passes(UserMode)
+	case ofInterface(i.Type) == VhostUser:
+		w.vhostUserPath(i)
 	case ofInterface(i.Type) != "":
 		w.passes(ofInterface(i.Type))
 		if i.Type == "af-xdp" && w.nodes[i.Source] != nil {

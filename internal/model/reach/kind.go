@@ -61,8 +61,8 @@ func (c Counter) Key() string {
 }
 
 // kinds has every kind, in the order of docs/hosts.md.
-var kinds = []*Hops{bridged, macvtap, function, inner, userMode, routed, openVSwitch, vhostUser, vdpa, otherNamespace,
-	unresolved}
+var kinds = []*Hops{bridged, macvtap, function, inner, userMode, routed, openVSwitch, vhostUser, polledUnseen,
+	vdpa, otherNamespace, unresolved}
 
 // All lists the kinds, in the order of docs/hosts.md.
 func All() []*Hops { return slices.Clone(kinds) }

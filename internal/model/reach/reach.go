@@ -114,7 +114,7 @@ func (m *Map) add(p Path) {
 		m.carries[nic] = true
 	}
 	for _, k := range p.Kinds {
-		unknown := !p.ends() || k == Unresolved
+		unknown := !p.ends() && k != VhostUser || k == Unresolved
 		if unknown && !slices.Contains(m.unsure, k) {
 			m.unsure = append(m.unsure, k)
 		}
@@ -144,7 +144,7 @@ func (m *Map) addPollers(h *facts.Host) {
 	for _, p := range h.Pollers {
 		for _, nic := range p.NICs {
 			m.carries[nic] = true
-			m.decline(nic, VhostUser)
+			m.decline(nic, PolledUnseen)
 		}
 	}
 }

@@ -146,7 +146,7 @@ func TestPaths(t *testing.T) {
 		}, []Kind{Namespace, Unresolved}, "", ""},
 		"vhost-user": {func(h *facts.Host) {
 			h.Guests[0].Interfaces = []facts.Interface{{MAC: "m", Type: "vhostuser"}}
-		}, []Kind{VhostUser}, "", ""},
+		}, []Kind{PolledUnseen}, "", ""},
 		"a VLAN whose device is in another namespace": {func(h *facts.Host) {
 			h.Taps[0].Master = "br0"
 			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"tap0", "up.5"}}}
@@ -199,7 +199,7 @@ func TestPaths(t *testing.T) {
 			h.Taps[0].Master = "br0"
 			h.OpenVSwitch = &facts.OpenVSwitch{Bridges: []facts.OVSBridge{
 				ovsBridge("br0", facts.UserDatapath, facts.OVSInterface{Name: "tap0"})}}
-		}, []Kind{VhostUser}, "", "tap0 br0"},
+		}, []Kind{PolledUnseen}, "", "tap0 br0"},
 		"a bridge of Open vSwitch with nothing but guests": {func(h *facts.Host) {
 			h.Taps[0].Master = "ovs-system"
 			h.Routing = &facts.Routing{Forward: facts.Yes}
@@ -323,7 +323,7 @@ func TestDeclined(t *testing.T) {
 				{Name: "eth0", Interfaces: []facts.OVSInterface{{Name: "eth0"}}}}}}}
 	}))
 	for _, device := range []string{"tap0", "br-dpdk", "eth0"} {
-		if !slices.Equal(m.Declined(device), []Kind{VhostUser}) {
+		if !slices.Equal(m.Declined(device), []Kind{PolledUnseen}) {
 			t.Errorf("%s: %v", device, m.Declined(device))
 		}
 	}
