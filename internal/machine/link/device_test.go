@@ -76,7 +76,7 @@ func TestLinkWithVFs(t *testing.T) {
 	}
 	want := Device{
 		Name: "ens1", Index: 7, mac: "52:54:00:00:01:00", mtu: 1500, Up: true, Carrier: "up", qdisc: "mq", master: 9,
-		xdp: true, flags: unix.IFF_UP,
+		xdp: true, flags: unix.IFF_UP, Space: -1,
 		Stats: map[string]uint64{"rx_packets": 5, "tx_packets": 6},
 		vfs: []virtual{{
 			index: 3, mac: "52:54:00:00:02:03", vlan: 100, qos: 5, minRate: 10, maxRate: 1000, spoofCheck: true,
