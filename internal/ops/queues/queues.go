@@ -52,6 +52,9 @@ func Watch(ctx context.Context, env *ops.Env, a Options) (*Answer, error) {
 		return nil, err
 	}
 	warnings := processSwitches(h.Facts)
+	if a.Netns == "" {
+		warnings = append(warnings, otherNamespaces(h.Facts)...)
+	}
 	p := queuepath.Judge(o)
 	if a.Guest != "" {
 		p = p.Of(a.Guest)
@@ -70,6 +73,23 @@ func processSwitches(h *facts.Host) (warnings []outcome.Warning) {
 		})
 	}
 	return warnings
+}
+
+// otherNamespaces names the running guests whose taps are in other network namespaces: only one is watched at a time.
+func otherNamespaces(h *facts.Host) []outcome.Warning {
+	there := facts.Where(h.Guests, func(g facts.Guest) bool { return g.Active() && g.Elsewhere })
+	if len(there) == 0 {
+		return nil
+	}
+	names := there[0].Name
+	if more := len(there) - 1; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return []outcome.Warning{{
+		Code: "other-namespace",
+		Text: "packets of " + names + " are not followed: their taps are in other network namespaces",
+		Hint: "--netns watches a namespace that has a name; 'mpps diagnose' counts what is lost in the others",
+	}}
 }
 
 func progress(env *ops.Env, whole time.Duration) func(time.Duration) {

@@ -19,3 +19,14 @@ func TestProcessSwitches(t *testing.T) {
 		}
 	}
 }
+
+// TestOtherNamespaces: path names running guests whose packets it does not follow.
+func TestOtherNamespaces(t *testing.T) {
+	here, pod := facts.Guest{Name: "web", State: "running"}, facts.Guest{Name: "pod", State: "running", Elsewhere: true}
+	off := facts.Guest{Name: "off", State: "shut off", Elsewhere: true}
+	for want, guests := range map[string][]facts.Guest{"": {here, off}, "other-namespace": {here, off, pod}} {
+		if warnings := otherNamespaces(&facts.Host{Guests: guests}); codes(warnings) != want {
+			t.Errorf("%+v: %+v", guests, warnings)
+		}
+	}
+}
