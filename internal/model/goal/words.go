@@ -3,6 +3,7 @@ package goal
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,6 +48,10 @@ func (g *Goal) Set(name string, values ...string) (err error) {
 	case "consent":
 		g.Consent = nil
 		for _, risk := range values {
+			if !slices.Contains(Risks(), Risk(risk)) {
+				return fmt.Errorf("unknown risk %q; risks to consent to are security, data, connectivity and platform",
+					risk)
+			}
 			g.Consent = append(g.Consent, Risk(risk))
 		}
 	default:
