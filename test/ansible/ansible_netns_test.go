@@ -90,10 +90,11 @@ func (f *fleet) journal(host int) string {
 // playbook runs a playbook, and returns its output and whether it succeeded.
 func (f *fleet) playbook(args ...string) (string, bool) {
 	f.Helper()
-	cmd := exec.Command("ip", append([]string{"netns", "exec", "controller", f.play, "-i", f.dir + "/hosts"}, args...)...)
-	cmd.Env = append(os.Environ(), "ANSIBLE_COLLECTIONS_PATH="+f.dir, "ANSIBLE_HOME="+f.dir+"/home", "ANSIBLE_NOCOLOR=1",
-		"ANSIBLE_HOST_KEY_CHECKING=False", "ANSIBLE_SSH_CONTROL_PATH_DIR="+f.dir+"/c", "ANSIBLE_CONFIG="+f.dir+"/ansible.cfg",
-		"ANSIBLE_TIMEOUT=3")
+	inside := []string{"netns", "exec", "controller", f.play, "-i", f.dir + "/hosts"}
+	cmd := exec.Command("ip", append(inside, args...)...)
+	cmd.Env = append(os.Environ(), "ANSIBLE_COLLECTIONS_PATH="+f.dir, "ANSIBLE_HOME="+f.dir+"/home",
+		"ANSIBLE_CONFIG="+f.dir+"/ansible.cfg", "ANSIBLE_SSH_CONTROL_PATH_DIR="+f.dir+"/c",
+		"ANSIBLE_HOST_KEY_CHECKING=False", "ANSIBLE_TIMEOUT=3", "ANSIBLE_NOCOLOR=1")
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -192,7 +193,8 @@ func TestAnsible(t *testing.T) {
 	f := newFleet(t)
 	for _, want := range []string{"[1-9]", "0"} { // of the second run: nothing
 		out, ok := f.playbook("testdata/install.yml", "-e", `{"mpps_goal": {"pps": "1M"}}`)
-		if match := regexp.MustCompile("^" + want + " " + want + " " + want + "$"); !ok || !match.MatchString(f.changed(out)) {
+		changes := regexp.MustCompile("^" + want + " " + want + " " + want + "$")
+		if !ok || !changes.MatchString(f.changed(out)) {
 			t.Fatalf("install: expected %s changes on each host\n%s", want, out)
 		}
 	}
@@ -216,8 +218,8 @@ func TestAnsible(t *testing.T) {
 	})
 
 	t.Run("a canary that fails its gate", func(t *testing.T) {
-		rival := f.on(0, "cd /proc/sys/net/bridge; while sleep 0.2 && [ ! -e /run/stop ]; do grep -q 1 bridge-nf-call-iptables || "+
-			"echo 1 >bridge-nf-call-iptables; done")
+		rival := f.on(0, "cd /proc/sys/net/bridge; while sleep 0.2 && [ ! -e /run/stop ]; do "+
+			"grep -q 1 bridge-nf-call-iptables || echo 1 >bridge-nf-call-iptables; done")
 		must.Do(t, rival.Start())
 		out, ok := f.rollout()
 		must.Do(t, f.on(0, ": >/run/stop").Run())
@@ -230,6 +232,14 @@ func TestAnsible(t *testing.T) {
 			t.Errorf("nothing was tried: %s", f.journal(0))
 		}
 		before[0] = now[0]
+	})
+
+	t.Run("a canary that is down", func(t *testing.T) {
+		out, ok := f.rollout("-i", "testdata/down")
+		if ok || !strings.Contains(out, "unreachable: ") || !strings.Contains(out, "did not pass its gate") {
+			t.Error(out)
+		}
+		unchanged("the rollout", out)
 	})
 
 	t.Run("a cut connection", func(t *testing.T) {

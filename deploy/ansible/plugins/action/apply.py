@@ -22,6 +22,13 @@ class ActionModule(ActionBase):
             result.update(failed=True, msg="not confirmed, so the host undoes the changes: " + kept["msg"])
         return result
 
+    def cleanup(self, force=False):
+        """Removes temporary files, if it can: what became of the host is in the result, and must not be lost."""
+        try:
+            super().cleanup(force)
+        except AnsibleConnectionFailure:
+            pass
+
     def _confirm(self, transaction, until, task_vars):
         """Confirms over a new connection, which may need several attempts."""
         args = {"transaction": transaction}
