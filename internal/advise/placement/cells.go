@@ -102,7 +102,7 @@ func (t *table) houseOf(g *Guest) setting.CPUSet {
 func (t *table) keeps(cpu int) bool { return t.ask.Kept.Has(cpu) || t.crowded.Has(cpu) }
 
 // lastOrdinary returns, on a host with isolated CPUs, the ordinary CPUs of nodes on which vhost threads have each core
-// with such CPUs: they are the host's part of the node all the same.
+// with such CPUs and the host keeps none of them: they are its part of the node all the same.
 func (t *table) lastOrdinary() (set setting.CPUSet) {
 	if !t.hasIsolated() {
 		return nil
@@ -117,7 +117,8 @@ func (t *table) lastOrdinary() (set setting.CPUSet) {
 		}
 		node := t.cpus[all[0]].Node
 		own[node] = own[node].Or(ordinary)
-		idle[node] = idle[node] || !slices.ContainsFunc(all, func(cpu int) bool { return t.vhostOn[cpu] > 0 })
+		idle[node] = idle[node] || slices.ContainsFunc(ordinary, t.keeps) ||
+			!slices.ContainsFunc(all, func(cpu int) bool { return t.vhostOn[cpu] > 0 })
 	}
 	for node, cpus := range own {
 		if !idle[node] {
