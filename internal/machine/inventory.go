@@ -14,6 +14,7 @@ import (
 	"mpps/internal/machine/netfilter"
 	"mpps/internal/machine/ovs"
 	"mpps/internal/machine/pollers"
+	"mpps/internal/machine/spaces"
 	"mpps/internal/machine/systemd"
 	"mpps/internal/machine/tree"
 	"mpps/internal/machine/vf"
@@ -34,6 +35,7 @@ func (m *Machine) Inventory(ctx context.Context) *facts.Host {
 		on(kernel.Inventory), on(boot.Inventory), on(kernel.Firmware), on(cpu.Power), m.readAttestations,
 		on(cpu.Topology), on(ovs.Inventory), on(link.Inventory), on(vf.Reservations), on(libvirt.Pools),
 		on(netfilter.Inventory), on(kernel.KVM), on(systemd.Inventory), m.readLasting, m.readGuests,
+		on(spaces.Inventory),
 		on(pollers.Inventory), m.readIsolation, on(vf.Holders), on(vf.Passthrough), m.Inside.Inventory,
 		m.readHousekeeping,
 	} {

@@ -45,6 +45,9 @@ func (w *Way) draw(t *Text) {
 
 // stationOf returns the station of a device between the wire and a guest's tap.
 func stationOf(h *facts.Host, hop reach.Hop) Station {
+	if hop.Namespace != 0 {
+		return namespaceStation(h, hop)
+	}
 	s := Station{Kind: hop.Kind, Name: hop.Device}
 	switch hop.Kind {
 	case "openvswitch":
@@ -66,15 +69,19 @@ func stationOf(h *facts.Host, hop reach.Hop) Station {
 		s.Text = tunnelText(*l)
 	}
 	if l := facts.Find(h.Links, func(l *facts.Link) bool { return l.Name == hop.Device }); l != nil && s.Text == "" {
-		s.Text = linkText(*l)
+		s.Text = linkText(h, *l)
 	}
 	return s
 }
 
-func linkText(l facts.Link) string {
+func linkText(h *facts.Host, l facts.Link) string {
 	switch {
 	case l.Name == facts.OVSDatapath:
 		return "the kernel's datapath of Open vSwitch, of all its bridges"
+	case len(l.Programs) > 0:
+		return words.Join(", ", otherEnd(h, l), programsText(l))
+	case l.Elsewhere && otherEnd(h, l) != "":
+		return otherEnd(h, l)
 	case l.Elsewhere:
 		return "leads to another network namespace"
 	case l.Peer != "":
@@ -138,11 +145,7 @@ func ownerText(g facts.Guest) string {
 func guestStations(h *facts.Host, g facts.Guest, i facts.Interface) []Station {
 	var list []Station
 	if i.Tap != "" {
-		text := "one queue"
-		if tap := facts.Find(h.Taps, func(tap *facts.Tap) bool { return tap.Name == i.Tap }); tap != nil {
-			text = fmt.Sprintf("%s, tx queue length %d", words.Count(tap.RxQueues, "queue"), tap.TxQueueLen)
-		}
-		list = append(list, Station{Kind: "tap", Name: i.Tap, Text: text})
+		list = append(list, Station{Kind: "tap", Name: i.Tap, Text: tapText(h, &g, i)})
 	}
 	var pinned setting.CPUSet
 	for _, p := range g.Pins {

@@ -73,7 +73,7 @@ func emptyWays(h *facts.Host, m *reach.Map, on map[string]bool, all bool) (ways 
 		}
 		empty = append(empty, m.From(name))
 		for _, hop := range empty[len(empty)-1] {
-			on[hop.Device] = true
+			on[hop.Here()] = true
 		}
 	}
 	listed := fold(len(empty), mostWays, all)
@@ -92,7 +92,7 @@ func emptyWays(h *facts.Host, m *reach.Map, on map[string]bool, all bool) (ways 
 func mark(h *facts.Host, paths []reach.Path, on map[string]bool) {
 	for _, p := range paths {
 		for _, hop := range p.Hops {
-			on[hop.Device] = true
+			on[hop.Here()] = true
 		}
 		for _, nic := range p.NICs {
 			on[nic] = true

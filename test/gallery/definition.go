@@ -21,9 +21,9 @@ func (g *guest) definition(h *facts.Host) (string, error) {
 	if metadata != "" {
 		line("  <metadata>%s</metadata>", metadata)
 	}
-	if g.By == "cloudstack" { // it writes no metadata (LibvirtVMDef.java, GuestDef)
-		line("  <sysinfo type='smbios'><system><entry name='manufacturer'>Apache Software Foundation</entry>" +
-			"<entry name='product'>CloudStack KVM Hypervisor</entry></system></sysinfo>")
+	if names := makers[g.By]; names[0] != "" {
+		line("  <sysinfo type='smbios'><system><entry name='manufacturer'>%s</entry><entry name='product'>%s</entry>"+
+			"</system></sysinfo>", names[0], names[1])
 	}
 	line("  <memory unit='GiB'>%d</memory>", g.gib())
 	if g.Pages || g.Locked {
@@ -49,7 +49,9 @@ func (g *guest) definition(h *facts.Host) (string, error) {
 		machine = "virt-9.0"
 	}
 	line("  <os>\n    <type arch='%s' machine='%s'>hvm</type>\n  </os>", g.arch, cmp.Or(g.Machine, machine))
-	line("  <cpu mode='%s'/>", cmp.Or(g.Mode, "host-passthrough"))
+	if !strings.Contains(g.Extra, "<cpu ") {
+		line("  <cpu mode='%s'/>", cmp.Or(g.Mode, "host-passthrough"))
+	}
 	if g.Extra != "" {
 		line("  %s", strings.TrimSpace(g.Extra))
 	}

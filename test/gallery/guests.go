@@ -24,6 +24,12 @@ var owners = map[string]string{
 	"opennebula": `<one:vm xmlns:one="http://opennebula.org/xmlns/libvirt/1.0"/>`,
 }
 
+// makers are the manufacturers and products that programs without metadata write (CloudStack: LibvirtVMDef.java,
+// GuestDef).
+var makers = map[string][2]string{
+	"cloudstack": {"Apache Software Foundation", "CloudStack KVM Hypervisor"}, "nutanix": {"Nutanix", "AHV"},
+}
+
 // addGuests adds the guests with their taps.
 func (s *Spec) addGuests(h *facts.Host) error {
 	number := 0
@@ -89,7 +95,8 @@ func (g *guest) add(h *facts.Host) error {
 		}
 		f = libvirt.DescribeDefinition(doc.Guest(), text)
 	}
-	f.Elsewhere = g.Elsewhere
+	g.Elsewhere = g.Elsewhere || g.Namespace != 0
+	f.Elsewhere, f.Namespace = g.Elsewhere, g.Namespace
 	for i, v := range g.NICs {
 		if v.Type == "user" {
 			f.Interfaces[i].Backend = v.Source
@@ -264,6 +271,9 @@ func addVhostThreads(h *facts.Host, f *facts.Guest, emulator, own setting.CPUSet
 
 // tapName returns the device of an interface on the host, "" if it has none.
 func (g *guest) tapName(nic *facts.Interface, index int) string {
+	if g.Namespace != 0 && nic.Type != "hostdev" {
+		return fmt.Sprintf("tap%d", index)
+	}
 	switch nic.Type {
 	case "bridge", "network", "ethernet":
 		return fmt.Sprintf("vnet%d", 4*g.number+index)

@@ -46,7 +46,7 @@ func (s *Spec) addNetwork(h *facts.Host) error {
 				Up: true, Underlay: d.Underlay, MTU: d.MTU})
 		default:
 			h.Links = append(h.Links, facts.Link{Name: name, Kind: d.Kind, Master: d.Master, Lower: d.Lower,
-				Peer: d.Peer, Elsewhere: d.Elsewhere, Up: true})
+				Peer: d.Peer, Elsewhere: d.Elsewhere, Programs: d.Programs, Up: true})
 		}
 	}
 	s.addRouting(h)

@@ -94,6 +94,6 @@ func serves(a setting.Address, path reach.Path) bool {
 	}
 	device := a.Device()
 	return device != "" && (slices.Contains(path.NICs, device) || slices.ContainsFunc(path.Hops, func(h reach.Hop) bool {
-		return h.Device == device
+		return h.Here() == device
 	}))
 }

@@ -86,7 +86,9 @@ func (m *Machine) shown(a setting.Address) (setting.Reading, bool) {
 		if !known {
 			return setting.CouldNotTell("no boot loader was found"), true
 		}
-		return setting.ParseCommandLine(next.Arguments).Get(a.Path), true
+		r := setting.ParseCommandLine(next.Arguments).Get(a.Path)
+		r.ReadOnly = r.ReadOnly || m.Boot.Frozen != ""
+		return r, true
 	case setting.BootKernel:
 		next, known := m.Boot.NextEntry()
 		if !known {
@@ -107,9 +109,9 @@ func (m *Machine) shown(a setting.Address) (setting.Reading, bool) {
 		case s == nil:
 			return setting.Missing("not installed"), true
 		case s.Running:
-			return setting.Value("running"), true
+			return setting.Reading{State: setting.Known, Value: "running", ReadOnly: !m.Lasting.Systemd}, true
 		}
-		return setting.Value("stopped"), true
+		return setting.Reading{State: setting.Known, Value: "stopped", ReadOnly: !m.Lasting.Systemd}, true
 	case setting.Domain, setting.DomainLive, setting.ThreadAffinity:
 		return m.ofGuest(a), true
 	case setting.NICRing, setting.NICChannels, setting.NICCoalesce, setting.NICFeature, setting.NICFlowHash,

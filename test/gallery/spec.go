@@ -147,6 +147,7 @@ type Device struct {
 	Underlay  []string `yaml:"underlay"`  // where routes to a tunnel's other ends leave by
 	Peer      string   `yaml:"peer"`      // of a veth
 	Elsewhere bool     `yaml:"elsewhere"` // its other end is in another network namespace
+	Programs  []string `yaml:"programs"`  // BPF programs that choose where its packets go
 	Queues    int      `yaml:"queues"`    // 1 if 0
 	MTU       int      `yaml:"mtu"`       // of a tunnel; 0: not recorded
 	Locked    bool     `yaml:"locked"`
@@ -175,8 +176,8 @@ type Rules struct {
 // Guests are guests that differ in name, addresses and places only.
 type Guests struct {
 	Count int `yaml:"count"` // 1 if 0
-	// libvirt (as when empty), nova, ovirt, zstack, cloudstack, kubevirt, opennebula; without libvirt on the host qemu,
-	// proxmox, pod (of KubeVirt), harvester
+	// libvirt (as when empty), nova, ovirt, zstack, cloudstack, kubevirt, opennebula, nutanix; without libvirt on the
+	// host qemu, proxmox, pod (of KubeVirt), harvester
 	By        string   `yaml:"by"`
 	VCPUs     int      `yaml:"vcpus"`
 	GiB       int      `yaml:"gib"` // memory; 2 for each vCPU if 0
@@ -200,7 +201,9 @@ type Guests struct {
 	// Recorded is the file of a recorded definition in definitions, in place of what the keys above would make.
 	Recorded string `yaml:"recorded"`
 	// their taps are in another network namespace
-	Elsewhere bool   `yaml:"elsewhere"`
+	Elsewhere bool `yaml:"elsewhere"`
+	// that of facts.namespaces, where they are tap0, tap1 …
+	Namespace uint64 `yaml:"namespace"`
 	Extra     string `yaml:"extra"` // elements of its definition, before <devices>
 }
 

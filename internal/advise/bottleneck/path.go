@@ -110,7 +110,7 @@ func (p *path) findGuests() {
 		}
 	}
 	for d := range facts.Each(p.l.Devices) {
-		if d.Guest != "" && d.Kind != "bridge" {
+		if d.Guest != "" && d.Kind != "bridge" && (d.Netns == "" || d.Kind == "tap") {
 			g := of(d.Guest)
 			g.taps = append(g.taps, d)
 			g.toGuest += float64(d.TxPackets)

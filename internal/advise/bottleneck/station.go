@@ -129,8 +129,18 @@ func (b *stations) addKind(kind, stage string) {
 }
 
 // tapOf returns a tap of the inventory; the zero value if there is none of that name.
-func (b *stations) tapOf(name string) facts.Tap {
-	if t := facts.Find(b.host.Taps, func(t *facts.Tap) bool { return t.Name == name }); t != nil {
+func (b *stations) tapOf(d facts.DeviceLoad) facts.Tap {
+	if d.Netns != "" { // where the host's names do not count
+		n := facts.Find(b.host.Namespaces, func(n *facts.Namespace) bool { return n.Title() == d.Netns })
+		if n == nil {
+			return facts.Tap{}
+		}
+		if tap := facts.Find(n.Devices, func(t *facts.Device) bool { return t.Name == d.Name }); tap != nil {
+			return facts.Tap{Name: tap.Name, Type: "tap", Master: tap.Master}
+		}
+		return facts.Tap{}
+	}
+	if t := facts.Find(b.host.Taps, func(t *facts.Tap) bool { return t.Name == d.Name }); t != nil {
 		return *t
 	}
 	return facts.Tap{}
@@ -139,12 +149,12 @@ func (b *stations) tapOf(name string) facts.Tap {
 // tapsOf returns the taps that are ports of a bridge.
 func (b *stations) tapsOf(bridge facts.DeviceLoad) []facts.DeviceLoad {
 	return facts.Where(b.load.Devices, func(d facts.DeviceLoad) bool {
-		return d.Kind == "tap" && d.Netns == bridge.Netns && b.tapOf(d.Name).Master == bridge.Name
+		return d.Kind == "tap" && d.Netns == bridge.Netns && b.tapOf(d).Master == bridge.Name
 	})
 }
 
 func (b *stations) guestOf(tap facts.DeviceLoad) string {
-	return cmp.Or(tap.Guest, b.tapOf(tap.Name).Guest)
+	return cmp.Or(tap.Guest, b.tapOf(tap).Guest)
 }
 
 func (b *stations) bridge(d facts.DeviceLoad) Station {
@@ -170,7 +180,7 @@ func (b *stations) addTap(d facts.DeviceLoad) {
 	b.all = append(b.all, s)
 	mac := b.mac(s.Guest, d.Name)
 	b.addThreads("vhost", s.Guest, func(t *facts.ThreadLoad) bool {
-		if slices.Contains(t.Devices, d.Name) {
+		if slices.Contains(t.Devices, d.Name) && (s.Guest == "" || t.Guest == "" || t.Guest == s.Guest) {
 			return true
 		}
 		return len(t.Devices) == 0 && s.Guest != "" && t.Guest == s.Guest && (t.NIC == mac || t.NIC == "")

@@ -43,8 +43,8 @@ var bootHugepages = &Knob{
 			return Unsure(giants.problem)
 		case len(giants.guests) == 0 && len(giants.smaller) > 0:
 			return Skips("the definition of " + strings.Join(giants.smaller, ", ") + " names pages of another size")
-		case len(giants.guests) == 0 && len(giants.sealed) > 0:
-			return Skips(strings.Join(giants.sealed, ", ") + ": " + sealedMemory)
+		case len(giants.guests) == 0 && len(giants.without) > 0:
+			return Skips(strings.Join(giants.without, ", ") + ": " + giants.why)
 		case len(giants.guests) == 0:
 			return Skips("no guest that the goal is for")
 		}
@@ -58,6 +58,9 @@ var bootHugepages = &Knob{
 				return Skips(fmt.Sprintf("%s of the default size, which is %s: with another default they would not "+
 					"start again. A definition may name 1 GiB itself (domain.hugepages)", takesPages(keep),
 					sizeWords(v.DefaultHugepage())))
+			}
+			if v.nextDefault() == giant {
+				return v.fineAtBoot(a, "the default is 1 GiB")
 			}
 			return v.atBoot(a, setting.Exact("1G"),
 				because+": libvirt takes pages of the default size where the domain names none").At(Low)
@@ -130,7 +133,7 @@ func (v *View) giantArgument(next setting.Reading, need map[int]int) string {
 			if setting.ArgumentName(name) == "hugepagesz" {
 				size = value
 			}
-			if bytes, ok := pageSize(size); ok && bytes == giant {
+			if bytes, ok := setting.MemParse(size); ok && bytes == giant {
 				continue
 			}
 			words = append(words, word)
@@ -171,7 +174,7 @@ func (v *View) pools(r setting.Reading) (map[int]int, bool) {
 		if size == "" {
 			size = v.Readings.At(bootArgument("default_hugepagesz")).Value
 		}
-		if bytes, ok := pageSize(size); !ok || bytes != giant {
+		if bytes, ok := setting.MemParse(size); !ok || bytes != giant {
 			continue
 		}
 		for part := range strings.SplitSeq(value, ",") {
@@ -217,19 +220,6 @@ func (v *View) poolsFilled(need map[int]int) bool {
 		}
 	}
 	return true
-}
-
-// pageSize parses a page size as the kernel spells it: 2M, 1G.
-func pageSize(text string) (bytes uint64, ok bool) {
-	shift := 0
-	for letter, by := range map[string]int{"K": 10, "M": 20, "G": 30} {
-		if rest, found := strings.CutSuffix(strings.ToUpper(text), letter); found {
-			text, shift = rest, by
-			break
-		}
-	}
-	n, err := strconv.ParseUint(text, 10, 32)
-	return n << shift, err == nil
 }
 
 func sizeOfGiant(p facts.Hugepages) bool { return p.Size == giant }

@@ -1,10 +1,12 @@
 package knob
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // giants is how many 1 GiB pages the host needs from the next boot on, by node, with a margin on each.
@@ -13,7 +15,8 @@ type giants struct {
 	placed  map[int]int // excluding those
 	guests  []string    // that the goal is for
 	smaller []string    // that the goal is for, defined with other page sizes
-	sealed  []string    // that the goal is for, confidential
+	without []string    // that the goal is for, and that cannot have such pages
+	why     string      // why the first of these cannot
 	others  []string    // already defined with 1 GiB pages
 	noRoom  []string    // others that do not run and for which no room is left
 	problem string
@@ -47,7 +50,7 @@ func (v *View) defaultPageUsers() []string {
 
 // nextDefault returns the default page size on the next boot's command line, in bytes; 0 if it names none.
 func (v *View) nextDefault() uint64 {
-	size, _ := pageSize(v.Readings.At(bootArgument("default_hugepagesz")).Value)
+	size, _ := setting.MemParse(v.Readings.At(bootArgument("default_hugepagesz")).Value)
 	return size
 }
 
@@ -91,8 +94,8 @@ func (v *View) countGiants(all bool) giants {
 				pages += int(need.pages())
 			}
 		}
-		if mine && !g.Hugepages && sealed(g) {
-			c.sealed = append(c.sealed, g.Name)
+		if why := v.pageless(g); mine && !g.Hugepages && why != "" {
+			c.without, c.why = append(c.without, g.Name), cmp.Or(c.why, why)
 			continue
 		}
 		words := fmt.Sprintf("%s (%.4g GiB)", g.Name, gib(g.Memory))
@@ -115,7 +118,7 @@ func (v *View) countGiants(all bool) giants {
 				continue
 			}
 			nodes := need.nodes
-			if placed := v.Placement().Guest(g.Name); mine && placed != nil && (len(nodes) == 0 ||
+			if placed := v.Placement().Guest(g.Name); mine && placed != nil && !v.choseMemory(g) && (len(nodes) == 0 ||
 				len(placed.Nodes) == 1 && len(needs) == 1) { // where domain.numatune will bind it
 				nodes = placed.Nodes
 			}

@@ -13,7 +13,7 @@ const unmapped = "every buffer of the host's own NICs is mapped and unmapped"
 
 var bootIOMMU = &Knob{
 	ID: "boot.iommu", Title: "IOMMU on, and out of the host's own way",
-	Parts: map[string]Limit{"iommu": onX86, "intel_iommu": onIntel, "iommu.passthrough": onARM64},
+	Parts: map[string]Limit{"iommu": onX86, "intel_iommu": onDMAR, "iommu.passthrough": onARM64},
 	Stage: datapath.Kernel, Risk: goal.Reboot, After: []string{"firmware.vt_d"}, Tiers: tiers(goal.Passthrough),
 	Where: bootArguments("iommu", "intel_iommu", "iommu.passthrough"),
 	Want: func(v *View, a setting.Address) Advice {

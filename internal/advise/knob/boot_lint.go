@@ -45,10 +45,9 @@ var userSpace = map[string]string{
 	"vt.handoff": "Ubuntu's kernel", "zfs": "ZFS", "KEYMAP": "dracut", "rw": "the kernel",
 }
 
-// ignoredValues are values that guides recommend and the kernel does not parse.
+// ignoredValues are values that guides recommend and the kernel does not parse: what they ask for is so anyway.
 var ignoredValues = map[string]struct{ value, why string }{
-	"amd_iommu":    {"on", "AMD's IOMMU is on by default, and on is not a value that the kernel parses"},
-	"kvm_amd.avic": {"on", "avic takes 1 or Y"},
+	"amd_iommu": {"on", "AMD's IOMMU is on by default, and on is not a value that the kernel parses"},
 }
 
 // documented is the set of known names, spelled with underscores as in the kernel.
@@ -70,6 +69,7 @@ type oddity struct {
 	word string
 	why  string
 	near []string
+	idle bool // what it asks for is so anyway
 }
 
 func (o oddity) String() string {
@@ -87,7 +87,7 @@ func lint(line setting.CommandLine, modules map[string]facts.ModuleArgument) (od
 		raw, value, _ := setting.Argument(word)
 		name := setting.ArgumentName(raw)
 		if wrong, known := ignoredValues[name]; known && value == wrong.value {
-			odd = append(odd, oddity{word: word, why: wrong.why})
+			odd = append(odd, oddity{word: word, why: wrong.why, idle: true})
 			continue
 		}
 		module, _, dotted := strings.Cut(name, ".")
@@ -100,9 +100,9 @@ func lint(line setting.CommandLine, modules map[string]facts.ModuleArgument) (od
 		near := nearParameters(name, names)
 		switch {
 		case dotted && modules[name] == facts.ParameterMissing:
-			odd = append(odd, oddity{word, "module " + module + " has no such parameter", near})
+			odd = append(odd, oddity{word: word, why: "module " + module + " has no such parameter", near: near})
 		case len(near) > 0:
-			odd = append(odd, oddity{word, "the kernel does not know it", near})
+			odd = append(odd, oddity{word: word, why: "the kernel does not know it", near: near})
 		case dotted: // of a module that is not loaded
 		default:
 			passed = append(passed, oddity{word: word, why: "passed to init"})
@@ -180,12 +180,15 @@ var bootLint = &Knob{
 		line := setting.ParseCommandLine(text)
 		odd, passed := lint(line, modules)
 		if len(odd) > 0 {
-			words := make([]string, len(odd))
+			words, severity := make([]string, len(odd)), Low
 			for i, o := range odd {
 				words[i] = o.String()
+				if !o.idle {
+					severity = Medium
+				}
 			}
 			return fact(strings.Join(words, "; "), exact("arguments that the kernel knows",
-				"the kernel ignores what it does not know, silently").At(Medium))
+				"the kernel ignores what it does not know, silently").At(severity))
 		}
 		found := Count(len(line), "argument")
 		because := "every argument is known"

@@ -53,7 +53,7 @@ func TestLintSlips(t *testing.T) {
 		}
 	}
 	for _, word := range []string{"our_own=1", "kvm_intel.ple_window=1", "i915.enable_psr=0", "xyz", "amd_iommu=off",
-		"systemd.anything=1", "PCIE=1"} {
+		"systemd.anything=1", "PCIE=1", "kvm_amd.avic=on"} {
 		if odd, _ := lint(setting.CommandLine{word}, modules); len(odd) > 0 {
 			t.Errorf("%s is called odd: %v", word, odd)
 		}

@@ -25,10 +25,15 @@ var bootTSC = &Knob{
 
 // judgeTSC judges the watchdog of a TSC that is the clocksource. The kernel switches it off by itself where the TSC
 // runs at a constant rate in every state, cannot be written unnoticed, and few packages share it
-// (arch/x86/kernel/tsc.c, check_system_tsc_reliable): at first on two NUMA nodes, since 6.11 on four packages.
+// (arch/x86/kernel/tsc.c, check_system_tsc_reliable): at first on two NUMA nodes, since 6.6 on four, since 6.11 on
+// four packages.
 func (v *View) judgeTSC(a setting.Address) Advice {
 	packages, nodes := v.Topology.Counts.Packages, v.Topology.Counts.NUMANodes
-	few := nodes > 0 && nodes <= 2 || since(v.Kernel.Release, 6, 11) && packages > 0 && packages <= 4
+	most := 2
+	if since(v.Kernel.Release, 6, 6) {
+		most = 4
+	}
+	few := nodes > 0 && nodes <= most || since(v.Kernel.Release, 6, 11) && packages > 0 && packages <= 4
 	flagged := v.Topology.Processor.Has
 	given := setting.Any("nowatchdog", "reliable").Met(v.Readings.At(a))
 	switch {

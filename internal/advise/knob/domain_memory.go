@@ -20,8 +20,8 @@ var domainHugepages = &Knob{
 		if v.Tier != goal.Realtime {
 			return Fine("huge pages alone bring no packets; they matter for latency")
 		}
-		if sealed(g) {
-			return Skips(sealedMemory)
+		if why := v.pageless(g); why != "" {
+			return Skips(why)
 		}
 		if known := v.Readings.At(a); known.State == setting.Known {
 			return v.judgePages(g, known.Value)
@@ -41,18 +41,25 @@ var domainHugepages = &Knob{
 	}),
 }
 
-// sealedMemory says why huge pages are not asked for.
-const sealedMemory = "a confidential guest: its private memory is not from a pool of huge pages, which would be " +
-	"reserved on top of it"
-
-// sealed reports whether a guest's private memory is in guest_memfd, as that of SEV-SNP and TDX is
-// (Documentation/virt/kvm/api.rst, KVM_CREATE_GUEST_MEMFD). Plain SEV encrypts the memory that QEMU maps.
-func sealed(g *facts.Guest) bool {
-	doc, err := domain.Parse([]byte(g.Definition))
-	if err != nil {
-		return false
+// pageless says why a guest cannot be given huge pages; "" if it can.
+//   - The private memory of SEV-SNP and TDX guests is in guest_memfd (Documentation/virt/kvm/api.rst,
+//     KVM_CREATE_GUEST_MEMFD). Plain SEV encrypts the memory that QEMU maps.
+//   - On s390x KVM takes them only with its parameter hpage=1 (ibid., KVM_CAP_S390_HPAGE_1M), and QEMU does not start
+//     with them otherwise (target/s390x/kvm/kvm.c, kvm_s390_set_max_pagesize).
+//   - A QEMU that libvirt does not know was started with its memory as it is.
+func (v *View) pageless(g *facts.Guest) string {
+	if v.Architecture() == "s390x" && v.KVM.Parameters["kvm.hpage"] != "1" {
+		return "KVM on s390x backs guests with huge pages only if its module has hpage=1: QEMU would not start"
 	}
-	return slices.Contains([]string{"sev-snp", "tdx"}, doc.Guest().LaunchSecurity)
+	if !g.Managed {
+		return "libvirt does not know it: who starts its QEMU says which pages it takes"
+	}
+	doc, err := domain.Parse([]byte(g.Definition))
+	if err == nil && slices.Contains([]string{"sev-snp", "tdx"}, doc.Guest().LaunchSecurity) {
+		return "a confidential guest: its private memory is not from a pool of huge pages, which would be " +
+			"reserved on top of it"
+	}
+	return ""
 }
 
 // judgePages judges a guest that is defined with huge pages: unless it runs, a pool of their size must have room.

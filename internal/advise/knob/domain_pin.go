@@ -148,7 +148,7 @@ var domainNumatune = &Knob{
 		if strings.Contains(g.Definition, "<memnode") {
 			return Fine("its vNUMA cells are bound to nodes one by one (memnode)")
 		}
-		if len(g.MemoryNodes) > 0 && len(v.cpusOf(g.MemoryNodes)) == 0 {
+		if v.choseMemory(g) {
 			return Fine(fmt.Sprintf("its memory is bound to node %s, which has no CPUs: memory of another kind, such "+
 				"as HBM or CXL's, which somebody chose", g.MemoryNodes))
 		}
@@ -169,6 +169,11 @@ var domainNumatune = &Knob{
 		return exact(placed.Nodes.String(), fmt.Sprintf("its vCPUs run on node %s: memory elsewhere costs the "+
 			"distance for every packet", placed.Nodes)).At(Medium).restart(g.Name)
 	}),
+}
+
+// choseMemory reports whether a guest's memory is bound to nodes without CPUs, where domain.numatune leaves it.
+func (v *View) choseMemory(g *facts.Guest) bool {
+	return len(g.MemoryNodes) > 0 && len(v.cpusOf(g.MemoryNodes)) == 0
 }
 
 // memoryElsewhere reports whether another node is known to have memory.

@@ -26,7 +26,7 @@ func firmware(k Knob) *Knob {
 var firmwareSMT = firmware(Knob{
 	ID: "firmware.smt", Title: "Simultaneous multithreading",
 	Where: fixed(setting.Of(setting.Sysfs, "devices/system/cpu/smt/control")),
-	Want: func(v *View, a setting.Address) Advice {
+	Want: onMetal(func(v *View, a setting.Address) Advice {
 		if v.Topology.CPUs != nil && v.siblings() == "none" {
 			return Fine("no core has a second thread online")
 		}
@@ -35,7 +35,7 @@ var firmwareSMT = firmware(Knob{
 				"what runs on a sibling thread delays the guest's wake-ups; siblings: "+v.siblings())
 		}
 		return Fine("on is right for mixed load; no two vCPUs of a guest on one core; siblings: " + v.siblings())
-	},
+	}),
 })
 
 // siblings lists the threads of each core, at most 16 cores.
@@ -151,14 +151,9 @@ var firmwareEnergy = firmware(Knob{
 	Want: onMetal(func(v *View, a setting.Address) Advice {
 		const because = "the clock falls between bursts of packets"
 		for _, cpus := range []map[string]int{v.Power.Preferences, v.Power.Governors} {
-			if len(cpus) == 0 {
-				continue
+			if len(cpus) > 0 {
+				return fact(tally(cpus), Fine("the kernel decides (cpu.governor, cpu.epp), not the firmware"))
 			}
-			advice := Fine("the processors lean to performance")
-			if len(cpus) > 1 || cpus["performance"] == 0 {
-				advice = exact("performance", because)
-			}
-			return fact(tally(cpus), advice)
 		}
 		return v.fromAttestation("firmware.energy_performance", because, Medium)
 	}),
@@ -190,8 +185,12 @@ var firmwareVTd = firmware(Knob{
 			return Unsure("the kernel uses no IOMMU, and what the firmware offers is read on x86_64 alone: IORT and " +
 				"device trees are not")
 		}
+		where := "in the firmware (VT-d, AMD-Vi, SMMU)"
+		if v.inGuest() {
+			where = "in this virtual machine's own definition, on the host below"
+		}
 		return fact(tableWords(f), exact("DMAR, IVRS or IORT table", "without an IOMMU no device can be passed to a "+
-			"guest: switch it on in the firmware (VT-d, AMD-Vi, SMMU)").At(Critical))
+			"guest: switch it on "+where).At(Critical))
 	},
 })
 
@@ -211,7 +210,7 @@ func tableWords(f facts.Firmware) string {
 
 var firmwareSRIOV = firmware(Knob{
 	ID: "firmware.sriov", Title: "SR-IOV is switched on", Tiers: tiers(goal.Passthrough),
-	Want: func(v *View, a setting.Address) Advice {
+	Want: onMetal(func(v *View, a setting.Address) Advice {
 		var can, cannot []string
 		for _, n := range v.NICs {
 			switch {
@@ -231,5 +230,5 @@ var firmwareSRIOV = firmware(Knob{
 		return fact("none of "+strings.Join(cannot, ", "),
 			exact("a NIC with virtual functions", "no NIC offers virtual functions: SR-IOV is off in the firmware or "+
 				"in the NIC's own setup, or the NIC has none").At(Critical))
-	},
+	}),
 })

@@ -1,6 +1,7 @@
 package knob
 
 import (
+	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
 )
@@ -34,6 +35,15 @@ func twoSockets(v *View) (string, bool) {
 	return "a matter of several sockets", v.Topology.Counts.Packages != 1
 }
 
+// noUSB is the condition of switching USB off.
+func noUSB(v *View) (string, bool) {
+	n := facts.Find(v.NICs, func(n *facts.NIC) bool { return n.Bus == "usb" })
+	if n == nil {
+		return "", true
+	}
+	return n.Name + " is a USB device", false
+}
+
 // ddr4 is the condition of items of DDR4.
 func ddr4(v *View) (string, bool) {
 	kind := v.MemoryType()
@@ -60,9 +70,9 @@ var (
 	firmwareTXT = attestOnly(Knob{ID: "firmware.txt", Title: "Trusted execution (TXT)", Limit: onIntel,
 		Tiers: realtime()})
 	firmwareUSB3 = attestOnly(Knob{ID: "firmware.usb3", Title: "USB 3 controller", Limit: onX86,
-		Tiers: realtime()})
+		Tiers: realtime()}, noUSB)
 	firmwareUSBController = attestOnly(Knob{ID: "firmware.usb_controller", Title: "USB controllers", Limit: onX86,
-		Tiers: realtime()})
+		Tiers: realtime()}, noUSB)
 	firmwareExecuteDisable = attestOnly(Knob{ID: "firmware.execute_disable", Title: "Execute disable bit",
 		Limit: onX86})
 	firmwareActiveCores = attestOnly(Knob{ID: "firmware.active_cores", Title: "Active cores of each processor",

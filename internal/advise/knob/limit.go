@@ -9,16 +9,18 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Makers of processors. Hygon's count as AMD's, whose design they are.
+// Makers of processors. Hygon's count as AMD's, whose design they are; Centaur's are Zhaoxin's (arch/x86/kernel/cpu/
+// zhaoxin.c, centaur.c).
 const (
-	Intel = "intel"
-	AMD   = "amd"
+	Intel   = "intel"
+	AMD     = "amd"
+	Zhaoxin = "zhaoxin"
 )
 
 // Limit names the machines that have a value. Where the architecture or the maker is not known, nothing is judged.
 type Limit struct {
 	Arch    []string `json:"arch,omitempty"`    // as uname -m; empty: every one
-	Vendors []string `json:"vendors,omitempty"` // makers of processors: intel, amd; empty: every one
+	Vendors []string `json:"vendors,omitempty"` // makers of processors: intel, amd, zhaoxin; empty: every one
 }
 
 var (
@@ -26,6 +28,8 @@ var (
 	onARM64 = Limit{Arch: []string{facts.ARM64}}
 	onIntel = Limit{Arch: []string{facts.X86}, Vendors: []string{Intel}}
 	onAMD   = Limit{Arch: []string{facts.X86}, Vendors: []string{AMD}}
+	// Zhaoxin's IOMMU is Intel's (drivers/iommu/intel/dmar.c finds it by the same table)
+	onDMAR = Limit{Arch: []string{facts.X86}, Vendors: []string{Intel, Zhaoxin}}
 )
 
 // limitOf returns the limit of an address: that of the part, or else the knob's own.
@@ -56,13 +60,15 @@ func (k *Knob) Limited(h *facts.Host, a setting.Address) (Advice, bool) {
 	return Advice{}, false
 }
 
-// cpuVendor returns the maker of the processors: intel, amd (also for Hygon), or "" if unknown.
+// cpuVendor returns the maker of the processors: intel, amd (also for Hygon), zhaoxin, or "" if unknown.
 func cpuVendor(h *facts.Host) string {
 	switch vendor := strings.ToLower(h.Topology.Vendor); {
 	case strings.Contains(vendor, "intel"), vendor == "" && h.KVM.Vendor == "kvm_intel":
 		return Intel
 	case strings.Contains(vendor, "amd"), strings.Contains(vendor, "hygon"), vendor == "" && h.KVM.Vendor == "kvm_amd":
 		return AMD
+	case strings.Contains(vendor, "centaur"), strings.Contains(vendor, "shanghai"):
+		return Zhaoxin
 	}
 	return ""
 }
@@ -71,7 +77,7 @@ func cpuVendor(h *facts.Host) string {
 func (l Limit) makers() string {
 	var names []string
 	for _, v := range l.Vendors {
-		names = append(names, map[string]string{Intel: "Intel's", AMD: "AMD's"}[v])
+		names = append(names, map[string]string{Intel: "Intel's", AMD: "AMD's", Zhaoxin: "Zhaoxin's"}[v])
 	}
 	return strings.Join(names, " or ")
 }

@@ -75,7 +75,9 @@ func limitAt(t *testing.T, h *facts.Host, text string) (limit string, known bool
 func TestVendors(t *testing.T) {
 	for _, c := range []struct{ vendor, address, want string }{
 		{"GenuineIntel", "kernel-arg:intel_iommu", ""}, {"AuthenticAMD", "kernel-arg:intel_iommu", "skip"},
-		{"HygonGenuine", "kernel-arg:intel_pstate", "skip"}, {"CentaurHauls", "kernel-arg:intel_pstate", "unsure"},
+		{"HygonGenuine", "kernel-arg:intel_pstate", "skip"}, {"CentaurHauls", "kernel-arg:intel_pstate", "skip"},
+		{"Unheard-of", "kernel-arg:intel_pstate", "unsure"}, {"  Shanghai  ", "fact:host/txt", "skip"},
+		{"  Shanghai  ", "fact:host/df_c_states", "skip"}, {"  Shanghai  ", "kernel-arg:intel_iommu", ""},
 		{"AuthenticAMD", "kernel-arg:intel_idle.max_cstate", "skip"},
 		{"AuthenticAMD", "kernel-arg:processor.max_cstate", ""}, {"CentaurHauls", "kernel-arg:iommu", ""},
 	} {

@@ -121,9 +121,12 @@ var overlayQueueMapping = &Knob{
 		}
 		switch {
 		case len(lost) > 0:
-			names := strings.Join(lost, ", ")
+			names, severity := strings.Join(lost, ", "), Low
+			if v.Goal.PPS > placement.PerQueue {
+				severity = Medium
+			}
 			return fact("erased at "+names, exact("kept", names+" has one transmit queue, which erases the queue "+
-				"that the tap noted in each packet").At(Medium))
+				"that the tap noted in each packet").At(severity))
 		case len(asked) > 0:
 			return Unsure(asked[0] + "; whether its packets leave there depends on the route: mpps path shows by " +
 				"which queues they do")

@@ -73,7 +73,7 @@ func (v *View) received(kind reach.Kind) uint64 {
 			add(nic)
 		}
 		for _, hop := range p.Hops {
-			if v.taps[hop.Device] != nil {
+			if v.taps[hop.Here()] != nil {
 				add(hop.Device)
 			}
 		}

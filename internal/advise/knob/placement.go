@@ -93,15 +93,21 @@ var placementSiblings = &Knob{
 			}
 		}
 		var shared []string
+		known := v.Tier != goal.Realtime
 		for _, c := range v.Topology.CPUs {
 			if vcpus := onCore[c.Core]; len(vcpus) > 1 {
+				known = known && g.OneCore(vcpus[0], vcpus[len(vcpus)-1])
 				shared = append(shared, fmt.Sprintf("vCPUs %s", strings.Trim(fmt.Sprint(vcpus), "[]")))
 				delete(onCore, c.Core)
 			}
 		}
 		if len(shared) > 0 {
-			return fact(strings.Join(shared, "; ")+" on one core",
-				exact("a core for each vCPU", "vCPUs on the threads of one core slow each other down").At(High))
+			because, severity := "vCPUs on the threads of one core slow each other down", High
+			if known {
+				because, severity = "the guest is shown these threads and fills idle cores first, but two busy vCPUs "+
+					"of a core slow each other down all the same", Low
+			}
+			return fact(strings.Join(shared, "; ")+" on one core", exact("a core for each vCPU", because).At(severity))
 		}
 		if loose > 0 {
 			return Unsure(fmt.Sprintf("%s not pinned to one CPU: they can meet on a core", Count(loose, "vCPU")))

@@ -26,16 +26,18 @@ func (v *View) routes(nic string) bool {
 func routedDevices(h *facts.Host) []string {
 	var all []string
 	for _, p := range routedPaths(reach.Of(h)) {
-		at := slices.IndexFunc(p.Hops, func(hop reach.Hop) bool { return hop.Kind == reach.Routing })
+		at := slices.IndexFunc(p.Hops, func(hop reach.Hop) bool {
+			return hop.Kind == reach.Routing && hop.Namespace == 0
+		})
 		if at < 0 {
 			continue
 		}
 		all = append(all, h.Routing.Uplinks...)
 		if at == 1 { // a tap with a host route
-			all = append(all, p.Hops[0].Device)
+			all = append(all, p.Hops[0].Here())
 		}
 		for _, hop := range p.Hops[:at] {
-			if slices.Contains(h.Routing.Addressed, hop.Device) {
+			if slices.Contains(h.Routing.Addressed, hop.Here()) {
 				all = append(all, hop.Device)
 			}
 		}

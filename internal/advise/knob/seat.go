@@ -88,7 +88,8 @@ func (v *View) allFloat() bool {
 	})
 }
 
-// pinnedOneByOne reports whether a guest's definition pins its vCPUs, or somebody gave each of its threads one CPU.
+// pinnedOneByOne reports whether a guest's definition pins each of its vCPUs to one CPU, or somebody gave each of its
+// threads one.
 func pinnedOneByOne(g *facts.Guest) bool {
 	bound := 0
 	for _, t := range g.Threads {
@@ -96,7 +97,9 @@ func pinnedOneByOne(g *facts.Guest) bool {
 			bound++
 		}
 	}
-	return len(pinnedCPUs(g)) > 0 || bound > 0 && bound == g.VCPUs
+	pins := vcpuPins(g)
+	single := !slices.ContainsFunc(pins, func(pin setting.CPUSet) bool { return len(pin) != 1 })
+	return len(pins) > 0 && single || bound > 0 && bound == g.VCPUs
 }
 
 // serving returns the CPUs that may serve a NIC's interrupts, nil if there are none. Guests that float leave no CPU

@@ -104,7 +104,7 @@ func documents(comments []string, objects ...object) (string, error) {
 func comments(version, host, target string, left []Left) []string {
 	all := []string{fmt.Sprintf("Written by mpps %s for host %s.", version, host)}
 	if len(left) > 0 {
-		all = append(all, "", target+" cannot hold:")
+		all = append(all, "", "Not held by "+target+":")
 	}
 	for _, l := range left {
 		all = append(all, "  "+oneLine(l.What)+": "+oneLine(l.Why))

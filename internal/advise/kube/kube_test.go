@@ -15,6 +15,7 @@ import (
 	"mpps/internal/advise/audit"
 	"mpps/internal/advise/knob"
 	"mpps/internal/advise/tuned/export"
+	"mpps/internal/golden"
 	"mpps/internal/model/facts"
 )
 
@@ -166,6 +167,7 @@ func TestTuned(t *testing.T) {
 			t.Fatal(err)
 		}
 		valid(t, tunedCRD, e.Text, 1)
+		golden.File(t, "testdata/tuned"+strings.TrimSuffix("-"+pool, "-")+".yaml", e.Text)
 		var o struct {
 			Metadata struct{ Name string }
 			Spec     struct {
@@ -213,6 +215,7 @@ func TestSRIOVPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	valid(t, policyCRD, e.Text, 3) // 0-1, 3-3, 4-5
+	golden.File(t, "testdata/sriov-policy.yaml", e.Text)
 	var names []string
 	for _, o := range objectsOf(t, e.Text) {
 		spec := o.(map[string]any)["spec"].(map[string]any)
@@ -241,6 +244,7 @@ func TestFeatures(t *testing.T) {
 		{State: audit.Off, Severity: knob.High}, {State: audit.Off, Severity: knob.Low}, {State: audit.Off,
 			Severity: knob.Info}}}
 	text := Features(r, "1", "h", time.Unix(0, 0), time.Hour).Text
+	golden.File(t, "testdata/nfd", text)
 	labels := map[string]string{}
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); strings.HasPrefix(line, "#") {
@@ -266,6 +270,7 @@ func TestProblems(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	golden.File(t, "testdata/npd.json", e.Text)
 	var c npdConfig
 	decoder := json.NewDecoder(bytes.NewReader([]byte(e.Text)))
 	decoder.DisallowUnknownFields()
@@ -288,6 +293,7 @@ func TestDaemonSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	golden.File(t, "testdata/daemonset.yaml", e.Text)
 	var o struct {
 		APIVersion string `yaml:"apiVersion"`
 		Spec       daemonSetSpec

@@ -9,8 +9,9 @@ import (
 	"mpps/internal/advise/knob"
 )
 
-// Features returns a file of features for Node Feature Discovery (source/local: a name and a value a line; a comment
-// "+expiry-time" ends what follows it), made of an audit at a time. Each becomes a label of the node.
+// Features returns a file of features for Node Feature Discovery from 0.14 on (source/local/local.go: a name and a
+// value a line; a comment "+expiry-time" ends what follows it), made of an audit at a time. Each becomes a label of the
+// node below feature.node.kubernetes.io.
 func Features(r audit.Report, version, host string, now time.Time, valid time.Duration) *Export {
 	e := &Export{Target: "Node Feature Discovery",
 		File: "/etc/kubernetes/node-feature-discovery/features.d/mpps", NotHeld: []Left{
@@ -33,7 +34,8 @@ func Features(r audit.Report, version, host string, now time.Time, valid time.Du
 	return e
 }
 
-// npdConfig is the configuration of a custom plugin of the node problem detector (pkg/custompluginmonitor/types).
+// npdConfig is the configuration of a custom plugin of the node problem detector (pkg/custompluginmonitor/types,
+// CustomPluginConfig and CustomRule; statuses 0, 1 and 2 are fine, a problem, unknown).
 type npdConfig struct {
 	Plugin     string         `json:"plugin"`
 	Config     npdGlobal      `json:"pluginConfig"`
@@ -80,5 +82,7 @@ func Problems() (*Export, error) {
 	return &Export{Target: "the node problem detector", File: "/etc/node-problem-detector.d/mpps.json",
 		Text: string(text) + "\n", NotHeld: []Left{
 			{What: "which values drifted", Why: "a condition holds 80 characters", Command: "mpps verify"},
-			{What: "a repair", Why: "the detector only reports", Command: "mpps apply"}}}, nil
+			{What: "a repair", Why: "the detector only reports", Command: "mpps apply"},
+			{What: "a detector in a pod", Why: "it refuses a rule whose program its own container does not have " +
+				"(CustomPluginConfig.Validate), and mpps verifies the host: run it as a service of the host"}}}, nil
 }

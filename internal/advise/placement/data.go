@@ -26,7 +26,7 @@ func asideNICs(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.Goal)
 	}
 	for _, why := range []func(facts.Interface) string{
 		func(i facts.Interface) string { return notNamed(nics, i, g) },
-		func(i facts.Interface) string { return hardlyUsed(h, nics, i) },
+		func(i facts.Interface) string { return hardlyUsed(h, guest, nics, i) },
 		func(i facts.Interface) string { return byManagement(h, paths, i) },
 	} {
 		for _, i := range nics {
@@ -59,13 +59,13 @@ func notNamed(nics []facts.Interface, i facts.Interface, g goal.Goal) string {
 
 // hardlyUsed says that a NIC carried less than a hundredth of the packets of a guest's busiest one while watching; ""
 // if it did not, or if that one carried fewer than 1000 packets per second.
-func hardlyUsed(h *facts.Host, nics []facts.Interface, i facts.Interface) string {
+func hardlyUsed(h *facts.Host, guest *facts.Guest, nics []facts.Interface, i facts.Interface) string {
 	if h.Interval == nil || h.Interval.Seconds <= 0 {
 		return ""
 	}
 	packets := func(i facts.Interface) float64 {
-		rx, _ := h.Interval.Counter(i.Tap, "rx_packets")
-		tx, _ := h.Interval.Counter(i.Tap, "tx_packets")
+		rx, _ := h.Interval.Counter(guest.TapHere(&i), "rx_packets")
+		tx, _ := h.Interval.Counter(guest.TapHere(&i), "tx_packets")
 		return float64(rx+tx) / h.Interval.Seconds
 	}
 	most := 0.0

@@ -125,8 +125,8 @@ func (ask *Ask) chooseQueues() {
 
 func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.Goal) Guest {
 	d := Guest{
-		Name: guest.Name, VCPUs: guest.VCPUs, Memory: guest.Memory, Emulator: guest.EmulatorPin,
-		Masks: vcpuMasks(guest), Workers: workers(guest),
+		Name: guest.Name, VCPUs: guest.VCPUs, Threads: guest.CoreThreads, Memory: guest.Memory,
+		Emulator: guest.EmulatorPin, Masks: vcpuMasks(guest), Workers: workers(guest),
 		Realtime: g.Latency > 0 && g.ForGuest(guest.Name), Fixed: !g.ForGuest(guest.Name),
 		Hugepages: guest.Hugepages || g.Latency > 0 && g.ForGuest(guest.Name), Passthrough: len(guest.Hostdevs) > 0,
 	}

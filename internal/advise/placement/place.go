@@ -267,7 +267,7 @@ func (t *table) keep(g *Guest) *Placed {
 		return nil
 	}
 	placed := &Placed{Name: g.Name, Kept: true, Why: "its vCPUs are pinned well already: one CPU each, no core " +
-		"shared, one node", Nodes: t.nodesOf(setting.CPUs(g.Pins...))}
+		"shared but by threads of one that the guest is shown, one node", Nodes: t.nodesOf(setting.CPUs(g.Pins...))}
 	switch {
 	case faults != nil && g.Fixed:
 		placed.Why = "it is not to be moved, although " + strings.Join(faults, ", ")
@@ -286,9 +286,10 @@ func (t *table) keep(g *Guest) *Placed {
 // faults returns what is wrong with a guest's pins; nil if nothing is.
 func (t *table) faults(g *Guest) (faults []string) {
 	add := func(format string, a ...any) { faults = append(faults, fmt.Sprintf(format, a...)) }
-	cores, seen := map[int]bool{}, map[int]bool{}
+	cores, seen := map[int]int{}, map[int]bool{} // cores: the first vCPU on each
 	for vcpu, cpu := range g.Pins {
 		c, online := t.cpus[cpu]
+		first, shared := cores[c.Core]
 		switch {
 		case !online:
 			add("vCPU %d is pinned to CPU %d, which is offline", vcpu, cpu)
@@ -303,10 +304,12 @@ func (t *table) faults(g *Guest) (faults []string) {
 			add("CPU %d has two vCPUs", cpu)
 		case t.vcpuOn[cpu] != "" && t.vcpuOn[cpu] != g.Name:
 			add("CPU %d belongs to %s too", cpu, t.vcpuOn[cpu])
-		case cores[c.Core]:
+		case shared && (g.Realtime || g.Threads < 2 || first/g.Threads != vcpu/g.Threads):
 			add("CPU %d is the other thread of a core that has a vCPU already", cpu)
 		}
-		seen[cpu], cores[c.Core] = true, true
+		if seen[cpu] = true; !shared {
+			cores[c.Core] = vcpu
+		}
 	}
 	if nodes := t.nodesOf(setting.CPUs(g.Pins...)); len(nodes) > 1 {
 		add("its vCPUs are spread over nodes %s", nodes)

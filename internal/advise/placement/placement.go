@@ -97,6 +97,7 @@ type NIC struct {
 type Guest struct {
 	Name        string
 	VCPUs       int
+	Threads     int    // of each core that it is shown, 0 or 1 if it is shown none
 	Memory      uint64 // bytes
 	NICs        []Interface
 	Rate        float64          // packets per second that it should carry; 0: not specified

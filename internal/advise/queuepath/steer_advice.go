@@ -132,6 +132,6 @@ func (s *steerer) advise(g group, one Steered) []Advice {
 // guestOf returns the active guest of a tap, nil if there is none.
 func (s *steerer) guestOf(tap string) *facts.Guest {
 	return facts.Find(s.host.Guests, func(g *facts.Guest) bool {
-		return g.Active() && slices.ContainsFunc(g.NICs(), func(n facts.Interface) bool { return n.Tap == tap })
+		return g.Active() && slices.ContainsFunc(g.NICs(), func(n facts.Interface) bool { return g.TapHere(&n) == tap })
 	})
 }

@@ -220,7 +220,7 @@ func (s *steerer) sender(t facts.Tap) Sender {
 	one := Sender{Tap: t.Name, Guest: t.Name, Queues: max(1, t.RxQueues), Weight: 1, Node: -1}
 	for guest := range facts.Each(s.host.Guests) {
 		for _, nic := range guest.NICs() {
-			if nic.Tap != t.Name || !guest.Active() {
+			if guest.TapHere(&nic) != t.Name || !guest.Active() {
 				continue
 			}
 			one.Guest, one.Queues = guest.Name, max(1, nic.Queues)

@@ -63,7 +63,7 @@ type Journal struct {
 // catalogued are the knobs whose checks are part of Examine, and what to do about their findings.
 var catalogued = []struct{ id, do string }{
 	{"firmware.vt_d", "switch VT-d (Intel) or IOMMU / AMD-Vi (AMD) on in the firmware's setup: it is another switch " +
-		"than VT-x or SVM"},
+		"than VT-x or SVM. A virtual machine gets an IOMMU by its definition on the host below"},
 	{"boot.iommu", "'mpps plan --nic vf' has it as a change, 'mpps apply' writes it for the next boot; then reboot"},
 	{"firmware.sriov", "switch SR-IOV on in the firmware's setup and in that of the card"},
 	{"pci.link", "look at it under load, then at the slot: another one, or the card reseated"},

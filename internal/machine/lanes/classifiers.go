@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 )
 
@@ -40,6 +42,15 @@ func actionsOf(f netlink.Filter) []netlink.Action {
 		return f.Actions
 	}
 	return nil
+}
+
+// HasPrograms reports whether BPF programs are at a device's ingress that are not of mpps: filters, or tcx
+// programs (Linux
+// 6.6 and later). It is for devices that mpps attaches none to.
+func HasPrograms(d Device) bool {
+	kinds, _ := Classifiers(d)
+	programs, err := link.QueryPrograms(link.QueryOptions{Target: d.Index, Attach: ebpf.AttachTCXIngress})
+	return slices.Contains(kinds, "bpf") || err == nil && len(programs.Programs) > 0
 }
 
 // ClassifiersOut returns those at a device's egress. They do the same to packets that pass a tunnel, a VLAN or a bond

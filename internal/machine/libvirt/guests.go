@@ -240,6 +240,9 @@ func describeGuest(fact *facts.Guest, g domain.Guest) {
 	owner := facts.OwnerOf(g)
 	fact.Owner = &owner
 	fact.VCPUs, fact.MaxVCPUs = clamp(g.VCPUs.Current, maxVCPUs), clamp(g.VCPUs.Max, maxVCPUs)
+	if threads := g.CPU.Topology.Threads; threads > 1 {
+		fact.CoreThreads = clamp(threads, maxVCPUs)
+	}
 	fact.Memory, fact.Hugepages = g.MemoryKiB<<10, g.Backing.HugePages
 	fact.EmulatorPin, fact.MemoryNodes = parseCPUs(g.EmulatorPin), parseCPUs(g.NUMA.Nodes)
 	if len(g.Pins) > 0 {

@@ -102,7 +102,10 @@ func tapOf(m *tree.Tree, pid int, fd string) string {
 	if text, err := m.Read(process + "/fdinfo/" + fd); err == nil {
 		if _, rest, is := strings.Cut(text, "iff:"); is {
 			line, _, _ := strings.Cut(rest, "\n")
-			return strings.TrimSpace(line)
+			if line = strings.TrimSpace(line); strings.ContainsFunc(line, unicode.IsControl) {
+				return "" // whoever has a network namespace chooses the names there
+			}
+			return line
 		}
 	}
 	index, is := strings.CutPrefix(m.Target(process+"/fd/"+fd), "tap")
@@ -129,7 +132,8 @@ func nameThere(m *tree.Tree, process, index string) string {
 		return ""
 	}
 	for line := range strings.Lines(text) {
-		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == index {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == index &&
+			!strings.ContainsFunc(fields[1], unicode.IsControl) {
 			return fields[1]
 		}
 	}

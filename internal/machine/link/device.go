@@ -29,6 +29,10 @@ type Device struct {
 	lower      int    // index of the device under it, 0 if none or in another namespace
 	peer       int    // index of the other end of a veth or netkit pair, 0 if none or in another namespace
 	elsewhere  bool   // the device under it, or its other end, is in another namespace
+	Space      int    // that namespace, by its number in the device's own (IFLA_LINK_NETNSID); −1: none
+	beyond     int    // the device's index there
+	parent     string // of its hardware: a PCI address (Linux 5.14 and later)
+	tunnelOnly bool   // of a tun device: it carries no Ethernet
 	flags      uint32 // IFF_…
 	mode       string // of a macvlan, macvtap or ipvlan
 	tunnel     ends   // of a tunnel
@@ -172,7 +176,7 @@ func ParseLink(message []byte) (Device, error) {
 	d := Device{
 		Index:   int(int32(binary.NativeEndian.Uint32(message[4:]))),
 		flags:   binary.NativeEndian.Uint32(message[8:]),
-		Carrier: "unknown",
+		Carrier: "unknown", Space: -1,
 	}
 	d.Up = d.flags&unix.IFF_UP != 0
 	ad, err := netlink.NewAttributeDecoder(message[unix.SizeofIfInfomsg:])
@@ -196,7 +200,9 @@ func ParseLink(message []byte) (Device, error) {
 		case unix.IFLA_LINK:
 			d.lower = int(ad.Uint32())
 		case unix.IFLA_LINK_NETNSID:
-			d.elsewhere = true
+			d.elsewhere, d.Space = true, int(ad.Int32())
+		case unix.IFLA_PARENT_DEV_NAME:
+			d.parent = ad.String()
 		case unix.IFLA_QDISC:
 			d.qdisc = ad.String()
 		case unix.IFLA_CARRIER:
@@ -259,7 +265,7 @@ var pairs = []string{"veth", "netkit"}
 func (d *Device) settleLower() {
 	switch {
 	case d.elsewhere: // its number counts in the other namespace
-		d.lower = 0
+		d.lower, d.beyond = 0, d.lower
 	case slices.Contains(pairs, d.Kind):
 		d.peer, d.lower = d.lower, 0
 	case d.lower == d.Index:
@@ -279,6 +285,8 @@ func (d *Device) parseInfo(ad *netlink.AttributeDecoder) error {
 				ad.Nested(func(ad *netlink.AttributeDecoder) error { return d.parseTunnel(ad, attributes) })
 			case modes[d.Kind] != nil:
 				ad.Nested(d.parseMode)
+			case d.Kind == "tun":
+				ad.Nested(d.parseTun)
 			}
 		}
 	}

@@ -26,7 +26,7 @@ func routing(m *tree.Tree, h *facts.Host, devices []Device, names map[int]string
 		r.links[d.Name] = d
 	}
 	if m.Live() {
-		if err := r.ask(names); err != nil {
+		if err := r.ask(names, routesPatience); err != nil {
 			tree.AddUnseen(h, "addresses and routes", err)
 			return nil
 		}
@@ -81,13 +81,13 @@ func (r *routes) hold(device string, address netip.Addr) {
 }
 
 // ask reads the addresses, and the routes of all tables, from the kernel.
-func (r *routes) ask(names map[int]string) error {
+func (r *routes) ask(names map[int]string, patience time.Duration) error {
 	conn, err := DialRoute()
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(routesPatience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return fmt.Errorf("route netlink: %w", err)
 	}
 	holders, err := addresses(conn)

@@ -54,7 +54,7 @@ func (w *Watch) readSpace(name string, before *fullLook) (spaceLook, []facts.Uns
 			missed = append(missed, facts.Unseen{What: what + where, Why: err.Error()})
 		}
 	}
-	missing("devices", inNetns(name, func() error {
+	missing("devices", w.inNetns(name, func() error {
 		if name != "" { // on another thread
 			begun := probe.ThreadTime()
 			defer func() { w.cost += probe.ThreadTime() - begun }()
@@ -184,6 +184,8 @@ func (w *Watch) devicesBetween(netns string, before, after spaceLook, irqs []fac
 		}
 		if netns == "" {
 			w.addHostFacts(&d, irqs)
+		} else {
+			w.addGuest(&d)
 		}
 		all = append(all, d)
 	}
@@ -194,7 +196,7 @@ func (w *Watch) devicesBetween(netns string, before, after spaceLook, irqs []fac
 func (w *Watch) addHostFacts(d *facts.DeviceLoad, irqs []facts.IRQRun) {
 	for i := range w.h.Guests {
 		for _, nic := range w.h.Guests[i].NICs() {
-			if nic.Tap != "" && nic.Tap == d.Name {
+			if tap := w.h.Guests[i].TapHere(&nic); tap != "" && tap == d.Name {
 				d.Guest = w.h.Guests[i].Name
 			}
 		}

@@ -21,8 +21,8 @@ import (
 // Options say what is watched.
 type Options struct {
 	Interval time.Duration // 0: a second
-	// Netns are the network namespaces whose devices and sockets are watched, by name below /run/netns; the empty name
-	// is this process's. None: only that one.
+	// Netns are the network namespaces whose devices and sockets are watched, by name below /run/netns, or
+	// as Spaces returns them; the empty name is this process's. None: only that one.
 	Netns []string
 	// Counters loads nothing into the kernel: two readings of counters, no profile and no tracepoints.
 	Counters bool

@@ -73,6 +73,9 @@ func flood(ctx context.Context, t *testing.T, netns, to string) {
 	t.Cleanup(func() { <-done; conn.Close() })
 }
 
+// inNetns calls f on a thread in a named network namespace.
+func inNetns(name string, f func() error) error { return (&Watch{h: &facts.Host{}}).inNetns(name, f) }
+
 func hostOf(t *testing.T, m *tree.Tree) *facts.Host {
 	t.Helper()
 	h := &facts.Host{}
@@ -410,5 +413,48 @@ func TestLoadOfSlowReader(t *testing.T) {
 	if s := l.Sockets; s.WindowsClosed == 0 || len(s.Full) != 1 || s.Full[0].Port != 5001 || s.Full[0].Queued < 0.5 ||
 		s.Full[0].PID != os.Getpid() {
 		t.Errorf("found %+v, expected port 5001 of this process, and windows that were closed", s)
+	}
+}
+
+// TestLossInNamespace: what a guest's namespace loses is the guest's, also beside a tap of the host with the same name;
+// a namespace that goes away in the middle is reported.
+func TestLossInNamespace(t *testing.T) {
+	first, second := twoSpaces(t)
+	treetest.IP(t, "-n "+first+" tuntap add tap0 mode tap", "-n "+first+" link set tap0 up")
+	h := hostOf(t, treetest.Live(t))
+	for i, name := range []string{first, second} {
+		var st unix.Stat_t
+		if err := unix.Stat("/run/netns/"+name, &st); err != nil {
+			t.Fatal(err)
+		}
+		h.Namespaces = append(h.Namespaces, facts.Namespace{ID: st.Ino, Name: name,
+			Devices: []facts.Device{{Name: "tap0", Kind: "tap"}}})
+		h.Guests = append(h.Guests, facts.Guest{Name: []string{"one", "two"}[i], State: "running", Elsewhere: true,
+			Namespace: st.Ino, Interfaces: []facts.Interface{{MAC: name, Type: "tap", Tap: "tap0"}}})
+	}
+	if names := Spaces(h, "one"); !slices.Equal(names, []string{first}) {
+		t.Fatalf("namespaces of guest one: %v", names)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	w := Start(ctx, treetest.Live(t), h, Options{Netns: append([]string{""}, Spaces(h, "")...), Counters: true})
+	flood(ctx, t, first, "198.18.0.2:9")
+	l := w.Next(ctx, 300*time.Millisecond)
+	if d := loadDevice(t, l, first, "tap0"); d.Guest != "one" || d.Kind != "tap" {
+		t.Errorf("the tap: %+v", d)
+	}
+	if d := loadDevice(t, l, first, "v0"); d.Guest != "one" || d.TxPackets == 0 {
+		t.Errorf("its pair: %+v", d)
+	}
+	if d := loadDevice(t, l, second, "v1"); d.Guest != "two" || d.RxPackets == 0 {
+		t.Errorf("the other guest's: %+v", d)
+	}
+	h.Namespaces[1].ID++ // as if another had its name by now
+	l = w.Next(ctx, 100*time.Millisecond)
+	if !slices.ContainsFunc(l.Unseen, func(u facts.Unseen) bool { return strings.Contains(u.Why, "went away") }) {
+		t.Errorf("unseen: %+v", l.Unseen)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -3,7 +3,6 @@ package load
 import (
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -28,7 +27,7 @@ func (w *Watch) startProbe() {
 	for _, name := range w.o.Netns {
 		file := "/proc/self/ns/net"
 		if name != "" {
-			file = filepath.Join("/run/netns", name)
+			file = w.spaceFile(name)
 		}
 		var st unix.Stat_t
 		if unix.Stat(file, &st) != nil {

@@ -183,7 +183,7 @@ func vhost(h *facts.Host, ns namespace) []queuepath.Vhost {
 				continue
 			}
 			for _, nic := range g.NICs() {
-				if nic.MAC == t.NIC && nic.Tap != "" {
+				if nic.MAC == t.NIC && g.TapHere(&nic) != "" {
 					all = append(all, queuepath.Vhost{Guest: g.Name, Device: nic.Tap, Queue: t.Queue, Thread: t.TID,
 						CPU: lastCPU(t), Memory: g.MemoryNodes})
 				}

@@ -41,7 +41,8 @@ func configuration(h *Host) *Host {
 	})
 	c.Taps = edited(h.Taps, func(t *Tap) { t.Name, t.Stats = stableName(taps, t.Name), nil })
 	slices.SortStableFunc(c.Taps, func(a, b Tap) int { return strings.Compare(a.Name, b.Name) })
-	c.Links = edited(h.Links, func(l *Link) { l.Up = false })
+	c.Links = edited(h.Links, func(l *Link) { l.Up, l.DeadEnd, l.Programs = false, false, nil })
+	c.Namespaces = nil // another with each start
 	c.Pollers = edited(h.Pollers, func(p *Poller) { p.PID = 0 })
 	c.Services = edited(h.Services, func(s *Service) { s.PID = 0 })
 	c.Storage = edited(h.Storage, func(s *Storage) { s.Memory = 0 })
@@ -77,7 +78,7 @@ func stableTopology(t Topology) Topology {
 
 func (g *Guest) stabilize(taps map[string]string) {
 	g.State, g.PID, g.Resident, g.Job, g.Inside = "", 0, 0, "", nil
-	g.Functions = nil
+	g.Functions, g.Namespace = nil, 0
 	g.Interfaces = edited(g.Interfaces, func(i *Interface) {
 		if i.Type == "network" {
 			i.Function = "" // another one with each start

@@ -19,7 +19,9 @@ type Guest struct {
 	PID      int    `json:"pid,omitempty"`
 	VCPUs    int    `json:"vcpus"`
 	MaxVCPUs int    `json:"max_vcpus"`
-	Memory   uint64 `json:"memory_bytes"`
+	// threads of each core that it is shown (<topology>); 0: not told, 1 or unknown
+	CoreThreads int    `json:"core_threads,omitempty"`
+	Memory      uint64 `json:"memory_bytes"`
 	// QEMU's resident memory, without huge pages
 	Resident   uint64      `json:"resident_bytes,omitempty"`
 	Hugepages  bool        `json:"hugepages"`
@@ -42,6 +44,8 @@ type Guest struct {
 	Threads []Thread `json:"threads"`
 	// its taps are in another network namespace than mpps: a pod's
 	Elsewhere bool `json:"elsewhere,omitempty"`
+	// that namespace (Namespace.ID); 0: it was not read
+	Namespace uint64 `json:"namespace,omitempty"`
 	// libvirt's current job: "migration out", "migration in", "save" …; empty: none
 	Job string `json:"job,omitempty"`
 	// the guest agent's report; nil if there is no agent, or it was not asked or did not answer
@@ -65,6 +69,13 @@ func (u Unverified) String() string {
 // Unseen returns the process as a part of the host that could not be judged.
 func (u Unverified) Unseen() Unseen {
 	return Unseen{fmt.Sprintf("process %d (%s)", u.PID, u.Comm), u.Why, UnseenProcess, u.Guest}
+}
+
+// OneCore reports whether a guest is shown two vCPUs as threads of one core, so that its scheduler knows that they slow
+// each other down. vCPU n is thread n modulo the number of threads (QEMU, include/hw/i386/topology.h,
+// x86_topo_ids_from_idx).
+func (g *Guest) OneCore(a, b int) bool {
+	return g.CoreThreads > 1 && a/g.CoreThreads == b/g.CoreThreads
 }
 
 // NICs returns the NICs of the definition and of the running guest.

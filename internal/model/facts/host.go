@@ -33,8 +33,11 @@ type Host struct {
 	Tunnels  []Tunnel `json:"tunnels"`
 	Taps     []Tap    `json:"taps"`
 	Links    []Link   `json:"links,omitempty"`
-	Pollers  []Poller `json:"pollers,omitempty"`
-	Routing  *Routing `json:"routing,omitempty"` // nil in snapshots from versions that did not collect it
+	// other network namespaces that guests' packets pass
+	Namespaces []Namespace `json:"namespaces,omitempty"`
+
+	Pollers []Poller `json:"pollers,omitempty"`
+	Routing *Routing `json:"routing,omitempty"` // nil in snapshots from versions that did not collect it
 	// nil on hosts without Open vSwitch, and in snapshots from versions that did not collect it
 	OpenVSwitch *OpenVSwitch `json:"open_vswitch,omitempty"`
 	VFs         []VF         `json:"vfs"`

@@ -18,6 +18,11 @@ type Link struct {
 	Up     bool   `json:"up"`
 	// the other end of a veth, or the device under it, is in another network namespace: a container's, a router's
 	Elsewhere bool `json:"elsewhere,omitempty"`
+	// that namespace was read and leads no further: a container's
+	DeadEnd bool `json:"dead_end,omitempty"`
+	// of a link that leads to a namespace of guests: BPF programs at XDP and tc ("xdp", "tc") that choose where its
+	// packets go
+	Programs []string `json:"programs,omitempty"`
 	// of a tunnel that is bound to no device: as Tunnel.Underlay
 	Underlay []string `json:"underlay,omitempty"`
 }

@@ -32,12 +32,14 @@ const (
 	KubeVirt   Platform = "kubevirt"
 	Harvester  Platform = "harvester"
 	Proxmox    Platform = "proxmox"
+	Nutanix    Platform = "nutanix"
 )
 
 // platformTitles are what people call the platforms.
 var platformTitles = map[Platform]string{
 	Libvirt: "libvirt", QEMU: "QEMU", Nova: "OpenStack", OVirt: "oVirt", CloudStack: "CloudStack", ZStack: "ZStack",
 	OpenNebula: "OpenNebula", KubeVirt: "KubeVirt", Harvester: "Harvester", Proxmox: "Proxmox VE",
+	Nutanix: "Nutanix AHV",
 }
 
 // Title returns what people call the platform.
@@ -105,6 +107,9 @@ func OwnerOf(g domain.Guest) Owner {
 	// CloudStack writes no metadata (LibvirtVMDef.java, GuestDef)
 	if g.System.Manufacturer == "Apache Software Foundation" && strings.HasPrefix(g.System.Product, "CloudStack ") {
 		return Owner{Platform: CloudStack, ID: g.UUID, Evidence: "its sysinfo names " + g.System.Product}
+	}
+	if g.System.Manufacturer == "Nutanix" { // what dmidecode shows in AHV's guests, with the product AHV
+		return Owner{Platform: Nutanix, ID: g.UUID, Evidence: "its sysinfo names Nutanix"}
 	}
 	return Owner{Platform: Libvirt}
 }

@@ -271,6 +271,19 @@ func (h *Host) checkNames() error {
 	for _, l := range h.Links {
 		errs = append(errs, names("link", l.Name, l.Kind, l.Master, l.Lower, l.Peer), names("underlay", l.Underlay...))
 	}
+	for n := range Each(h.Namespaces) {
+		errs = append(errs, names("namespace", n.Name))
+		for d := range Each(n.Devices) {
+			errs = append(errs, names("device", d.Name, d.Kind, d.Master, d.Lower, d.Peer, d.PCI),
+				names("device", d.Redirects...))
+			if d.Beyond != nil {
+				errs = append(errs, names("device", d.Beyond.Device))
+			}
+		}
+		if n.Routing != nil {
+			errs = append(errs, names("device", n.Routing.Addressed...), names("device", n.Routing.Uplinks...))
+		}
+	}
 	for _, p := range h.Pollers {
 		errs = append(errs, names("poller", p.Functions...), names("NIC of a poller", p.NICs...))
 	}

@@ -37,11 +37,9 @@ func (h *Host) DefaultHugepage() uint64 {
 	if h.Topology.DefaultPage > 0 {
 		return h.Topology.DefaultPage
 	}
-	switch setting.ParseCommandLine(h.Kernel.CommandLine).Get("default_hugepagesz").Value {
-	case "1G", "1g", "1024M":
-		return 1 << 30
-	case "2M", "2m":
-		return 2 << 20
+	size, _ := setting.MemParse(setting.ParseCommandLine(h.Kernel.CommandLine).Get("default_hugepagesz").Value)
+	if size > 0 {
+		return size
 	}
 	if pools := h.Topology.Hugepages; len(pools) == 1 {
 		return pools[0].Size

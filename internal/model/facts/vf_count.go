@@ -29,6 +29,8 @@ var vfDrivers = map[string]vfDriver{
 	"sfc":   {guest: "sfc"},
 	"cxgb4": {guest: "cxgb4vf"}, "hns3": {guest: "hclgevf"}, "thunder-nic": {guest: "nicvf"},
 	"rvu_nicpf": {guest: "rvu_nicvf"},
+	// drivers/net/ethernet/wangxun: libwx/wx_sriov.c, wx_pci_sriov_configure; txgbevf, ngbevf
+	"txgbe": {guest: "txgbevf"}, "ngbe": {guest: "ngbevf"},
 }
 
 // VFDriver returns the host's module for the VFs of a PF driver, empty if unknown.

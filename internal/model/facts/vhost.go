@@ -68,7 +68,7 @@ func (g *Guest) confirmByTraffic(packets map[string]uint64, ran map[int]uint64) 
 	var busy, quiet []uint64 // CPU time of the threads of NICs with and without packets
 	for _, i := range g.NICs() {
 		time, served := run[i.MAC]
-		count, seen := packets[i.Tap]
+		count, seen := packets[g.TapHere(&i)]
 		switch {
 		case !served || !seen:
 		case count >= busyPackets:

@@ -20,17 +20,27 @@ type node struct {
 	elsewhere bool     // that end, or the device below, is in another network namespace
 	unknown   bool     // where its packets leave is not known
 	redirects []string // devices that tc filters send its packets out by
+	program   bool     // a BPF program on it chooses where its packets go
+
+	name  string // in its namespace
+	space uint64 // facts.Namespace.ID; 0: the host's
+	dead  bool   // the namespace beyond leads no further
+	pci   string // of a NIC in another namespace
+	pf    string // its PF, if it is a VF of the host's
 }
 
-// graph is the devices of a host, by name.
+// graph is the devices of a host by name, and those of other namespaces by the keys that keyOf makes.
 type graph struct {
 	nodes   map[string]*node
 	host    *facts.Host
-	routing *facts.Routing
+	routing map[uint64]*facts.Routing // by facts.Namespace.ID; 0: the host's
+	// keys of internal ports of Open vSwitch in other namespaces, by name: those of one ovs-vswitchd differ
+	internal map[string]string
 }
 
 func newGraph(h *facts.Host) *graph {
-	g := &graph{nodes: map[string]*node{}, host: h, routing: h.Routing}
+	g := &graph{nodes: map[string]*node{}, host: h, routing: map[uint64]*facts.Routing{0: h.Routing},
+		internal: map[string]string{}}
 	for n := range facts.Each(h.NICs) {
 		// A representor leads to a function on this host, not to the wire.
 		g.add(n.Name, node{kind: "NIC", nic: !n.Representor(), master: n.Master})
@@ -47,10 +57,14 @@ func newGraph(h *facts.Host) *graph {
 	for _, l := range h.Links {
 		below := slices.Concat(list(l.Lower), l.Underlay)
 		g.add(l.Name, node{kind: l.Kind, master: l.Master, below: below, peer: l.Peer, elsewhere: l.Elsewhere,
+			dead: l.DeadEnd, program: len(l.Programs) > 0,
 			unknown: len(below) == 0 && l.Peer == "" && !l.Elsewhere && !slices.Contains(ends, l.Kind)})
 	}
 	for _, b := range h.Bridges {
 		g.add(b.Name, node{kind: "bridge"})
+	}
+	for n := range facts.Each(h.Namespaces) {
+		g.addNamespace(n)
 	}
 	g.connect(h)
 	return g
@@ -58,6 +72,7 @@ func newGraph(h *facts.Host) *graph {
 
 func (g *graph) add(name string, n node) {
 	if name != "" && g.nodes[name] == nil { // the first of the same name wins
+		n.name = cmp.Or(n.name, name)
 		g.nodes[name] = &n
 	}
 }
@@ -70,9 +85,7 @@ func (g *graph) connect(h *facts.Host) {
 		n := g.nodes[name]
 		if n.kind == "openvswitch" && name != facts.OVSDatapath && !h.OpenVSwitch.Known() {
 			n.below = append(n.below, facts.OVSDatapath)
-			if g.nodes[facts.OVSDatapath] == nil {
-				g.nodes[facts.OVSDatapath] = &node{kind: "openvswitch"}
-			}
+			g.add(facts.OVSDatapath, node{kind: "openvswitch"})
 		}
 		if master := g.nodes[n.master]; master != nil && master.kind != "vrf" {
 			master.below = append(master.below, name)
@@ -81,7 +94,7 @@ func (g *graph) connect(h *facts.Host) {
 	var taps []string
 	for guest := range facts.Each(h.Guests) {
 		for _, i := range guest.NICs() {
-			taps = append(taps, i.Tap)
+			taps = append(taps, guest.TapHere(&i))
 		}
 	}
 	for _, b := range h.Bridges {
@@ -113,12 +126,14 @@ func list(text string) []string {
 	return strings.Split(text, ",")
 }
 
-// path returns the path of a guest's NIC. That of a guest that does not run starts where its definition says.
-func (g *graph) path(guest *facts.Guest, i facts.Interface) Path {
-	w := g.walk()
+// path returns the path of a guest's NIC, and where it leads to namespaces that were not read. That of a
+// guest that does
+// not run starts where its definition says.
+func (g *graph) path(guest *facts.Guest, i facts.Interface) (Path, []facts.Place) {
+	w, tap := g.walk(), keyOf(guest.Namespace, i.Tap)
 	switch {
 	case i.Function != "" || i.Type == "hostdev":
-		return g.functionPath(guest, i.MAC, cmp.Or(i.Function, i.Source))
+		return g.functionPath(guest, i.MAC, cmp.Or(i.Function, i.Source)), nil
 	case i.Backend == "passt":
 		w.passes(UserMode)
 	case ofInterface(i.Type) != "":
@@ -126,17 +141,18 @@ func (g *graph) path(guest *facts.Guest, i facts.Interface) Path {
 		if i.Type == "af-xdp" && w.nodes[i.Source] != nil {
 			w.enter(i.Source)
 		}
-	case guest.Elsewhere:
+	case guest.Elsewhere && (guest.Namespace == 0 || g.nodes[tap] == nil):
 		w.passes(Namespace)
-	case g.nodes[i.Tap] != nil:
-		if i.VirtualPort == "openvswitch" && w.nodes[i.Tap].master == "" { // the datapath may be a process
+		w.passes(Unresolved)
+	case g.nodes[tap] != nil:
+		if i.VirtualPort == "openvswitch" && w.nodes[tap].master == "" { // the datapath may be a process
 			w.passes(Unresolved)
 		}
-		w.start(i.Tap)
+		w.start(tap)
 	case (i.Type == "bridge" || i.Type == "direct") && g.nodes[i.Source] != nil:
 		w.enter(i.Source)
 	}
-	return w.path(guest, i.MAC, i.Type == "direct")
+	return w.path(guest, i.MAC, i.Type == "direct"), w.beyond
 }
 
 // function returns the path of a passed-through device; false if it is no network function that the host knows.
@@ -165,11 +181,14 @@ func (g *graph) walk() *walk {
 // walk is a walk from a guest to the wire.
 type walk struct {
 	*graph
-	seen  map[string]bool
-	leads map[string]bool // devices that a way out was found beyond
-	hops  []Hop
-	nics  map[string]bool
-	kinds map[Kind]bool
+	seen   map[string]bool
+	leads  map[string]bool // devices that a way out was found beyond
+	hops   []Hop
+	nics   map[string]bool
+	kinds  map[Kind]bool
+	beyond []facts.Place // where namespaces begin that were not read
+	pci    string        // of a VF that is in another namespace
+	away   bool          // another namespace has the NIC
 	// devices at which packets can leave for the host's network layer or another namespace: other ends of the same
 	// network, unless nothing else leads out of it
 	exits []string
@@ -182,6 +201,9 @@ func (w *walk) onlySwitched() bool {
 	return len(w.kinds) == 0 || len(w.kinds) == 1 && w.kinds[OpenVSwitch]
 }
 
+// alone reports whether nothing was found yet that leads out of a network of bridges.
+func (w *walk) alone() bool { return w.onlySwitched() && len(w.nics) == 0 && !w.away }
+
 // start walks from a tap.
 func (w *walk) start(tap string) {
 	n := w.nodes[tap]
@@ -189,7 +211,7 @@ func (w *walk) start(tap string) {
 	switch {
 	case n.kind == "macvtap" || !n.tap:
 		if n.elsewhere {
-			w.passes(Namespace)
+			w.leadsAway(n)
 		}
 		for _, lower := range n.below {
 			w.down(lower)
@@ -220,17 +242,22 @@ func (w *walk) enter(device string) {
 	}
 }
 
-// leave takes the exits of a network that nothing else leads out of.
+// leave takes the exits of a network that nothing else leads out of. What another namespace forwards is one way more
+// wherever it is: a router's.
 func (w *walk) leave() {
+	w.throughNamespaces()
+	if !w.alone() {
+		return
+	}
 	for _, device := range w.exits {
-		if w.nodes[device].elsewhere {
-			w.passes(Namespace)
-			continue
-		}
-		switch r := w.routing; {
-		case r == nil, w.nodes[device].kind == UnknownDevice:
+		n := w.nodes[device]
+		switch r := w.routing[n.space]; {
+		case n.elsewhere && !n.dead:
+			w.leadsAway(n)
+		case n.space != 0 || n.dead:
+		case r == nil, n.kind == UnknownDevice:
 			w.passes(Unresolved)
-		case r.Forward != facts.No && (slices.Contains(r.Addressed, device) || w.nodes[device].tap):
+		case r.Forward != facts.No && (slices.Contains(r.Addressed, device) || n.tap):
 			w.passes(Routed)
 			w.hops = append(w.hops, Hop{Kind: Routing})
 			for _, uplink := range r.Uplinks {
@@ -240,7 +267,7 @@ func (w *walk) leave() {
 			w.passes(Unresolved)
 		}
 	}
-	if len(w.exits) > 0 && w.onlySwitched() {
+	if len(w.exits) > 0 && w.alone() {
 		w.passes(Inner)
 	}
 }
@@ -258,7 +285,7 @@ func (w *walk) down(device string) {
 	}
 	switch {
 	case n.nic:
-		w.nics[device] = true
+		w.arrive(device, n)
 		return
 	case n.unknown:
 		w.passes(Unresolved)
@@ -272,6 +299,9 @@ func (w *walk) down(device string) {
 	case n.kind == "openvswitch" && w.host.OpenVSwitch.Known(): // its own port may have an address
 		w.exits = append(w.exits, device)
 	}
+	if n.space != 0 && n.kind == "openvswitch" { // a router's port: what is forwarded by it arrives at its bridge
+		w.down(n.master)
+	}
 	before := w.ways()
 	for _, lower := range n.below {
 		w.down(lower)
@@ -283,7 +313,7 @@ func (w *walk) down(device string) {
 // or beside another pair to a device that has one. Otherwise it leads to another guest's bridge, say, or back.
 func (w *walk) link(device string, n *node, at int) {
 	before := w.ways()
-	if w.cross(n.peer); w.ways() > before {
+	if w.cross(n.peer, n); w.ways() > before {
 		return
 	}
 	w.hops = w.hops[:at]
@@ -292,15 +322,15 @@ func (w *walk) link(device string, n *node, at int) {
 		w.seen[device], w.seen[n.peer] = false, false // the pair may lead out from its other end
 		return
 	}
-	to := slices.IndexFunc(w.hops, func(hop Hop) bool { return hop.Device == peer.master })
-	w.hops = slices.Insert(w.hops, max(to, 0), Hop{device, n.kind}, Hop{n.peer, peer.kind})
+	to := slices.IndexFunc(w.hops, func(hop Hop) bool { return keyOf(hop.Namespace, hop.Device) == peer.master })
+	w.hops = slices.Insert(w.hops, max(to, 0), n.hop(), peer.hop())
 }
 
 // ways returns how many ways out were found.
-func (w *walk) ways() int { return len(w.nics) + len(w.exits) + len(w.kinds) }
+func (w *walk) ways() int { return len(w.nics) + len(w.exits) + len(w.kinds) + len(w.beyond) }
 
 // cross walks out of the other end of a veth.
-func (w *walk) cross(peer string) {
+func (w *walk) cross(peer string, from *node) {
 	n := w.nodes[peer]
 	if n == nil {
 		w.passes(Unresolved)
@@ -310,23 +340,31 @@ func (w *walk) cross(peer string) {
 		return
 	}
 	w.note(peer, n)
-	if master := w.nodes[n.master]; master != nil && master.kind != "vrf" {
+	master := w.nodes[n.master]
+	switch {
+	case n.program:
+		w.passes(Unresolved)
+	case master == nil || master.kind == "vrf":
+		w.exit(peer, n, from)
+	default:
 		w.down(n.master)
-		return
+		if from.space != n.space && master.kind == "bridge" { // its own port may have an address
+			w.exit(n.master, master, from)
+		}
 	}
-	w.exits = append(w.exits, peer)
 }
 
 func (w *walk) note(device string, n *node) {
 	w.seen[device] = true
-	w.hops = append(w.hops, Hop{Device: device, Kind: n.kind})
+	w.hops = append(w.hops, n.hop())
 }
 
 // passed returns the hops. A pair to another namespace is none where a NIC was found: it leads to a container, say,
 // beside the guest.
 func (w *walk) passed() []Hop {
 	return slices.DeleteFunc(slices.Clone(w.hops), func(hop Hop) bool {
-		return len(w.nics) > 0 && (hop.Kind == "veth" || hop.Kind == "netkit") && w.nodes[hop.Device].elsewhere
+		return len(w.nics) > 0 && (hop.Kind == "veth" || hop.Kind == "netkit") &&
+			w.nodes[keyOf(hop.Namespace, hop.Device)].elsewhere
 	})
 }
 
@@ -337,19 +375,29 @@ func (w *walk) found() []string {
 }
 
 func (w *walk) path(guest *facts.Guest, mac string, direct bool) Path {
-	if w.onlySwitched() && len(w.nics) == 0 {
+	if w.cut() {
+		w.passes(Unresolved)
+	}
+	if w.onlySwitched() {
 		w.leave()
 	}
+	p := Path{Guest: guest.Name, MAC: mac, Hops: w.passed(), NICs: w.found(), Function: w.pci, Active: guest.Active()}
+	there := slices.ContainsFunc(p.Hops, func(hop Hop) bool { return hop.Namespace != 0 })
 	if len(w.kinds) == 0 {
 		switch {
-		case len(w.nics) == 0:
+		case !p.ends():
 			w.passes(Unresolved)
-		case direct || len(w.hops) > 0 && w.hops[0].Kind == "macvtap":
+		case direct || len(p.Hops) > 0 && p.Hops[0].Kind == "macvtap":
 			w.passes(Macvtap)
-		default:
+		case !there || slices.ContainsFunc(p.Hops, func(hop Hop) bool {
+			return hop.Kind == "bridge" && hop.Namespace == 0
+		}):
 			w.passes(Bridged)
 		}
 	}
-	return Path{Guest: guest.Name, MAC: mac, Kinds: slices.Sorted(maps.Keys(w.kinds)), Hops: w.passed(),
-		NICs: w.found(), Active: guest.Active()}
+	if there {
+		w.passes(Namespace)
+	}
+	p.Kinds = slices.Sorted(maps.Keys(w.kinds))
+	return p
 }

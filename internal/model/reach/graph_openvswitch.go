@@ -25,7 +25,7 @@ func (g *graph) connectOpenVSwitch(o *facts.OpenVSwitch) {
 		if b.Datapath == facts.UserDatapath {
 			kind = facts.UserDatapath
 		}
-		g.nodes[b.Name] = &node{kind: kind}
+		g.nodes[b.Name] = &node{kind: kind, name: b.Name}
 		for p := range facts.Each(b.Ports) {
 			for _, i := range p.Interfaces {
 				owner[i.Name] = b.Name
@@ -38,7 +38,7 @@ func (g *graph) connectOpenVSwitch(o *facts.OpenVSwitch) {
 				g.addPort(b.Name, i, owner, tunnels)
 			}
 			if p.Fake && g.nodes[p.Name] == nil {
-				g.nodes[p.Name] = &node{kind: "openvswitch"}
+				g.nodes[p.Name] = &node{kind: "openvswitch", name: p.Name}
 			}
 			if p.Fake && p.Name != b.Name {
 				g.nodes[p.Name].below = []string{b.Name}
@@ -64,5 +64,7 @@ func (g *graph) addPort(bridge string, i *facts.OVSInterface, owner map[string]s
 		}
 	case n != nil && i.Type != "internal":
 		n.master = bridge
+	case n == nil && i.Type == "internal" && g.internal[i.Name] != "": // a router's or a DHCP server's
+		g.nodes[g.internal[i.Name]].master = bridge
 	}
 }

@@ -19,6 +19,16 @@ const (
 type Hop struct {
 	Device string `json:"device"` // empty for the host's network layer
 	Kind   string `json:"kind"`   // NIC, tap, bridge, or the kernel's kind: vxlan, bond, veth, openvswitch …
+	// facts.Namespace.ID of the namespace that has the device, whose names count for themselves; 0: the host's
+	Namespace uint64 `json:"namespace,omitempty"`
+}
+
+// Here returns the name of a device of the host; empty if it is in another network namespace.
+func (hop Hop) Here() string {
+	if hop.Namespace != 0 {
+		return ""
+	}
+	return hop.Device
 }
 
 // Path is how one NIC of a guest reaches the wire.
@@ -28,7 +38,7 @@ type Path struct {
 	Kinds    []Kind   `json:"kinds"`              // sorted; several where packets can take several ways
 	Hops     []Hop    `json:"hops"`               // from the guest outwards, each device once
 	NICs     []string `json:"nics"`               // of the host, sorted; empty if there is none, or it is not known
-	Function string   `json:"function,omitempty"` // PCI address of a function passed through
+	Function string   `json:"function,omitempty"` // PCI address of a function passed through, or in a namespace
 	// the guest runs; otherwise this is the path that its definition gives
 	Active bool `json:"active"`
 }
@@ -40,6 +50,14 @@ func (p *Path) Judged() bool {
 
 // Has reports whether packets of a path can take a way of a kind.
 func (p *Path) Has(k Kind) bool { return slices.Contains(p.Kinds, k) }
+
+// ends reports whether it is known where a path ends: at NICs of the host, in a network without a way out, or at a NIC
+// that another namespace has.
+func (p *Path) ends() bool {
+	return len(p.NICs) > 0 || p.Has(Inner) || slices.ContainsFunc(p.Hops, func(hop Hop) bool {
+		return hop.Kind == "NIC" && hop.Namespace != 0
+	})
+}
 
 // Declined returns the kinds of a path that mpps has no rules for.
 func (p *Path) Declined() []Kind {
@@ -55,6 +73,7 @@ type Map struct {
 	functions map[string]bool // PFs of functions that guests have
 	unsure    []Kind          // of paths that may pass another NIC, which is not known
 	unseen    bool            // there may be guests that were not seen
+	ends      []facts.Place   // of active guests' paths, where another namespace begins that was not read
 	graph     *graph
 }
 
@@ -64,7 +83,11 @@ func Of(h *facts.Host) *Map {
 		functions: map[string]bool{}, graph: newGraph(h)}
 	for g := range facts.Each(h.Guests) {
 		for _, i := range g.NICs() {
-			m.add(m.graph.path(g, i))
+			p, ends := m.graph.path(g, i)
+			m.add(p)
+			if p.Active {
+				m.ends = append(m.ends, ends...)
+			}
 		}
 		for _, pci := range g.Hostdevs {
 			named := func(i facts.Interface) bool { return i.Function == pci || i.Source == pci }
@@ -81,7 +104,7 @@ func Of(h *facts.Host) *Map {
 
 func (m *Map) add(p Path) {
 	m.Paths = append(m.Paths, p)
-	if slices.Equal(p.Kinds, []Kind{Function}) {
+	if slices.Equal(p.Kinds, []Kind{Function}) || p.Function != "" { // the PF's own queues do not carry it
 		for _, pf := range p.NICs {
 			m.functions[pf] = true
 		}
@@ -91,7 +114,7 @@ func (m *Map) add(p Path) {
 		m.carries[nic] = true
 	}
 	for _, k := range p.Kinds {
-		unknown := len(p.NICs) == 0 && !p.Has(Inner) || k == Unresolved || k == Namespace
+		unknown := !p.ends() || k == Unresolved
 		if unknown && !slices.Contains(m.unsure, k) {
 			m.unsure = append(m.unsure, k)
 		}
@@ -101,7 +124,7 @@ func (m *Map) add(p Path) {
 	}
 	for _, k := range p.Declined() {
 		for _, hop := range p.Hops {
-			m.decline(hop.Device, k)
+			m.decline(hop.Here(), k)
 		}
 		for _, nic := range p.NICs {
 			m.decline(nic, k)
@@ -142,6 +165,17 @@ func (m *Map) addBridges(h *facts.Host) {
 			m.carries[n.Name] = true
 		}
 	}
+}
+
+// Ends returns where paths of active guests lead to network namespaces that were not read: a device of the host or of
+// one that was.
+func (m *Map) Ends() []facts.Place { return m.ends }
+
+// Passes reports whether paths of active guests pass a network namespace.
+func (m *Map) Passes(namespace uint64) bool {
+	return slices.ContainsFunc(m.Paths, func(p Path) bool {
+		return p.Active && slices.ContainsFunc(p.Hops, func(hop Hop) bool { return hop.Namespace == namespace })
+	})
 }
 
 // Carries reports whether a NIC's queues carry guests' packets. It is No only where every guest's path is known and
@@ -236,7 +270,7 @@ func (m *Map) From(device string) []Hop {
 // Behind returns the NICs behind a guest's interface, sorted.
 func (m *Map) Behind(i facts.Interface) []string {
 	for _, p := range m.Paths {
-		if p.MAC == i.MAC && (i.MAC != "" || len(p.Hops) > 0 && p.Hops[0].Device == i.Tap) {
+		if p.MAC == i.MAC && (i.MAC != "" || len(p.Hops) > 0 && p.Hops[0].Here() == i.Tap) {
 			return p.NICs
 		}
 	}

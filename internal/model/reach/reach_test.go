@@ -65,7 +65,7 @@ func TestPaths(t *testing.T) {
 			h.Taps[0].Redirects = []string{"eth9"}
 			h.Links = []facts.Link{{Name: "eth9", Kind: "veth", Elsewhere: true}}
 			h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"eth9"}, Uplinks: []string{"eth9"}}
-		}, []Kind{Namespace}, "", "tap0 eth9"},
+		}, []Kind{Namespace, Unresolved}, "", "tap0 eth9"},
 		"a tap that tc redirects to a NIC": {func(h *facts.Host) {
 			h.Taps[0].Redirects = []string{"eth1"}
 		}, []Kind{Unresolved}, "eth1", "tap0 eth1"},
@@ -138,12 +138,12 @@ func TestPaths(t *testing.T) {
 		"passt": {func(h *facts.Host) {
 			h.Guests[0].Interfaces = []facts.Interface{{MAC: "m", Type: "user", Backend: "passt"}}
 		}, []Kind{UserMode}, "", ""},
-		"a pod": {func(h *facts.Host) { h.Guests[0].Elsewhere, h.Taps = true, nil }, []Kind{Namespace}, "", ""},
+		"a pod": {func(h *facts.Host) { h.Guests[0].Elsewhere, h.Taps = true, nil }, []Kind{Namespace, Unresolved}, "", ""},
 		"a bridge whose only way out is a router's namespace": {func(h *facts.Host) {
 			h.Taps[0].Master = "br0"
 			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"tap0", "veth0"}}}
 			h.Links = []facts.Link{{Name: "veth0", Kind: "veth", Master: "br0", Elsewhere: true}}
-		}, []Kind{Namespace}, "", ""},
+		}, []Kind{Namespace, Unresolved}, "", ""},
 		"vhost-user": {func(h *facts.Host) {
 			h.Guests[0].Interfaces = []facts.Interface{{MAC: "m", Type: "vhostuser"}}
 		}, []Kind{VhostUser}, "", ""},
@@ -151,10 +151,10 @@ func TestPaths(t *testing.T) {
 			h.Taps[0].Master = "br0"
 			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"tap0", "up.5"}}}
 			h.Tunnels = []facts.Tunnel{{Name: "up.5", Type: "vlan", Master: "br0", Elsewhere: true}}
-		}, []Kind{Namespace}, "", ""},
+		}, []Kind{Namespace, Unresolved}, "", ""},
 		"a macvtap whose device is in another namespace": {func(h *facts.Host) {
 			h.Taps[0] = facts.Tap{Name: "tap0", Type: "macvtap", Elsewhere: true}
-		}, []Kind{Namespace}, "", ""},
+		}, []Kind{Namespace, Unresolved}, "", ""},
 		"a port of a kind that nobody here has heard of": {func(h *facts.Host) {
 			h.Taps[0].Master = "br0"
 			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"tap0", "new0"}}}

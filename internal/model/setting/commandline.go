@@ -3,6 +3,7 @@ package setting
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -107,6 +108,21 @@ func (c CommandLine) Get(path string) Reading {
 		r.ReadOnly, r.Why = true, "it holds characters that boot loader files quote each in its own way"
 	}
 	return r
+}
+
+// MemParse returns the size that the kernel reads from an argument (lib/cmdline.c, memparse): a number, and K, M, G or
+// T. What follows is ignored, as mm/hugetlb.c ignores it: hugepagesz=1GB is 1G.
+func MemParse(text string) (bytes uint64, ok bool) {
+	end := strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' })
+	if end < 0 {
+		end = len(text)
+	}
+	n, err := strconv.ParseUint(text[:end], 10, 32)
+	shift := 0
+	if end < len(text) {
+		shift = 10 * (1 + strings.IndexByte("KMGT", text[end]&^0x20))
+	}
+	return n << shift, err == nil
 }
 
 // Words returns the words that put a value of a KernelArg address on a command line.

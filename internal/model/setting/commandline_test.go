@@ -105,3 +105,13 @@ func FuzzCommandLine(f *testing.F) {
 		}
 	})
 }
+
+// TestMemParse: mm/hugetlb.c passes no end pointer to memparse, so what follows the suffix does not count.
+func TestMemParse(t *testing.T) {
+	for text, want := range map[string]uint64{"2M": 2 << 20, "1G": 1 << 30, "1GB": 1 << 30, "1g": 1 << 30,
+		"1024M": 1 << 30, "16gb": 16 << 30, "65536": 65536, "64K": 64 << 10, "": 0, "G": 0, "1X": 1} {
+		if bytes, ok := MemParse(text); bytes != want || ok != (want > 0) {
+			t.Errorf("%q: %d, %v, expected %d", text, bytes, ok, want)
+		}
+	}
+}

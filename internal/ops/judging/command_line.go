@@ -75,7 +75,7 @@ func WithDefinitions(h *facts.Host) *facts.Host {
 		}
 		g.Managed, g.Interfaces = true, slices.Clone(g.Interfaces)
 		elsewhere := g.Elsewhere
-		g.Elsewhere = false // model, queues and back end count wherever its packets go from the tap
+		g.Elsewhere, g.Namespace = false, 0 // model, queues and back end count wherever its packets go from the tap
 		for nic := range facts.Each(g.Interfaces) {
 			if elsewhere && nic.Tap != "" {
 				nic.Tap = standIn(&with, g, nic)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"mpps/internal/advise/bottleneck"
@@ -48,9 +49,20 @@ func Watch(ctx context.Context, env *ops.Env, o Options) (*facts.Host, error) {
 	machine.Read(ctx, m.Within(ctx).Mechanisms(), h, bottleneck.Addresses())
 	done := env.Countdown("watching the path", o.Interval)
 	defer done()
-	h.Load = load.Observe(ctx, m.Tree, h, load.Options{Interval: o.Interval, Netns: append([]string{""}, o.Netns...),
+	h.Load = load.Observe(ctx, m.Tree, h, load.Options{Interval: o.Interval, Netns: watched(h, o.Guest, o.Netns),
 		Counters: o.Counters, Inside: m.Inside})
 	return h, m.Close()
+}
+
+// watched returns the network namespaces to watch: the process's, those asked for, and those that guests' packets pass.
+func watched(h *facts.Host, guest string, asked []string) []string {
+	all := append([]string{""}, asked...)
+	for _, name := range load.Spaces(h, guest) {
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
 }
 
 // Caveats returns warnings that qualify a load.

@@ -48,7 +48,7 @@ func Start(env *ops.Env, every time.Duration, netns []string, counters bool) (*W
 		return nil, err
 	}
 	m.Inside.Select(ops.NoGuest)
-	how := load.Options{Netns: append([]string{""}, netns...), Counters: counters}
+	how := load.Options{Netns: netns, Counters: counters}
 	return &Watcher{machine: m, every: every, how: how}, nil
 }
 
@@ -112,6 +112,7 @@ func (l *Watcher) readInventory(ctx context.Context) {
 func (l *Watcher) begin(ctx context.Context) {
 	how := l.how
 	how.Interval, how.Counters = l.pause, how.Counters || l.dear
+	how.Netns = watched(l.facts, "", how.Netns)
 	l.watch = load.Start(ctx, l.machine.Tree, l.facts, how)
 }
 

@@ -130,8 +130,8 @@ func lanesByTap(lanes []setting.Lane, h *facts.Host) []setting.Lane {
 	taps := map[string]string{}
 	for i := range h.Guests {
 		for _, nic := range h.Guests[i].NICs() {
-			if nic.Tap != "" {
-				taps[nic.MAC] = nic.Tap
+			if tap := h.Guests[i].TapHere(&nic); tap != "" {
+				taps[nic.MAC] = tap
 			}
 		}
 	}

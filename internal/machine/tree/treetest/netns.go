@@ -70,8 +70,19 @@ func IP(t *testing.T, commands ...string) {
 // IPLink returns what ip(8) shows of a device.
 func IPLink(t *testing.T, device string) map[string]any {
 	t.Helper()
+	return ipLink(t, device, "-j", "-d", "link", "show", device)
+}
+
+// IPLinkIn returns what ip(8) shows of a device of a named network namespace.
+func IPLinkIn(t *testing.T, namespace, device string) map[string]any {
+	t.Helper()
+	return ipLink(t, device, "-n", namespace, "-j", "-d", "link", "show", device)
+}
+
+func ipLink(t *testing.T, device string, args ...string) map[string]any {
+	t.Helper()
 	var links []map[string]any
-	if err := json.Unmarshal([]byte(Tool(t, "ip", "-j", "-d", "link", "show", device)), &links); err != nil ||
+	if err := json.Unmarshal([]byte(Tool(t, "ip", args...)), &links); err != nil ||
 		len(links) != 1 {
 		t.Fatalf("ip link show %s: %v, %d devices", device, err, len(links))
 	}

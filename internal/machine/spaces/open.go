@@ -1,0 +1,112 @@
+// Package spaces reads the other network namespaces that guests' packets pass: those that guests' QEMU runs in, and
+// those that devices on their paths lead to. It enters them by threads of their own and changes nothing there.
+package spaces
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/machine/link"
+	"mpps/internal/machine/tree"
+	"mpps/internal/machine/trust"
+	"mpps/internal/model/facts"
+	"mpps/internal/thread"
+)
+
+// space is an open network namespace.
+type space struct {
+	fd      int
+	id      uint64 // facts.Namespace.ID; 0: the host's
+	name    string // below /run/netns
+	pid     int    // of a guest's QEMU in it
+	there   *link.There
+	names   map[int]string // of its devices by index
+	numbers map[int]uint64 // which namespaces its own numbers are
+}
+
+// open opens a network namespace by its file.
+func open(file string) (*space, error) {
+	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", file, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return &space{fd: fd, id: st.Ino, numbers: map[int]uint64{}}, nil
+}
+
+func (s *space) close() { unix.Close(s.fd) }
+
+// within calls f on a thread in the namespace, with a connection there.
+func (s *space) within(f func(*netlink.Conn) error) error {
+	return thread.Do(func() error {
+		if err := unix.Setns(s.fd, unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("enter the network namespace: %w", err)
+		}
+		conn, err := link.DialRoute()
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		return f(conn)
+	})
+}
+
+// errGone is the error of a process that ended, or was replaced, while its namespace was opened.
+var errGone = errors.New("its process ended meanwhile")
+
+// Open opens the network namespace of a guest's QEMU, whose PID another process may have by now.
+func openQEMU(m *tree.Tree, g *facts.Guest) (*space, error) {
+	q, found := trust.FindQEMU(m, g.PID)
+	if !found || q.Doubt(m, g.Name) != "" {
+		return nil, errGone
+	}
+	s, err := open("/proc/" + strconv.Itoa(g.PID) + "/ns/net")
+	if err != nil {
+		return nil, err
+	}
+	if !q.Same(m) {
+		s.close()
+		return nil, errGone
+	}
+	s.pid = g.PID
+	return s, nil
+}
+
+// folders have files of network namespaces that other programs made: ip-netns(8) and CNI plugins, Docker.
+var folders = []string{"run/netns", "run/docker/netns"}
+
+// named returns the files of namespaces with a name, at most so many.
+func named(m *tree.Tree, most int) []string {
+	var files []string
+	for _, folder := range folders {
+		for _, name := range m.List(folder) {
+			if len(files) < most {
+				files = append(files, "/"+path.Join(folder, name))
+			}
+		}
+	}
+	return files
+}
+
+// ofProcesses returns a file of each network namespace that a process is in, at most so many.
+func ofProcesses(m *tree.Tree, most int) []string {
+	var files []string
+	seen := map[string]bool{}
+	for _, p := range trust.Processes(m) {
+		file := path.Join("proc", strconv.Itoa(p.PID), "ns/net")
+		if target := m.Target(file); target != "" && !seen[target] && len(files) < most {
+			seen[target] = true
+			files = append(files, "/"+file)
+		}
+	}
+	return files
+}
