@@ -140,28 +140,9 @@ func TestHosts(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.checkProperties(append(slices.Clone(all), one), p)
-			for key := range unsettled {
-				delete(p, key)
-			}
 			for _, key := range sorted(p) {
 				t.Errorf("%s: %s", key, p[key])
 			}
 		})
 	}
-}
-
-// unsettled are problems still to be mended, and why they are there.
-var unsettled = map[string]string{
-	"rt-kernel-ordinary-guest moves nic.irq_affinity": "only web1 has vhost threads on the CPUs kept for the host, one " +
-		"on each: once they are pinned, these look like its own, and interrupts leave them for the other node's",
-	"emerald-rapids moves nic.irq_affinity": "the same, not looked into further",
-	"milan-nps1 moves nic.irq_affinity":     "the same, not looked into further",
-	"nested-vmware moves nic.irq_affinity":  "not looked into",
-
-	"three-ways-one-nic again nic.irq_affinity":   "not looked into",
-	"three-ways-one-nic moves domain.emulatorpin": "not looked into",
-	"three-ways-one-nic moves nic.irq_affinity":   "not looked into",
-	"three-ways-one-nic moves vhost.threads":      "not looked into",
-	"three-ways-one-nic third nic.irq_affinity":   "not looked into",
-	"three-ways-one-nic third place":              "not looked into",
 }

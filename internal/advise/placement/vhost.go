@@ -30,7 +30,14 @@ func (t *table) addVhostPlaces(it *item, base option, shares []share) {
 		if own {
 			points += pointsGiven * it.weight * n
 		}
-		most := min(it.vhost, len(c.free)-c.mustKeep)
+		most := len(c.free) - c.mustKeep
+		// beside its own vCPUs, so that fewer() passes what is left, as it will once they are pinned
+		for _, p := range base.parts {
+			if left := most - p.vcpus; p.cell == i && left > 0 {
+				most = left
+			}
+		}
+		most = min(most, it.vhost)
 		for cores := most; cores >= 1; cores = fewer(cores, it.vhost) {
 			add(vhostPlace{onCores, i, cores}, points+pointsPair*it.weight*pairs(it.vhost, cores), use{i, cores})
 		}
