@@ -101,9 +101,9 @@ func (t *table) houseOf(g *Guest) setting.CPUSet {
 // with such threads, is its part of the CPUs, and so are its last ones (lastOrdinary).
 func (t *table) keeps(cpu int) bool { return t.ask.Kept.Has(cpu) || t.crowded.Has(cpu) }
 
-// lastOrdinary returns the CPUs that are the host's although vhost threads have them, on nodes where guests' threads have
-// each core without a vCPU and the host keeps none: the lowest cores, as many as it should keep, since seat gives it
-// these; on a host with isolated CPUs all ordinary ones. There, emulator threads alone leave a core idle (reserve).
+// lastOrdinary returns the CPUs that are the host's although vhost threads have them, on nodes where guests' threads
+// have each core without a vCPU and the host keeps none: the lowest cores, as many as it should keep, since seat gives
+// it these; on a host with isolated CPUs all ordinary ones. There, emulator threads alone leave a core idle (reserve).
 func (t *table) lastOrdinary() (set setting.CPUSet) {
 	own, idle := map[int][]setting.CPUSet{}, map[int]bool{} // by node: cores without a vCPU, and whether one is idle
 	isolated := t.hasIsolated()

@@ -103,7 +103,8 @@ func TestKeptWorkers(t *testing.T) {
 	}
 	again := Place(ask.with(func(g *Guest) {
 		g.Pins, g.Emulator = first.VCPUSet(), own
-		g.Workers = []Worker{{NIC: mac, Queue: 0, CPUs: own}, {NIC: mac, Queue: 1, CPUs: setting.CPUs(first.Vhost[0].CPU)}}
+		g.Workers = []Worker{{NIC: mac, Queue: 0, CPUs: own},
+			{NIC: mac, Queue: 1, CPUs: setting.CPUs(first.Vhost[0].CPU)}}
 	})).Guest("vm")
 	if got := again.Queue(mac, 1).CPU; got != first.Vhost[0].CPU || again.Queue(mac, 0).CPU == got {
 		t.Errorf("first %+v, then %+v", first.Vhost, again.Vhost)

@@ -194,7 +194,8 @@ func (t *table) assignVhost(p *Placed, g *Guest, pool setting.CPUSet) {
 		t.vhostOn[cpu]++
 	}
 	for v := range facts.Each(p.Vhost) {
-		if w := g.worker(v.NIC, v.Queue); w != nil && len(w.CPUs) == 1 && pool.Has(w.CPUs[0]) && own[w.CPUs[0]] < enough {
+		w := g.worker(v.NIC, v.Queue)
+		if w != nil && len(w.CPUs) == 1 && pool.Has(w.CPUs[0]) && own[w.CPUs[0]] < enough {
 			assign(v, w.CPUs[0])
 		}
 	}

@@ -130,8 +130,8 @@ func (t *table) idleSiblings(cpus setting.CPUSet) setting.CPUSet {
 }
 
 // emulatorMoves returns how much the place of a guest's vhost threads differs from where its emulator threads are
-// pinned today, and vhost with them: 2 if on another node or not on the CPUs kept for the host, 1 if on another number of
-// cores, else 0. Of equally good places a guest keeps its own.
+// pinned today, and vhost with them: 2 if on another node or not on the CPUs kept for the host, 1 if on another number
+// of cores, else 0. Of equally good places a guest keeps its own.
 func (t *table) emulatorMoves(g *Guest, place vhostPlace) int64 {
 	cores := slices.DeleteFunc(slices.Clone(g.Emulator), t.keeps)
 	switch {
