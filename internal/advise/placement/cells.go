@@ -109,15 +109,18 @@ func (t *table) lastOrdinary() (set setting.CPUSet) {
 	isolated := t.hasIsolated()
 	for _, c := range t.ask.CPUs {
 		all := setting.CPUSet(t.cores[c.Core])
-		ordinary := slices.DeleteFunc(slices.Clone(all), func(cpu int) bool {
-			return t.ask.setAside(t.cpus[cpu]) || t.ask.Taken.Has(cpu)
-		})
-		if c.ID != all[0] || len(ordinary) == 0 ||
+		if c.ID != all[0] || idle[c.Node] ||
 			slices.ContainsFunc(all, func(cpu int) bool { return t.vcpuOn[cpu] != "" }) {
 			continue
 		}
+		ordinary := slices.DeleteFunc(slices.Clone(all), func(cpu int) bool {
+			return t.ask.setAside(t.cpus[cpu]) || t.ask.Taken.Has(cpu)
+		})
+		if len(ordinary) == 0 {
+			continue
+		}
 		own[c.Node] = append(own[c.Node], ordinary)
-		idle[c.Node] = idle[c.Node] || slices.ContainsFunc(ordinary, t.keeps) ||
+		idle[c.Node] = slices.ContainsFunc(ordinary, t.keeps) ||
 			!slices.ContainsFunc(all, func(cpu int) bool {
 				return t.vhostOn[cpu] > 0 || !isolated && t.emulatorOn.Has(cpu)
 			})
