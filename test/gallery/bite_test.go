@@ -49,6 +49,7 @@ func TestPropertiesCanFail(t *testing.T) {
 		{"ovs-netdev", "declined test", adds(written(setting.Sysfs, "class/net/br-user/tx_queue_len", "1"))},
 		{"intel-bridge", "again cpu.governor", instead("cpu.governor", "ondemand")},
 		{"intel-bridge", "again domain.vcpupin", instead("domain.vcpupin", "31")},
+		{"intel-bridge", "moves domain.vcpupin", instead("domain.vcpupin", "31")},
 		{"tuned-well", "second nic.irq_affinity", func(v *verdict) { v.plan.Later = nil }},
 		{"intel-bridge", "unknown test", func(v *verdict) {
 			c := written(setting.Sysctl, "vm.swappiness", "1")

@@ -8,7 +8,6 @@ import (
 	"mpps/internal/advise/audit"
 	"mpps/internal/advise/knob"
 	"mpps/internal/advise/lasting"
-	"mpps/internal/advise/plan"
 	"mpps/internal/advise/site"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
@@ -123,55 +122,23 @@ func (s *Spec) checkApplied(v verdict, p problems) {
 	}
 	changed := map[spot]string{}
 	for _, c := range v.plan.Changes {
-		if err := m.Write(c.Address, c.To); err != nil {
-			p.add(s.Name+" applies "+c.ID, "with %q: %v", v.flags, err)
-		}
 		changed[spot{c.ID, c.Address}] = c.To.String()
 	}
-	m.Restart()
-	for rule, n := range breaches(m.Host, isolated, there) {
-		if n > before[rule] {
-			p.add(s.Name+" worse "+rule, "with %q: %d before the plan, %d after it", v.flags, before[rule], n)
+	err = m.settle(v, p, func(after audit.Report) {
+		for rule, n := range breaches(m.Host, isolated, there) {
+			if n > before[rule] {
+				p.add(s.Name+" worse "+rule, "with %q: %d before the plan, %d after it", v.flags, before[rule], n)
+			}
 		}
-	}
-	after, err := m.audit(v.goal)
+		for _, f := range after.InState(audit.Off) {
+			if to, was := changed[spot{f.ID, f.Address}]; was && f.Blocked == "" {
+				p.add(s.Name+" again "+f.ID, "with %q: %s was set to %s and is to be %s then (found %s): %s", v.flags,
+					f.Address, to, f.Wanted, f.Found, f.Why)
+			}
+		}
+	})
 	if err != nil {
 		p.add(s.Name+" ends", "after the plan for %q: %v", v.flags, err)
-		return
-	}
-	for _, f := range after.InState(audit.Off) {
-		if to, was := changed[spot{f.ID, f.Address}]; was && f.Blocked == "" {
-			p.add(s.Name+" again "+f.ID, "with %q: %s was set to %s and is to be %s then (found %s): %s", v.flags,
-				f.Address, to, f.Wanted, f.Found, f.Why)
-		}
-	}
-	s.checkSettled(m, v, after, p)
-}
-
-// checkSettled: once a plan has been applied, another one changes only what the first said it leaves for later, and of
-// that only values of what the first changed: of a guest that it restarts, of a NIC, or after a reboot of the host.
-func (s *Spec) checkSettled(m *Machine, v verdict, after audit.Report, p problems) {
-	second, err := plan.From(m.Host, v.goal, after, knob.Catalogue())
-	if err != nil {
-		p.add(s.Name+" ends", "the plan after the plan for %q: %v", v.flags, err)
-		return
-	}
-	later := map[string]bool{}
-	for _, l := range v.plan.Later {
-		for _, id := range l.IDs {
-			later[id] = true
-		}
-	}
-	touched, reboot := map[string]bool{}, false
-	for _, c := range v.plan.Changes {
-		touched[c.Address.Object()] = true
-		reboot = reboot || c.Needs == setting.Reboot()
-	}
-	for _, c := range second.Changes {
-		if !later[c.ID] || !reboot && !touched[c.Address.Object()] {
-			p.add(s.Name+" second "+c.ID, "with %q: once its plan is applied, %s is to change from %s to %s: %s",
-				v.flags, c.Address, c.From, c.To, c.Because)
-		}
 	}
 }
 

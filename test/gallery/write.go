@@ -193,11 +193,8 @@ func (m *Machine) writeDevice(a setting.Address, to setting.Reading) (bool, erro
 	return false, nil
 }
 
-// Restart does what changes wait for: a reboot of the host with its next kernel arguments, and a start of all guests
-// with their definitions. Threads that were there keep their CPUs. If the host was watched, it now is again, under the
-// same load without a loss.
-func (m *Machine) Restart() {
-	m.quieten()
+// boot starts the host again, with its next kernel arguments.
+func (m *Machine) boot() {
 	if next, known := m.Boot.NextEntry(); known {
 		before := m.Topology.Online.Minus(m.Topology.Isolated)
 		m.Kernel.CommandLine = next.Arguments
@@ -209,6 +206,11 @@ func (m *Machine) Restart() {
 		}
 		m.moveLoose(before, m.Topology.Online.Minus(m.Topology.Isolated))
 	}
+	m.Gather()
+}
+
+// startGuests starts all guests again, with their definitions. Threads that were there keep their CPUs.
+func (m *Machine) startGuests() {
 	for i := range m.Guests {
 		g := &m.Guests[i]
 		for _, nic := range g.Interfaces {
@@ -236,7 +238,7 @@ func (m *Machine) moveLoose(before, after setting.CPUSet) {
 	}
 }
 
-// quieten takes all losses out of what was counted.
+// quieten takes all losses out of what was counted: the host was watched again, under the same load.
 func (m *Machine) quieten() {
 	if m.Interval == nil {
 		return

@@ -129,12 +129,12 @@ var domainQueues = &Knob{
 		if why := ask.Aside(g.Name, i.MAC); why != "" && i.Queues <= 1 {
 			return Skips(why + ": one queue will do (--data-nic names those that carry the target)")
 		}
-		if !i.Virtio() { // it will be virtio before this matters
+		if !i.Virtio() && least > 1 { // it will be virtio before this matters, and has one queue then as now
 			return exact(fmt.Sprint(write), fmt.Sprintf("as virtio it can have several queues: %s for %d vCPUs",
 				span(least, most), g.VCPUs)).At(High).byDefault("1").restart(g.Name)
 		}
 		switch {
-		case i.Queues >= least && i.Queues <= most:
+		case max(1, i.Queues) >= least && i.Queues <= most:
 			return Fine(fmt.Sprintf("%s for %d vCPUs: worth trying are %s", Count(i.Queues, "queue"), g.VCPUs,
 				span(least, most)))
 		case i.Queues > most:

@@ -58,10 +58,11 @@ var vhostThreads = &Knob{
 		if place == nil {
 			return Skips("a thread that the placement does not know: the guest's definition has fewer queues")
 		}
-		if cpus, known := v.cpusAt(a); known && len(cpus) == 1 && v.servesWell(g, placed, cpus[0]) {
-			return Fine(fmt.Sprintf("CPU %d is its own, apart from all vCPUs", cpus[0]))
+		own := placed.VCPUSet()
+		if cpus, known := v.cpusAt(a); known && cpus.Equal(setting.CPUs(place.CPU)) && !own.Has(place.CPU) {
+			return Fine(fmt.Sprintf("CPU %d is its own, apart from all vCPUs", place.CPU))
 		}
-		if own := placed.VCPUSet(); own.Has(place.CPU) {
+		if own.Has(place.CPU) {
 			return v.onOwnCPUs(a, placed, own)
 		}
 		if len(place.Stays) > 0 {
@@ -86,26 +87,6 @@ func (v *View) onOwnCPUs(a setting.Address, placed *placement.Placed, own settin
 	return v.givingWay(placed.Name, exact(own.String(), placed.VhostWhy).At(High))
 }
 
-// servesWell reports whether a CPU that a vhost thread is pinned to is as good as the placement's choice: one of its
-// CPUs for the guest's vhost threads, with no more threads than necessary.
-func (v *View) servesWell(g *facts.Guest, placed *placement.Placed, cpu int) bool {
-	pool := map[int]bool{}
-	for _, w := range placed.Vhost {
-		pool[w.CPU] = true
-	}
-	if !pool[cpu] {
-		return false
-	}
-	threads := 0
-	for _, t := range g.Threads {
-		reading := v.Readings.At(setting.Of(setting.ThreadAffinity, g.Name, "vhost", t.NIC, strconv.Itoa(t.Queue)))
-		if t.Role == "vhost" && reading.State == setting.Known && reading.Value == strconv.Itoa(cpu) {
-			threads++
-		}
-	}
-	return threads <= (len(placed.Vhost)+len(pool)-1)/len(pool)
-}
-
 // vhostMoves returns the CPUs that vhost.threads moves threads of a guest to: now, and once more queues have brought
 // more threads, which begin on the CPUs of the emulator.
 func (v *View) vhostMoves(g *facts.Guest, placed *placement.Placed) setting.CPUSet {
@@ -119,7 +100,7 @@ func (v *View) vhostMoves(g *facts.Guest, placed *placement.Placed) setting.CPUS
 		if len(w.Stays) == 0 && startsLater(g, w) {
 			to = append(to, w.CPU)
 		}
-		if known && len(w.Stays) == 0 && !(len(cpus) == 1 && v.servesWell(g, placed, cpus[0])) {
+		if known && len(w.Stays) == 0 && !cpus.Equal(setting.CPUs(w.CPU)) {
 			to = append(to, w.CPU)
 		}
 	}

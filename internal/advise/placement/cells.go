@@ -98,29 +98,41 @@ func (t *table) houseOf(g *Guest) setting.CPUSet {
 }
 
 // keeps reports whether the host keeps a CPU already: what vhost threads of several guests are pinned to, and emulators
-// with such threads, is its part of the CPUs.
+// with such threads, is its part of the CPUs, and so are its last ones (lastOrdinary).
 func (t *table) keeps(cpu int) bool { return t.ask.Kept.Has(cpu) || t.crowded.Has(cpu) }
 
-// lastOrdinary returns, on a host with isolated CPUs, the ordinary CPUs of nodes on which vhost threads have each core
-// with such CPUs: they are the host's part of the node all the same.
+// lastOrdinary returns the CPUs that are the host's although vhost threads have them, on nodes where guests' threads
+// have each core without a vCPU and the host keeps none: the lowest cores, as many as it should keep, since seat gives
+// it these; on a host with isolated CPUs all ordinary ones. There, emulator threads alone leave a core idle (reserve).
 func (t *table) lastOrdinary() (set setting.CPUSet) {
-	if !t.hasIsolated() {
-		return nil
-	}
-	own, idle := map[int]setting.CPUSet{}, map[int]bool{} // by node
-	for _, all := range t.cores {
-		ordinary := slices.DeleteFunc(slices.Clone(setting.CPUSet(all)), func(cpu int) bool {
-			return t.ask.setAside(t.cpus[cpu]) || t.ask.Taken.Has(cpu)
-		})
-		if len(ordinary) == 0 || slices.ContainsFunc(all, func(cpu int) bool { return t.vcpuOn[cpu] != "" }) {
+	own, idle := map[int][]setting.CPUSet{}, map[int]bool{} // by node: cores without a vCPU, and whether one is idle
+	isolated := t.hasIsolated()
+	for _, c := range t.ask.CPUs {
+		all := setting.CPUSet(t.cores[c.Core])
+		if c.ID != all[0] || idle[c.Node] ||
+			slices.ContainsFunc(all, func(cpu int) bool { return t.vcpuOn[cpu] != "" }) {
 			continue
 		}
-		node := t.cpus[all[0]].Node
-		own[node] = own[node].Or(ordinary)
-		idle[node] = idle[node] || !slices.ContainsFunc(all, func(cpu int) bool { return t.vhostOn[cpu] > 0 })
+		ordinary := slices.DeleteFunc(slices.Clone(all), func(cpu int) bool {
+			return t.ask.setAside(t.cpus[cpu]) || t.ask.Taken.Has(cpu)
+		})
+		if len(ordinary) == 0 {
+			continue
+		}
+		own[c.Node] = append(own[c.Node], ordinary)
+		idle[c.Node] = slices.ContainsFunc(ordinary, t.keeps) ||
+			!slices.ContainsFunc(all, func(cpu int) bool {
+				return t.vhostOn[cpu] > 0 || !isolated && t.emulatorOn.Has(cpu)
+			})
 	}
-	for node, cpus := range own {
-		if !idle[node] {
+	for node, cores := range own {
+		if idle[node] {
+			continue
+		}
+		if want, _ := t.hostCores(node); !isolated {
+			cores = cores[:min(len(cores), max(want, t.servingCores(node)))]
+		}
+		for _, cpus := range cores {
 			set = set.Or(cpus)
 		}
 	}

@@ -155,6 +155,7 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 		n.Aside = aside[i.MAC]
 		d.NICs = append(d.NICs, n)
 	}
+	d.addStarting()
 	for _, pci := range guest.Hostdevs {
 		for _, v := range h.VFs {
 			if v.PCI == pci {
@@ -264,6 +265,21 @@ func workers(guest *facts.Guest) (all []Worker) {
 		}
 	}
 	return all
+}
+
+// addStarting adds the vhost threads of queues that the definition of a running guest has and its NICs do not have yet:
+// they will begin on the CPUs of the emulator.
+func (g *Guest) addStarting() {
+	if len(g.Emulator) == 0 || len(g.Workers) == 0 {
+		return
+	}
+	for _, n := range g.NICs {
+		for q := range n.Queues {
+			if g.worker(n.MAC, 0) != nil && g.worker(n.MAC, q) == nil {
+				g.Workers = append(g.Workers, Worker{NIC: n.MAC, Queue: q, CPUs: g.Emulator})
+			}
+		}
+	}
 }
 
 // nodeOf returns the node of a NIC, −1 if it is not known.

@@ -26,7 +26,7 @@ type table struct {
 	near       [][]int        // by cell: the nearest others, filled on demand
 	daemonCPUs setting.CPUSet // CPUs of daemons
 	emulatorOn setting.CPUSet // CPUs that emulator threads are pinned to, apart from all vCPUs
-	crowded    setting.CPUSet // CPUs that vhost threads of several guests are pinned to
+	crowded    setting.CPUSet // the host's CPUs that vhost threads are pinned to
 	pointsKept int64          // of a vhost thread on a CPU kept for the host
 
 	onKept          int  // vhost threads that go to CPUs kept for the host

@@ -30,8 +30,8 @@ func NICQueues(g goal.Goal) int {
 	return max(4, int(math.Ceil(g.PPS/PerQueue)), int(math.Ceil(g.Bulk/8e9)))
 }
 
-// busyQueues returns how many queues of a NIC the goal keeps busy: from 500 kpps or 10 Gbit/s on all, as many as
-// enoughCPUs can serve; below that none, because one CPU serves them all.
+// busyQueues returns how many queues of a NIC the goal keeps busy: from 500 kpps or 10 Gbit/s on all that it has or
+// that nic.channels gives it, as many as enoughCPUs can serve; below that none, because one CPU serves them all.
 func busyQueues(n *facts.NIC, g goal.Goal) int {
 	if g.Tier() != goal.Aggressive {
 		return 0
@@ -39,6 +39,9 @@ func busyQueues(n *facts.NIC, g goal.Goal) int {
 	queues := n.RxQueues
 	if n.Channels != nil {
 		queues = max(n.Channels.Combined, n.Channels.Rx)
+	}
+	if c := n.Channels; c != nil && c.Combined > 0 {
+		queues = max(queues, min(c.MaxCombined, NICQueues(g)))
 	}
 	return min(queues, enoughCPUs*queuesPerCPU)
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
 )
 
@@ -76,5 +78,35 @@ func TestInterrupts(t *testing.T) {
 		for _, problem := range Check(c.ask, r) {
 			t.Errorf("%s: %s", c.name, problem)
 		}
+	}
+}
+
+// TestBusyQueues: the queues that nic.channels adds for the goal are busy before as after.
+func TestBusyQueues(t *testing.T) {
+	for _, c := range []struct{ combined, most, rx, want int }{
+		{4, 16, 0, 9}, {9, 16, 0, 9}, {4, 6, 0, 6}, {12, 16, 0, 12}, {40, 40, 0, 16}, {0, 16, 4, 4},
+	} {
+		n := &facts.NIC{Channels: &facts.Channels{Combined: c.combined, MaxCombined: c.most, Rx: c.rx}}
+		if got := busyQueues(n, goal.Goal{PPS: 1.8e6}); got != c.want {
+			t.Errorf("%+v: %d busy queues", c, got)
+		}
+	}
+}
+
+// TestKeptWorkers: a vhost thread stays on its CPU if that is one of its guest's, and the others leave it alone there.
+func TestKeptWorkers(t *testing.T) {
+	ask := sized(1, 8, 2).nic(0).guest("vm", 4, 2)
+	first := Place(ask).Guest("vm")
+	mac, own := first.Vhost[0].NIC, first.vhostCPUs()
+	if len(own) < 2 {
+		t.Fatalf("%+v", first.Vhost)
+	}
+	again := Place(ask.with(func(g *Guest) {
+		g.Pins, g.Emulator = first.VCPUSet(), own
+		g.Workers = []Worker{{NIC: mac, Queue: 0, CPUs: own},
+			{NIC: mac, Queue: 1, CPUs: setting.CPUs(first.Vhost[0].CPU)}}
+	})).Guest("vm")
+	if got := again.Queue(mac, 1).CPU; got != first.Vhost[0].CPU || again.Queue(mac, 0).CPU == got {
+		t.Errorf("first %+v, then %+v", first.Vhost, again.Vhost)
 	}
 }

@@ -176,24 +176,40 @@ func (t *table) leaveThreads(p *Placed, g *Guest) {
 	}
 }
 
-// assignVhost assigns a pool's CPUs to a guest's vhost threads: CPUs whose core has the fewest vhost threads first.
+// assignVhost assigns a pool's CPUs to a guest's vhost threads. A thread that is pinned to one of them stays, while no
+// CPU gets more of them than necessary; the others get CPUs whose core has the fewest vhost threads.
 func (t *table) assignVhost(p *Placed, g *Guest, pool setting.CPUSet) {
+	if len(pool) == 0 {
+		return
+	}
+	for _, n := range g.NICs {
+		for q := range queuesOf(n) {
+			p.Vhost = append(p.Vhost, Vhost{NIC: n.MAC, Queue: q, CPU: -1})
+		}
+	}
+	own, enough := map[int]int{}, (len(p.Vhost)+len(pool)-1)/len(pool)
+	assign := func(v *Vhost, cpu int) {
+		v.CPU = cpu
+		own[cpu]++
+		t.vhostOn[cpu]++
+	}
+	for v := range facts.Each(p.Vhost) {
+		w := g.worker(v.NIC, v.Queue)
+		if w != nil && len(w.CPUs) == 1 && pool.Has(w.CPUs[0]) && own[w.CPUs[0]] < enough {
+			assign(v, w.CPUs[0])
+		}
+	}
 	onCore := func(cpu int) (n int) {
 		for _, sibling := range t.cores[t.cpus[cpu].Core] {
 			n += t.vhostOn[sibling]
 		}
 		return n
 	}
-	for _, n := range g.NICs {
-		if len(pool) == 0 {
-			continue
-		}
-		for q := range queuesOf(n) {
-			cpu := slices.MinFunc(pool, func(a, b int) int {
+	for v := range facts.Each(p.Vhost) {
+		if v.CPU < 0 {
+			assign(v, slices.MinFunc(pool, func(a, b int) int {
 				return cmp.Or(cmp.Compare(onCore(a), onCore(b)), cmp.Compare(t.vhostOn[a], t.vhostOn[b]))
-			})
-			t.vhostOn[cpu]++
-			p.Vhost = append(p.Vhost, Vhost{NIC: n.MAC, Queue: q, CPU: cpu})
+			}))
 		}
 	}
 }

@@ -30,7 +30,14 @@ func (t *table) addVhostPlaces(it *item, base option, shares []share) {
 		if own {
 			points += pointsGiven * it.weight * n
 		}
-		most := min(it.vhost, len(c.free)-c.mustKeep)
+		most := len(c.free) - c.mustKeep
+		// beside its own vCPUs, so that fewer() passes what is left, as it will once they are pinned
+		for _, p := range base.parts {
+			if left := most - p.vcpus; p.cell == i && left > 0 {
+				most = left
+			}
+		}
+		most = min(most, it.vhost)
 		for cores := most; cores >= 1; cores = fewer(cores, it.vhost) {
 			add(vhostPlace{onCores, i, cores}, points+pointsPair*it.weight*pairs(it.vhost, cores), use{i, cores})
 		}
@@ -123,17 +130,21 @@ func (t *table) idleSiblings(cpus setting.CPUSet) setting.CPUSet {
 }
 
 // emulatorMoves returns how much the place of a guest's vhost threads differs from where its emulator threads are
-// pinned today, and vhost with them: 2 if on another node, 1 if on another number of cores, else 0. Of equally good
-// places a guest keeps its own.
+// pinned today, and vhost with them: 2 if on another node or not on the CPUs kept for the host, 1 if on another number
+// of cores, else 0. Of equally good places a guest keeps its own.
 func (t *table) emulatorMoves(g *Guest, place vhostPlace) int64 {
-	if place.kind != onCores {
+	cores := slices.DeleteFunc(slices.Clone(g.Emulator), t.keeps)
+	switch {
+	case place.kind == onKept && len(g.Emulator) > 0 && len(cores) == 0:
+		return 0
+	case place.kind != onCores:
 		return 2
 	}
 	c := t.cells[place.cell]
 	own := 0
 	for _, core := range c.free {
-		own += count01(slices.ContainsFunc(core.seats, g.Emulator.Has))
+		own += count01(slices.ContainsFunc(core.seats, cores.Has))
 	}
-	near := slices.ContainsFunc(g.Emulator, func(cpu int) bool { return t.cpus[cpu].Node == c.node })
+	near := slices.ContainsFunc(cores, func(cpu int) bool { return t.cpus[cpu].Node == c.node })
 	return int64(count01(!near)) + int64(count01(own != place.cores))
 }
