@@ -16,6 +16,9 @@ func namespaceStation(h *facts.Host, hop reach.Hop) Station {
 	if n == nil {
 		return s
 	}
+	if hop.Kind == "openvswitch" { // an internal port
+		s.Kind = "OVS"
+	}
 	if hop.Kind == reach.Routing {
 		s.Kind, s.Name = "route", "namespace"
 		s.Text = "forwards by its routes" +
