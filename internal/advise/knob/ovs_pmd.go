@@ -75,8 +75,8 @@ func (v *View) pmdCPUs(o *facts.OpenVSwitch) Advice {
 		warn("threads that poll are stopped and started: packets of all ports are lost for some milliseconds"))
 }
 
-// usedBesidePMDs returns the CPUs of running guests' vCPUs and emulators: where the placement puts them, which keeps off
-// the CPUs that are polled now, else where they are pinned.
+// usedBesidePMDs returns the CPUs of running guests' vCPUs and emulators: where the placement puts them, which keeps
+// off the CPUs that are polled now, else where they are pinned.
 func (v *View) usedBesidePMDs() (used setting.CPUSet) {
 	for g := range facts.Each(v.Guests) {
 		if !g.Active() {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"mpps/internal/model/facts"
 )
@@ -24,14 +25,19 @@ func (e *textError) Error() string {
 
 const mostPMDs, mostQueues = 1024, 16384
 
+// form returns a form of lines, compiled at its first use: few hosts have such threads, and every command would wait.
+func form(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
+
 // Lines of pmd-rxq-show (lib/dpif-netdev.c, pmd_info_show_rxq). A port's name has no blank (lib/netdev.c).
 var (
-	rxqThread = regexp.MustCompile(`^pmd thread numa_id (-?\d{1,9}) core_id (\d{1,9}):$`)
-	rxqAlone  = regexp.MustCompile(`^  isolated ?: (true|false)$`)
-	rxqQueue  = regexp.MustCompile(`^  port: (\S{1,255}) +queue-id: +(\d{1,5})(?: \((enabled|disabled)\) +|  +)` +
+	rxqThread = form(`^pmd thread numa_id (-?\d{1,9}) core_id (\d{1,9}):$`)
+	rxqAlone  = form(`^  isolated ?: (true|false)$`)
+	rxqQueue  = form(`^  port: (\S{1,255}) +queue-id: +(\d{1,5})(?: \((enabled|disabled)\) +|  +)` +
 		`pmd usage: +(?:(\d{1,3}) %|(NOT AVAIL))$`)
-	rxqOverhead = regexp.MustCompile(`^  overhead: +(?:(\d{1,3}) %|(NOT AVAIL))$`)
-	rxqDisplay  = regexp.MustCompile(`^Displaying last \d+ seconds pmd usage %$`)
+	rxqOverhead = form(`^  overhead: +(?:(\d{1,3}) %|(NOT AVAIL))$`)
+	rxqDisplay  = form(`^Displaying last \d+ seconds pmd usage %$`)
 )
 
 // number parses what a regular expression found; −1 for nothing.
@@ -51,7 +57,7 @@ func parseQueues(text string) ([]facts.PMD, error) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
 		at := len(pmds) - 1
-		switch m := rxqThread.FindStringSubmatch(line); {
+		switch m := rxqThread().FindStringSubmatch(line); {
 		case m != nil:
 			p := facts.PMD{CPU: number(m[2]), Node: number(m[1]), Queues: []facts.PMDQueue{}, Overhead: -1}
 			same := func(o facts.PMD) bool { return o.CPU == p.CPU }
@@ -60,16 +66,16 @@ func parseQueues(text string) ([]facts.PMD, error) {
 			}
 			pmds = append(pmds, p)
 			continue
-		case line == "" || rxqDisplay.MatchString(line):
+		case line == "" || rxqDisplay().MatchString(line):
 			continue
 		case at < 0:
 			return nil, &textError{askQueues, line}
 		}
-		if m := rxqAlone.FindStringSubmatch(line); m != nil {
+		if m := rxqAlone().FindStringSubmatch(line); m != nil {
 			pmds[at].Isolated = m[1] == "true"
-		} else if m := rxqOverhead.FindStringSubmatch(line); m != nil {
+		} else if m := rxqOverhead().FindStringSubmatch(line); m != nil {
 			pmds[at].Overhead = number(m[1])
-		} else if m := rxqQueue.FindStringSubmatch(line); m != nil && queues < mostQueues {
+		} else if m := rxqQueue().FindStringSubmatch(line); m != nil && queues < mostQueues {
 			queues++
 			pmds[at].Queues = append(pmds[at].Queues, facts.PMDQueue{Port: m[1], Queue: number(m[2]),
 				Enabled: m[3] != "disabled", Usage: number(m[4])})
@@ -82,9 +88,9 @@ func parseQueues(text string) ([]facts.PMD, error) {
 
 // Lines of pmd-stats-show (lib/dpif-netdev.c, pmd_info_show_stats).
 var (
-	statsThread  = regexp.MustCompile(`^(?:pmd thread numa_id (-?\d{1,9}) core_id (\d{1,9})|main thread):$`)
-	statsCounter = regexp.MustCompile(`^  ([a-z][a-z.\- ]{0,60}): (\d{1,20})(?: \( *\d+\.\d+%\))?$`)
-	statsMean    = regexp.MustCompile(`^  (avg\.? [a-z ]{1,60}): (\d{1,17})\.(\d\d)(?: \(\d+/\d+\))?$`)
+	statsThread  = form(`^(?:pmd thread numa_id (-?\d{1,9}) core_id (\d{1,9})|main thread):$`)
+	statsCounter = form(`^  ([a-z][a-z.\- ]{0,60}): (\d{1,20})(?: \( *\d+\.\d+%\))?$`)
+	statsMean    = form(`^  (avg\.? [a-z ]{1,60}): (\d{1,17})\.(\d\d)(?: \(\d+/\d+\))?$`)
 )
 
 // parseStats adds the answer of pmd-stats-show to the threads. The main thread's are of ports that it polls besides.
@@ -94,7 +100,7 @@ func parseStats(text string, pmds []facts.PMD) error {
 	counted := map[int]bool{}
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
-		if m := statsThread.FindStringSubmatch(line); m != nil {
+		if m := statsThread().FindStringSubmatch(line); m != nil {
 			thread, at = true, nil
 			if m[2] != "" {
 				cpu := number(m[2])
@@ -103,8 +109,8 @@ func parseStats(text string, pmds []facts.PMD) error {
 			}
 			continue
 		}
-		counter := statsCounter.FindStringSubmatch(line)
-		mean := statsMean.FindStringSubmatch(line)
+		counter := statsCounter().FindStringSubmatch(line)
+		mean := statsMean().FindStringSubmatch(line)
 		switch {
 		case line == "":
 		case !thread || counter == nil && mean == nil:
@@ -163,8 +169,8 @@ func counterOf(p *facts.PMD, name string) *uint64 {
 
 // Lines of get-mempool-info (DPDK's lib/mempool/rte_mempool.c, rte_mempool_dump).
 var (
-	poolHead  = regexp.MustCompile(`^mempool <([^<>]{1,64})>@0x[0-9a-f]+$`)
-	poolValue = regexp.MustCompile(`^ +([a-z_]+)(\[\d+\])?=(\d{1,19})$`)
+	poolHead  = form(`^mempool <([^<>]{1,64})>@0x[0-9a-f]+$`)
+	poolValue = form(`^ +([a-z_]+)(\[\d+\])?=(\d{1,19})$`)
 )
 
 const mostPools = 256
@@ -179,11 +185,11 @@ func parsePools(text string) ([]facts.MbufPool, error) {
 	var all []found
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
-		if m := poolHead.FindStringSubmatch(line); m != nil && len(all) < mostPools {
+		if m := poolHead().FindStringSubmatch(line); m != nil && len(all) < mostPools {
 			all = append(all, found{MbufPool: facts.MbufPool{Name: m[1], Node: -1}})
 			continue
 		}
-		m := poolValue.FindStringSubmatch(line)
+		m := poolValue().FindStringSubmatch(line)
 		if m == nil || len(all) == 0 {
 			continue
 		}
@@ -217,11 +223,11 @@ func parsePools(text string) ([]facts.MbufPool, error) {
 
 // Lines of dpctl/show -s (lib/dpctl.c, show_dpif). A counter that a port does not have is a question mark.
 var (
-	showPort  = regexp.MustCompile(`^  port (\d{1,9}): (\S{1,255})(?: \(([a-z0-9_-]{1,64})(?:: (.*))?\))?$`)
-	showRx    = regexp.MustCompile(`^    RX packets:(\d{1,20}|\?) errors:(?:\d+|\?) dropped:(\d{1,20}|\?) `)
-	showTx    = regexp.MustCompile(`^    TX packets:(\d{1,20}|\?) errors:(?:\d+|\?) dropped:(\d{1,20}|\?) `)
-	showQueue = regexp.MustCompile(`(?:^|, )configured_rx_queues=(\d{1,5})(?:,|$)`)
-	showHead  = regexp.MustCompile(`^(\S+@\S+):$`)
+	showPort  = form(`^  port (\d{1,9}): (\S{1,255})(?: \(([a-z0-9_-]{1,64})(?:: (.*))?\))?$`)
+	showRx    = form(`^    RX packets:(\d{1,20}|\?) errors:(?:\d+|\?) dropped:(\d{1,20}|\?) `)
+	showTx    = form(`^    TX packets:(\d{1,20}|\?) errors:(?:\d+|\?) dropped:(\d{1,20}|\?) `)
+	showQueue = form(`(?:^|, )configured_rx_queues=(\d{1,5})(?:,|$)`)
+	showHead  = form(`^(\S+@\S+):$`)
 )
 
 // parsePorts reads the ports of the datapath of ovs-vswitchd. The kernel's, which may be listed before, is passed over.
@@ -233,7 +239,7 @@ func parsePorts(text string) ([]facts.PolledPort, error) {
 	var at *facts.PolledPort
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
-		if m := showHead.FindStringSubmatch(line); m != nil {
+		if m := showHead().FindStringSubmatch(line); m != nil {
 			user = strings.HasPrefix(m[1], facts.UserDatapath+"@")
 			known = known || user
 			continue
@@ -241,12 +247,12 @@ func parsePorts(text string) ([]facts.PolledPort, error) {
 		if !user {
 			continue
 		}
-		if m := showPort.FindStringSubmatch(line); m != nil {
+		if m := showPort().FindStringSubmatch(line); m != nil {
 			if len(all) == maxRows {
 				return nil, &textError{askPorts, line}
 			}
 			p := facts.PolledPort{Name: m[2], Type: m[3]}
-			if q := showQueue.FindStringSubmatch(m[4]); q != nil {
+			if q := showQueue().FindStringSubmatch(m[4]); q != nil {
 				p.Queues = number(q[1])
 			}
 			all = append(all, p)
@@ -254,12 +260,12 @@ func parsePorts(text string) ([]facts.PolledPort, error) {
 			continue
 		}
 		var packets, dropped *uint64
-		m := showRx.FindStringSubmatch(line)
+		m := showRx().FindStringSubmatch(line)
 		switch {
 		case m != nil && at != nil:
 			packets, dropped = &at.RxPackets, &at.RxDropped
 		case at != nil:
-			if m = showTx.FindStringSubmatch(line); m != nil {
+			if m = showTx().FindStringSubmatch(line); m != nil {
 				packets, dropped = &at.TxPackets, &at.TxDropped
 			}
 		}
