@@ -30,7 +30,7 @@ func TestPackets(t *testing.T) {
 	s.tell("start")
 	h := s.host()
 	paths := reach.Of(h).Paths
-	want := "[{vhu0 vhost-user} {br0 pmd} {p0 dpdk}]"
+	want := "[{vhu0 vhost-user 0} {br0 pmd 0} {p0 dpdk 0}]" // all in the host's namespace
 	if len(paths) != 1 || !paths[0].Judged() || fmt.Sprint(paths[0].Hops) != want {
 		t.Fatalf("path %+v, expected %s", paths, want)
 	}
