@@ -55,14 +55,13 @@ func testInspect(b *box) {
 	b.Logf("readings that agree, by kind: %v", kinds)
 	// Without the rule there is nothing to read, the catalogue reads affinities of vhost threads only, and there is
 	// neither a virtual function nor swap space: test/catalogue has them. Values inside a guest with an agent, and its
-	// kernel's arguments: test/guests. Those that only the verbs of sriov write are in no snapshot: test/sriov compares them. Lanes are
-	// only where mpps path has made them: test/queuepath. So are disciplines of virtual devices that it reads and sets.
-	// Private flags are read of mlx5 alone. Open vSwitch does not run there: test/openvswitch.
+	// kernel's arguments: test/guests. Those that only the verbs of sriov write are in no snapshot: test/sriov compares
+	// them. Lanes are only where mpps path has made them: test/queuepath. So are disciplines of virtual devices that it
+	// reads and sets. Private flags are read of mlx5 alone. Open vSwitch does not run there: test/openvswitch.
 	none := []setting.Kind{
 		setting.Fact, setting.NetfilterRule, setting.ThreadAffinity, setting.VFAttr, setting.Swap, setting.Inside,
-		setting.GuestArg,
-		setting.VFCount, setting.NICState, setting.PCIDriver, setting.DomainDevice, setting.VirtNetwork,
-		setting.QueueLanes, setting.RootQdisc, setting.NICFlag, setting.OVSDB,
+		setting.GuestArg, setting.VFCount, setting.NICState, setting.PCIDriver, setting.DomainDevice,
+		setting.VirtNetwork, setting.QueueLanes, setting.RootQdisc, setting.NICFlag, setting.OVSDB,
 	}
 	for kind := range setting.Kinds {
 		if kinds[kind] == 0 && !slices.Contains(none, kind) && !slices.Contains(untold, kind) {

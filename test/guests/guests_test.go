@@ -120,7 +120,8 @@ func (s *scene) planned() *plan.Plan {
 // applied applies the plan, looks at the guest by its own programs, and rolls back.
 func (s *scene) applied(p *plan.Plan, before string) {
 	s.Helper()
-	s.MPPS(2, "apply", "--yes", "--detailed-exit-code", "--confirm", "0", "/share/inside.json")
+	// --foreign: the file has the changes of two goals
+	s.MPPS(2, "apply", "--yes", "--foreign", "--detailed-exit-code", "--confirm", "0", "/share/inside.json")
 	s.LogTime("applied")
 	after := s.inside(listing)
 	for _, want := range []string{
@@ -186,7 +187,7 @@ func (s *scene) refused(why string) (audited, applied time.Duration) {
 		s.Errorf("expected guest.channels unknown because %q, found %+v", why, r.Findings[max(at, 0)])
 	}
 	began = time.Now()
-	text := s.MPPS(1, "apply", "--yes", "--confirm", "0", "/share/inside.json").Stderr
+	text := s.MPPS(1, "apply", "--yes", "--foreign", "--confirm", "0", "/share/inside.json").Stderr
 	applied = time.Since(began)
 	if !strings.Contains(text, "stale") && !strings.Contains(text, why) {
 		s.Errorf("apply says:\n%s", text)
@@ -252,7 +253,7 @@ func (s *scene) vanishes() {
 	// The loop starts no process: on a busy machine apply would be over before its second round.
 	s.Must(`cd /var/lib/mpps/journal; last=$(ls *.jsonl | tail -1); guest=$(cat /run/libvirt/qemu/` + guestName +
 		`.pid); rm -f /run/apply.code
-	( mpps apply --yes --confirm 0 /share/inside.json > /run/apply.log 2>&1; echo $? > /run/apply.code ) &
+	( mpps apply --yes --foreign --confirm 0 /share/inside.json > /run/apply.log 2>&1; echo $? > /run/apply.code ) &
 	while [ ! -s /run/apply.code ]; do
 		for f in *.jsonl; do
 			[[ $f > $last ]] || continue

@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"mpps/internal/machine/boot"
 	"mpps/internal/machine/libvirt"
@@ -31,6 +32,20 @@ var bootPrograms = []libvirt.Call{
 	{Argv: []string{"ls", "-d", "/sys/firmware/efi"}},
 	{Argv: []string{"find", "/boot/EFI/Linux", "/efi/EFI/Linux", "/boot/efi/EFI/Linux", "-maxdepth", "1", "-type",
 		"f"}},
+}
+
+// bootPatience is how long a guest may take to tell of its boot loader beside everything else.
+const bootPatience = 8 * time.Second
+
+// runBoot runs bootPrograms. A guest that is too slow for them costs only what is known of its boot loader.
+func runBoot(ctx context.Context, a libvirt.Agents, guest string) []libvirt.Result {
+	ctx, cancel := context.WithTimeoutCause(ctx, bootPatience, libvirt.ErrAgentHangs)
+	defer cancel()
+	results, err := libvirt.Execute(ctx, a, guest, bootPrograms...)
+	if err != nil {
+		return slices.Repeat([]libvirt.Result{{Failed: err}}, len(bootPrograms))
+	}
+	return results
 }
 
 // loaderVariables are the EFI variables of systemd-boot (systemd.io/BOOT_LOADER_INTERFACE).

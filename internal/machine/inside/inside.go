@@ -198,8 +198,8 @@ func parseOSInfo(answer json.RawMessage) *facts.Inside {
 	return &facts.Inside{Release: info.Release, Version: info.Version, OS: info.Name}
 }
 
-// readHost fetches a guest's files and reads them as a host's. It runs two rounds of programs, each with two or three
-// runs of virsh.
+// readHost fetches a guest's files and reads them as a host's. It runs three rounds of programs, each with two or
+// three runs of virsh.
 func (in *Guests) readHost(ctx context.Context, a libvirt.Agents, g *facts.Guest) (*facts.Host, error) {
 	paths := hostPaths(max(g.VCPUs, g.MaxVCPUs))
 	services := []string{"systemctl", "show", "--property=Id,LoadState,ActiveState", "--"}
@@ -211,7 +211,6 @@ func (in *Guests) readHost(ctx context.Context, a libvirt.Agents, g *facts.Guest
 		libvirt.Call{Argv: []string{"find", "/proc", "-maxdepth", "2", "-name", "comm", "-exec", "grep", "-Hsa", "",
 			"{}", "+"}},
 		libvirt.Call{Argv: services})
-	programs = append(programs, bootPrograms...)
 	results, err := libvirt.Execute(ctx, a, g.Name, programs...)
 	if err != nil {
 		return nil, err
@@ -221,7 +220,7 @@ func (in *Guests) readHost(ctx context.Context, a libvirt.Agents, g *facts.Guest
 			return nil, r.Failed
 		}
 	}
-	h, err := in.readFiles(ctx, g.Name, results)
+	h, err := in.readFiles(ctx, g.Name, append(results, runBoot(ctx, a, g.Name)...))
 	if err != nil {
 		return nil, err
 	}
