@@ -148,6 +148,7 @@ func newFleet(t *testing.T) *fleet {
 	f.must(append(inside, "address", "add", "10.9.0.254/24", "dev", "lan")...)
 	f.must(append(inside, "link", "set", "lan", "up")...)
 	inventory := "[all:vars]\nansible_user=root\nansible_ssh_private_key_file=" + f.dir + "/key\n" +
+		"ansible_ssh_common_args='-o UserKnownHostsFile=" + f.dir + "/known_hosts'\n" + // not this user's
 		"ansible_python_interpreter=/usr/bin/python3\nmpps_binary=" + os.Getenv("MPPS_BIN") + "\n[all]\n"
 	for n := 1; n <= 3; n++ {
 		name := fmt.Sprintf("host%d", n)

@@ -43,7 +43,7 @@ type scene struct {
 	guest io.Writer // commands of testpmd
 }
 
-// open starts the switch in a namespace of its own; false in the parent of the process that does.
+// open starts the switch in a new network namespace, in a child process. It returns false in the parent.
 func open(t *testing.T) (*scene, bool) {
 	t.Helper()
 	for _, program := range []string{daemon, guestEnd} {

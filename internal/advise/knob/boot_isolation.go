@@ -34,7 +34,17 @@ func (v *View) dedicatedCPUs() (set setting.CPUSet, note string) {
 
 // isolation is a kernel argument that takes a CPU list.
 type isolation struct {
-	flags []string // in front of the list
+	scheduler bool // it is isolcpus, which has flags in front of the list
+}
+
+// flags returns the flags that a kernel knows. One that meets an unknown flag ignores the whole argument
+// (kernel/sched/isolation.c, housekeeping_isolcpus_setup). Releases that took managed_irq back, such as those of EL 8,
+// isolate by a list without flags too.
+func (i isolation) flags(release string) []string {
+	if i.scheduler && since(release, 5, 6) { // managed_irq: commit 11ea68f553e2
+		return []string{"managed_irq", "domain"}
+	}
+	return nil
 }
 
 // parse splits a value into flags and CPUs. N stands for the last CPU (lib/bitmap-str.c, bitmap_parselist).
@@ -51,9 +61,9 @@ func (i isolation) parse(v *View, value string) (flags []string, cpus setting.CP
 	return flags, cpus.Minus(setting.CPUs(bootCPU)), err == nil && text != ""
 }
 
-// value returns the value for a set of CPUs.
-func (i isolation) value(cpus setting.CPUSet) string {
-	return strings.Join(append(slices.Clone(i.flags), cpus.String()), ",")
+// value returns the value for a set of CPUs, as the kernel of a release takes it.
+func (i isolation) value(release string, cpus setting.CPUSet) string {
+	return strings.Join(append(i.flags(release), cpus.String()), ",")
 }
 
 // advise returns the advice on the argument.
@@ -68,7 +78,7 @@ func (i isolation) advise(v *View, a setting.Address, because string) Advice {
 	if next := v.Readings.At(a); next.State == setting.Known {
 		flags, cpus, ok := i.parse(v, next.Value)
 		has := func(flag string) bool { return slices.Contains(flags, flag) }
-		missing := slices.ContainsFunc(i.flags, func(flag string) bool { return !has(flag) })
+		missing := slices.ContainsFunc(i.flags(v.Kernel.Release), func(flag string) bool { return !has(flag) })
 		if ok && cpus.Equal(set) && !missing {
 			return v.fineAtBoot(a, fmt.Sprintf("the guests' CPUs %s%s", set, note))
 		}
@@ -80,7 +90,7 @@ func (i isolation) advise(v *View, a setting.Address, because string) Advice {
 			set, note = set.Or(stay), note+"; "+stay.Words()+" stay, set aside already"
 		}
 	}
-	if len(i.flags) > 0 && len(set.Minus(v.IsolatedPartitions())) == 0 {
+	if i.scheduler && len(set.Minus(v.IsolatedPartitions())) == 0 {
 		return Fine(fmt.Sprintf("isolated cpuset partitions have the guests' CPUs %s: the scheduler balances nothing "+
 			"onto them%s", set, note))
 	}
@@ -88,13 +98,13 @@ func (i isolation) advise(v *View, a setting.Address, because string) Advice {
 		return Skips(fmt.Sprintf("guest %s is not pinned, and its platform (%s) would have to: CPUs that are set "+
 			"aside would be taken from it", g.Name, g.Platform().Title()))
 	}
-	return v.atBoot(a, setting.Exact(i.value(set)), because+note).At(High)
+	return v.atBoot(a, setting.Exact(i.value(v.Kernel.Release, set)), because+note).At(High)
 }
 
 // staying returns the CPUs of a list that the goal is not for and that stay in it all the same: isolated ones, since
 // somebody set them aside, and of the other lists those with a pinned vCPU.
 func (i isolation) staying(v *View, listed setting.CPUSet) setting.CPUSet {
-	if len(i.flags) > 0 {
+	if i.scheduler {
 		return listed
 	}
 	var vcpus setting.CPUSet
@@ -145,7 +155,7 @@ func (i isolation) knob(id, title, because string) *Knob {
 }
 
 var (
-	bootIsolcpus = isolation{[]string{"managed_irq", "domain"}}.knob("boot.isolcpus", "The scheduler keeps off the "+
+	bootIsolcpus = isolation{scheduler: true}.knob("boot.isolcpus", "The scheduler keeps off the "+
 		"guests' CPUs", "tasks are moved onto the guests' CPUs, and managed interrupts land there")
 	bootNohzFull = isolation{}.knob("boot.nohz_full", "No tick on the guests' CPUs",
 		"each tick is an exit of the guest")

@@ -89,13 +89,10 @@ func (v *View) isolatedInside(name string) string {
 		cpus = v.Goal.CPUs
 	}
 	cpus = cpus.Minus(setting.CPUs(bootCPU))
-	switch {
-	case len(cpus) == 0:
+	if len(cpus) == 0 {
 		return name + "=CPUS"
-	case name == "isolcpus":
-		return name + "=managed_irq,domain," + cpus.String()
 	}
-	return name + "=" + cpus.String()
+	return name + "=" + isolation{scheduler: name == "isolcpus"}.value(v.Kernel.Release, cpus)
 }
 
 // argument returns the last value of an argument on a kernel command line.
@@ -151,11 +148,9 @@ func (v *View) guestArgument(a setting.Address) Advice {
 		if len(wanted) == 0 {
 			return Skips("it has one vCPU, on which its kernel must run")
 		}
-		list := isolation{}
-		if inner.Path == "isolcpus" {
-			list.flags = isolationFlags(in.Kernel.Release)
-		}
-		advice = exact(list.value(wanted), "its own kernel works on the vCPUs of the realtime work").At(Medium)
+		list := isolation{scheduler: inner.Path == "isolcpus"}
+		advice = exact(list.value(in.Kernel.Release, wanted),
+			"its own kernel works on the vCPUs of the realtime work").At(Medium)
 		if given != "" {
 			advice.Because = given + " names others: the three lists must agree"
 		}
@@ -184,13 +179,4 @@ func (v *View) isolatedNext() (vcpus setting.CPUSet, given string) {
 		}
 	}
 	return v.Topology.Online.Minus(setting.CPUs(bootCPU)), ""
-}
-
-// isolationFlags returns the flags of isolcpus that a kernel knows. One that meets an unknown flag ignores the whole
-// argument (kernel/sched/isolation.c, housekeeping_isolcpus_setup).
-func isolationFlags(release string) []string {
-	if since(release, 5, 6) { // managed_irq: commit 11ea68f553e2
-		return []string{"managed_irq", "domain"}
-	}
-	return nil
 }

@@ -50,7 +50,7 @@ func number(text string) int {
 }
 
 // parseQueues reads the answer of pmd-rxq-show: the polling threads with their queues. Usage is in per cent of the last
-// minute, which versions before 3.1 do not say in a line of its own.
+// minute, which versions from 3.1 on say in a separate line.
 func parseQueues(text string) ([]facts.PMD, error) {
 	pmds := []facts.PMD{}
 	queues := 0
@@ -230,9 +230,8 @@ var (
 	showHead  = form(`^(\S+@\S+):$`)
 )
 
-// parsePorts reads the ports of the datapath of ovs-vswitchd. The kernel's, which may be listed before, is passed over.
-// A port without
-// counters has zeros: its guest is not connected.
+// parsePorts reads the ports of ovs-vswitchd's own datapath. The kernel's, which may come first, is skipped. A port
+// without counters has zeros: its guest is not connected.
 func parsePorts(text string) ([]facts.PolledPort, error) {
 	all := []facts.PolledPort{}
 	user, known := false, false

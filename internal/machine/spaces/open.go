@@ -63,7 +63,7 @@ func (s *space) within(f func(*netlink.Conn) error) error {
 // errGone is the error of a process that ended, or was replaced, while its namespace was opened.
 var errGone = errors.New("its process ended meanwhile")
 
-// Open opens the network namespace of a guest's QEMU, whose PID another process may have by now.
+// openQEMU opens the network namespace of a guest's QEMU, whose PID another process may have by now.
 func openQEMU(m *tree.Tree, g *facts.Guest) (*space, error) {
 	q, found := trust.FindQEMU(m, g.PID)
 	if !found || q.Doubt(m, g.Name) != "" {

@@ -1,8 +1,10 @@
 package spaces
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"time"
@@ -207,7 +209,7 @@ func (f *finder) describe() {
 		f.h.Namespaces = append(f.h.Namespaces, facts.Namespace{ID: s.id, Name: s.name, PID: s.pid, Devices: devices,
 			Routing: s.there.Routing, Cut: s.there.Cut})
 	}
-	slices.SortFunc(f.h.Namespaces, func(a, b facts.Namespace) int { return int(int64(a.ID) - int64(b.ID)) })
+	slices.SortFunc(f.h.Namespaces, func(a, b facts.Namespace) int { return cmp.Compare(a.ID, b.ID) })
 }
 
 // recognise leaves the PCI address of a NIC's bus only: devices on others have names of other kinds.
@@ -234,8 +236,8 @@ func (f *finder) follow() bool {
 	if f.files == nil {
 		f.files = append(named(f.m, mostFiles), ofProcesses(f.m, mostFiles)...)
 	}
-	for id, numbers := range wanted {
-		f.findNumbers(f.known[id], numbers)
+	for _, id := range slices.Sorted(maps.Keys(wanted)) { // the bounds cut off the same ones each time
+		f.findNumbers(f.known[id], wanted[id])
 	}
 	f.findPorts(lost)
 	return len(f.read) > before
@@ -261,7 +263,7 @@ func (f *finder) numberAt(p facts.Place) int {
 // findNumbers reads those of the candidates that a namespace has these numbers for.
 func (f *finder) findNumbers(from *space, numbers []int) {
 	var found []*space
-	_ = from.within(func(conn *netlink.Conn) error {
+	err := from.within(func(conn *netlink.Conn) error {
 		for _, file := range f.files {
 			if len(numbers) == 0 || time.Now().After(f.until) {
 				return nil
@@ -287,6 +289,9 @@ func (f *finder) findNumbers(from *space, numbers []int) {
 		}
 		return nil
 	})
+	if err != nil {
+		tree.AddUnseen(f.h, "other network namespaces", err)
+	}
 	for _, s := range found {
 		at := s.id
 		if _, err := f.add(s); err != nil || f.known[at] == nil {
@@ -297,7 +302,9 @@ func (f *finder) findNumbers(from *space, numbers []int) {
 			}
 		}
 	}
-	f.left += len(numbers)
+	if time.Now().After(f.until) { // else no process and no name leads there
+		f.left += len(numbers)
+	}
 }
 
 // findPorts reads the namespaces with a name that have internal ports of Open vSwitch.

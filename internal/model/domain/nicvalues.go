@@ -12,7 +12,7 @@ type HostdevInterface struct {
 	VLAN    int    // 0: none
 }
 
-// Value is the interface as a value of its path.
+// Value returns the interface in the form that its path takes.
 func (n HostdevInterface) Value() string {
 	return nicValue("hostdev", "pci", n.PCI, "managed", yesOrNo(n.Managed), "vlan", number(n.VLAN))
 }
@@ -24,7 +24,8 @@ type NetworkInterface struct {
 	VLAN    int // 0: none
 }
 
-// Value is the interface as a value of its path. The model is virtio; libvirt ignores it where the network is a pool.
+// Value returns the interface in the form that its path takes. The model is virtio; libvirt ignores it where the
+// network is a pool.
 func (n NetworkInterface) Value() string {
 	return nicValue("network="+escapeWord(n.Network), "model", "virtio", "vlan", number(n.VLAN))
 }
