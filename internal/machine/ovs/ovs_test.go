@@ -23,10 +23,10 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// database answers a transaction as ovsdb-server does, after it has sent a request itself; without an answer it hangs.
-func database(t *testing.T, answer string) string {
+// serveOnce serves one connection to a socket and returns its path.
+func serveOnce(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
-	address := filepath.Join(t.TempDir(), "db.sock")
+	address := filepath.Join(t.TempDir(), "sock")
 	listener, err := net.Listen("unix", address)
 	if err != nil {
 		t.Fatal(err)
@@ -38,14 +38,22 @@ func database(t *testing.T, answer string) string {
 			return
 		}
 		defer conn.Close()
+		serve(conn)
+	}()
+	return address
+}
+
+// database answers a transaction as ovsdb-server does, after it has sent a request itself; without an answer it hangs.
+func database(t *testing.T, answer string) string {
+	t.Helper()
+	return serveOnce(t, func(conn net.Conn) {
 		_, _ = conn.Write([]byte(`{"id":"echo","method":"echo","params":[]}`))
 		_, _ = bufio.NewReader(conn).ReadString('\n')
 		if answer == "" {
 			time.Sleep(2 * patience)
 		}
 		_, _ = conn.Write([]byte(answer))
-	}()
-	return address
+	})
 }
 
 // recordedAnswer is the answer of ovsdb-server 3.5.0 for a host with OpenStack's bridges, cut to one port each.

@@ -1,12 +1,10 @@
 package ovs
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -163,19 +161,8 @@ func TestOtherTexts(t *testing.T) {
 // controlOf serves one connection as ovs-vswitchd's control socket does, or hangs.
 func controlOf(t *testing.T, hangs bool, answers map[string]string) *control {
 	t.Helper()
-	at := filepath.Join(t.TempDir(), "ctl")
-	listener, err := net.Listen("unix", at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { listener.Close() })
-	go func() {
-		conn, err := listener.Accept()
-		if err != nil {
-			return
-		}
-		defer conn.Close()
-		decoder := json.NewDecoder(bufio.NewReader(conn))
+	at := serveOnce(t, func(conn net.Conn) {
+		decoder := json.NewDecoder(conn)
 		for {
 			var request struct {
 				ID     int
@@ -191,7 +178,7 @@ func controlOf(t *testing.T, hangs bool, answers map[string]string) *control {
 			text, _ := json.Marshal(answers[request.Method])
 			fmt.Fprintf(conn, `{"id":%d,"result":%s,"error":null}`, request.ID, text)
 		}
-	}()
+	})
 	conn, err := net.Dial("unix", at)
 	if err != nil {
 		t.Fatal(err)
