@@ -4,7 +4,7 @@ GO      ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)
 export CGO_ENABLED = 0
 
-.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-netns test-lab test-catalogue test-turn test-long test-faults test-conditions soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy kills fuzz sbom packages test-packages test-ansible clean clean-lab
+.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-flows test-netns test-lab test-catalogue test-turn test-long test-faults test-conditions soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy kills fuzz sbom packages test-packages test-ansible clean clean-lab
 
 demo: deps build            ## the main job on a real host in a box, ends with an HTML report in out/demo
 	bin/mpps-lab demo --out out/demo
@@ -42,23 +42,33 @@ check-generated:            ## the committed eBPF objects are those of the sourc
 	@scripts/check-generated
 
 test-unit:                  ## libvirt's schema and promtool must be there: see scripts/deps
-	MPPS_LIBVIRT_SCHEMA=required MPPS_PROMTOOL=required scripts/in-memory $(GO) test ./...
-	$(GO) -C tools test $$($(GO) -C tools list ./... | grep -v /sbom$$)
+	MPPS_LIBVIRT_SCHEMA=required MPPS_PROMTOOL=required scripts/in-memory $(GO) test -vet=off ./test/gallery ./...
+	$(GO) -C tools test -vet=off $$($(GO) -C tools list ./... | grep -v /sbom$$)
 
-NETNS_TESTS = MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -count=1 -exec $(CURDIR)/scripts/own-mounts -timeout 30m -p 1
+NETNS_TESTS = MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -vet=off -count=1 -exec $(CURDIR)/scripts/own-mounts -timeout 30m -p 1 \
+	-run "$$(scripts/tagged -run netns)"
+
+# What follows flows waits more than it works, and bears any load: scripts/test plays it beside the units.
+NETNS_FLOWS = ./internal/measure/trace
 
 # What judges rates has the machine to itself.
 NETNS_ALONE = ./test/planted ./internal/measure/rig
 
-test-netns: build           ## as root, in network namespaces of its own: two at a time, and those that judge rates alone
-	@set -e; code=; all="$$(scripts/tagged -run netns)"; set -x; \
-	$(NETNS_TESTS) -run "$$all" -skip '^TestBench' ./cmd/mpps & most=$$!; \
-	$(NETNS_TESTS) -run "$$(scripts/tagged -run netns TestBench)" ./cmd/mpps || code=1; \
-	$(NETNS_TESTS) -run "$$all" $$(scripts/tagged netns | grep -vxF "$$(printf '%s\n' ./cmd/mpps $(NETNS_ALONE))") || code=1; \
-	wait $$most && [ -z "$$code" ]
-	$(NETNS_TESTS) -run "$$(scripts/tagged -run netns)" $(NETNS_ALONE)
+# What of cmd/mpps is played beside the rest of it.
+NETNS_HALF = Test(Bench|Acceptance[PQ])
 
-LAB_TESTS = MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -p 3 -run "$$(scripts/tagged -run lab)"
+test-flows: build           ## those of test-netns that follow flows
+	$(NETNS_TESTS) $(NETNS_FLOWS)
+
+test-netns: build           ## as root, in network namespaces of its own: two at a time, and those that judge rates alone; not test-flows
+	@set -ex; code=; \
+	$(NETNS_TESTS) -skip '^$(NETNS_HALF)' ./cmd/mpps & most=$$!; \
+	$(NETNS_TESTS) -run "$$(scripts/tagged -run netns '$(NETNS_HALF)')" ./cmd/mpps || code=1; \
+	$(NETNS_TESTS) $$(scripts/tagged netns | grep -vxF "$$(printf '%s\n' ./cmd/mpps $(NETNS_FLOWS) $(NETNS_ALONE))") || code=1; \
+	wait $$most && [ -z "$$code" ]
+	$(NETNS_TESTS) $(NETNS_ALONE)
+
+LAB_TESTS = MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -vet=off -count=1 -p 3 -run "$$(scripts/tagged -run lab)"
 
 LAB_PACKAGES = $$($(GO) run ./test/scenes/play -order $$(scripts/tagged lab))
 

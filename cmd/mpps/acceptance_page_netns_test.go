@@ -103,4 +103,11 @@ func TestAcceptanceQueuesAsPrinted(t *testing.T) {
 	if carried, have := acceptance.TapQueues(o.Paths["met"]); carried < 2 || have != 4 {
 		t.Errorf("%d of %d queues carried packets", carried, have)
 	}
+	for _, f := range r.Figures {
+		if f.Measured == nil || f.Measured.Value <= 0 {
+			t.Errorf("%s: %+v", f.ID, f.Measured)
+			continue
+		}
+		t.Logf("%s: %.4g %s, %s", f.What, f.Measured.Value, f.Unit, f.State)
+	}
 }

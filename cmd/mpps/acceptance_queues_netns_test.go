@@ -44,52 +44,27 @@ func (h *hostAndGuest) tunnelled(before ...string) (far string) {
 	return far
 }
 
-// TestAcceptanceQueues repeats the experiment with a namespace in the guest's place: packets leave by one queue, then
-// by several, through a tunnel. An agent that may use one CPU sends by one queue, and the step that looks says so.
-func TestAcceptanceQueues(t *testing.T) {
+// TestAcceptanceQueuesOfOneSender: an agent that may use one CPU sends by one queue, and the step that looks says so.
+// TestAcceptanceQueuesAsPrinted has several.
+func TestAcceptanceQueuesOfOneSender(t *testing.T) {
 	if runtime.NumCPU() < 2 {
 		t.Skip("one CPU chooses one queue")
 	}
-	for name, before := range map[string][]string{"several": nil, "one": {"taskset", "-c", "0"}} {
-		t.Run(name, func(t *testing.T) {
-			h := newHostAndGuest(t)
-			far := h.tunnelled(before...)
-			dir := filepath.Join(t.TempDir(), "report")
-			code, stdout, stderr := program(t, "ip", "netns", "exec", h.host, "mpps", "acceptance", "queues", "-o", dir,
-				"--container", "--short", "--from", "netns:"+far+"/vx0", "--agent", h.agent, "--sink", "af_packet")
-			p, err := accept.Open(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := p.Last("queues")
-			if r == nil {
-				t.Fatalf("exit code %d without a run: %s%s", code, stdout, stderr)
-			}
-			if name == "one" {
-				if code != outcome.CodeFailed || r.State != acceptance.Failed || !strings.Contains(r.Why,
-					"step met failed") ||
-					!strings.Contains(r.Why, "1 of 4 queues") || len(r.Standing) > 0 {
-					t.Errorf("exit code %d, %s: %s", code, r.State, r.Why)
-				}
-				return
-			}
-			if code != outcome.CodeOK || r.State != acceptance.Done {
-				t.Fatalf("exit code %d, %s: %s\n%s%s", code, r.State, r.Why, stdout, stderr)
-			}
-			o, err := accept.Outcomes(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if carried, have := acceptance.TapQueues(o.Paths["met"]); carried < 2 || have != 4 {
-				t.Errorf("%d of %d queues carried packets", carried, have)
-			}
-			for _, f := range r.Figures {
-				if f.Measured == nil || f.Measured.Value <= 0 {
-					t.Errorf("%s: %+v", f.ID, f.Measured)
-					continue
-				}
-				t.Logf("%s: %.4g %s, %s", f.What, f.Measured.Value, f.Unit, f.State)
-			}
-		})
+	h := newHostAndGuest(t)
+	far := h.tunnelled("taskset", "-c", "0")
+	dir := filepath.Join(t.TempDir(), "report")
+	code, stdout, stderr := program(t, "ip", "netns", "exec", h.host, "mpps", "acceptance", "queues", "-o", dir,
+		"--container", "--short", "--from", "netns:"+far+"/vx0", "--agent", h.agent, "--sink", "af_packet")
+	p, err := accept.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := p.Last("queues")
+	if r == nil {
+		t.Fatalf("exit code %d without a run: %s%s", code, stdout, stderr)
+	}
+	if code != outcome.CodeFailed || r.State != acceptance.Failed || !strings.Contains(r.Why, "step met failed") ||
+		!strings.Contains(r.Why, "1 of 4 queues") || len(r.Standing) > 0 {
+		t.Errorf("exit code %d, %s: %s", code, r.State, r.Why)
 	}
 }

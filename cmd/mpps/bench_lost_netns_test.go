@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"strconv"
@@ -44,12 +45,17 @@ func TestControlConnectionIsCut(t *testing.T) {
 				argv = append(argv, "--via", "br0", "--rate", "20k")
 			}
 			cmd := exec.Command("ip", argv...)
+			var said bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &said, &said
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() {
 				_ = cmd.Process.Signal(os.Interrupt)
 				_ = cmd.Wait()
+				if t.Failed() {
+					t.Logf("it printed: %s", said.Bytes())
+				}
 			})
 			rate := func() uint64 { // bytes in 200 ms
 				before := h.received("tap0")

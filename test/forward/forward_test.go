@@ -44,6 +44,7 @@ func bench(t *testing.T, l *lab.Lab, args string) *measure.Run {
 
 // TestPktgen: the kernel's generator counts as our sinks do, leaves nothing behind, and minds others.
 func TestPktgen(t *testing.T) {
+	labtest.Long(t)
 	l := labtest.Host(t)
 	ctx := t.Context()
 	must := func(script string) string {
@@ -110,6 +111,7 @@ echo $first $a $(now)`)
 
 // TestRouter: a guest with a NIC in each of two bridges routes from one to the other.
 func TestRouter(t *testing.T) {
+	labtest.Long(t)
 	l := labtest.Host(t)
 	ctx := t.Context()
 	setup := func(ctx context.Context) error {

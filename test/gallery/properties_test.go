@@ -106,7 +106,8 @@ func (s *Spec) checkApplied(v verdict, p problems) {
 		p.add(s.Name+" ends", "%v", err)
 		return
 	}
-	if slices.Contains(s.ownGoals(), v.flags) {
+	own := slices.Contains(s.ownGoals(), v.flags)
+	if own {
 		m.Gather()
 		again, err := m.audit(v.goal)
 		if err != nil || !reflect.DeepEqual(again, v.report) {
@@ -124,7 +125,7 @@ func (s *Spec) checkApplied(v verdict, p problems) {
 	for _, c := range v.plan.Changes {
 		changed[spot{c.ID, c.Address}] = c.To.String()
 	}
-	err = m.settle(v, p, func(after audit.Report) {
+	err = m.settle(v, p, !own, func(after audit.Report) {
 		for rule, n := range breaches(m.Host, isolated, there) {
 			if n > before[rule] {
 				p.add(s.Name+" worse "+rule, "with %q: %d before the plan, %d after it", v.flags, before[rule], n)

@@ -130,6 +130,7 @@ func TestTune(t *testing.T) {
 
 // TestTuneKilled: a rollback restores the beginning of a run that was killed while something that was tried stands.
 func TestTuneKilled(t *testing.T) {
+	labtest.Long(t)
 	s := furnish(t)
 	beginning := s.Must(values)
 	s.Must("nohup setsid mpps tune " + goals + " --only netfilter.bridge --budget 6m --runtime-only --seed 2 " +
