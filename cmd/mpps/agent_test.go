@@ -98,7 +98,8 @@ func TestBenchWithAgent(t *testing.T) {
 	}
 	address := startAgent(t, "mpps", "agent", "--listen", "127.0.0.1:0", "--secret-file", secret)
 	bench := func(argv ...string) (int, string, string) {
-		argv = append(argv, "--agent", address, "--duration", "150ms", "--warm-up", "20ms", "--repeat", "2",
+		argv = append([]string{argv[0], "--agent", address}, argv[1:]...)
+		argv = append(argv, "--duration", "150ms", "--warm-up", "20ms", "--repeat", "2",
 			"--keep=false")
 		return program(t, append([]string{"mpps", "--json", "bench"}, argv...)...)
 	}
@@ -148,6 +149,8 @@ func TestBenchWithAgent(t *testing.T) {
 			outcome.CodeUsage, "the agent has lo"},
 		{"packets over loopback", []string{"pps", "--secret-file", secret, "--via", "no-such0"}, outcome.CodeUsage,
 			"Ethernet address"},
+		{"nobody listens", []string{"rr", "--secret-file", secret, "--agent", "127.0.0.1:9"}, outcome.CodeFailed,
+			"is 'mpps agent' running"},
 	} {
 		code, stdout, stderr := bench(c.argv...)
 		if code != c.code || !strings.Contains(stderr, c.want) || !strings.Contains(stderr, "hint: ") || stdout != "" {

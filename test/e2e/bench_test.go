@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
-	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
 	"mpps/internal/measure"
 )
@@ -177,73 +175,4 @@ func (b *box) tapped(tap string) uint64 {
 		b.Fatalf("%q: %v", text, err)
 	}
 	return sent + dropped
-}
-
-// testBenchInterrupted presses Ctrl-C in the middle of a run; then another run works, so nothing is left in the guest.
-func testBenchInterrupted(b *box) {
-	before := b.traces()
-	type ended struct {
-		r   lab.Result
-		err error
-	}
-	done := make(chan ended, 1)
-	b.Must("rm -f /run/bench.pid")
-	go func() {
-		argv := strings.Join(bench("--rate", "1k", "--duration", "500ms", "--repeat", "1000"), "' '")
-		r, err := b.Lab.Shell(b.Context(),
-			"echo $BASHPID > /run/bench.new; mv /run/bench.new /run/bench.pid; exec mpps '"+argv+"'")
-		done <- ended{r, err}
-	}()
-	// Once the port has carried frames of the trials the run is in its middle.
-	b.Must(`until [ -s /run/bench.pid ]; do sleep 0.1; done; pid=$(</run/bench.pid)
-f=/sys/class/net/mpps-${pid}b/statistics/rx_packets
-until [ -e $f ] && [ $(<$f) -gt 2500 ]; do kill -0 $pid; sleep 0.1; done
-kill -INT $pid`)
-	var e ended
-	select {
-	case e = <-done:
-	case <-time.After(time.Minute):
-		b.Fatal("bench does not end")
-	}
-	if e.err != nil {
-		b.Fatal(e.err)
-	}
-	if e.r.Code != 1 || !strings.Contains(e.r.Stderr, "interrupted") {
-		b.Errorf("exit %d: %s", e.r.Code, e.r.Stderr)
-	}
-	if run := labtest.Result[*measure.Run](b, e.r.Stdout); !run.Partial {
-		b.Error("the run is not marked as partial")
-	} else {
-		ledger(b, run)
-	}
-	if after := b.traces(); after != before {
-		b.Errorf("found before:\n%s\nleft behind:\n%s", before, after)
-	}
-	measured(b, "--rate", "1k", "--duration", "300ms", "--repeat", "1")
-}
-
-// testBenchNoAgent asks for what is not there.
-func testBenchNoAgent(b *box) {
-	before := b.traces()
-	b.Put("wrong-secret", "something else altogether")
-	for _, c := range []struct {
-		name, agent, file string
-		says              []string
-	}{
-		{"nobody listens", guestIP + ":9", "secret", []string{guestIP + ":9", "refused", "is 'mpps agent' running"}},
-		{"no such host", "10.50.0.77:7878", "secret", []string{"10.50.0.77:7878", "is 'mpps agent' running"}},
-		{"another secret", guestIP + ":7878", "wrong-secret", []string{guestIP + ":7878", "secret"}},
-	} {
-		r := b.MPPS(1, "bench", "pps", "--via", bridge, "--agent", c.agent, "--secret-file", "/share/"+c.file,
-			"--duration", "300ms", "--repeat", "1", "--keep=false")
-		b.Logf("%s: %s", c.name, strings.TrimSpace(r.Stderr))
-		for _, text := range append(c.says, "mpps: error: ", "hint: ") {
-			if !strings.Contains(r.Stderr, text) {
-				b.Errorf("%s: expected %q, found %s", c.name, text, r.Stderr)
-			}
-		}
-	}
-	if after := b.traces(); after != before {
-		b.Errorf("found before:\n%s\nleft behind:\n%s", before, after)
-	}
 }

@@ -60,8 +60,6 @@ func testGuest(b *box) {
 	}{
 		{"vhost threads", func(b *box) { testVhostThreads(b, queues) }},
 		{"packets into the guest", testBench},
-		{"an interrupted measurement", testBenchInterrupted},
-		{"no agent", testBenchNoAgent},
 	} {
 		b.t.Run(part.name, func(t *testing.T) { part.do(b.in(t)) })
 	}

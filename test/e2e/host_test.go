@@ -168,12 +168,12 @@ func TestHost(t *testing.T) {
 		part{"inspect agrees with other tools", testInspect},
 		part{"inspect is cheap", testInspectCost},
 		part{"a snapshot is judged alike elsewhere", testAuditElsewhere},
-		part{"libvirt in a container is asked", testContained},
 		part{"an emulated NIC becomes vhost and back", testGuest},
 	)
 }
 
-// TestApplyEnds has applies refused, killed and interrupted, a plan that is stale, and a guest that is gone.
+// TestApplyEnds has applies refused, killed and interrupted, a plan that is stale, libvirt in a container, and a guest
+// that is gone.
 func TestApplyEnds(t *testing.T) {
 	labtest.Long(t)
 	b := openBox(t)
@@ -181,6 +181,7 @@ func TestApplyEnds(t *testing.T) {
 		part{"a refused write", testRefused},
 		part{"an apply that does not end well", testEnds},
 		part{"a stale plan", testStale},
+		part{"libvirt in a container is asked", testContained},
 	)
 	t.Run("a guest that is gone", func(t *testing.T) { testGone(b.in(t)) })
 }
