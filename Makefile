@@ -61,7 +61,7 @@ test-flows: build           ## those of test-netns that follow flows
 	$(NETNS_TESTS) $(NETNS_FLOWS)
 
 test-netns: build           ## as root, in network namespaces of its own: two at a time, and those that judge rates alone; not test-flows
-	@set -ex; code=; \
+	@set -e; code=; \
 	$(NETNS_TESTS) -skip '^$(NETNS_HALF)' ./cmd/mpps & most=$$!; \
 	$(NETNS_TESTS) -run "$$(scripts/tagged -run netns '$(NETNS_HALF)')" ./cmd/mpps || code=1; \
 	$(NETNS_TESTS) $$(scripts/tagged netns | grep -vxF "$$(printf '%s\n' ./cmd/mpps $(NETNS_FLOWS) $(NETNS_ALONE))") || code=1; \

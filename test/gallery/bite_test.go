@@ -84,9 +84,9 @@ func TestPropertiesCanFail(t *testing.T) {
 			t.Fatal(err)
 		}
 		before, after := problems{}, problems{}
-		s.checkProperties([]verdict{v}, before)
+		s.checkProperties([]verdict{v}, 0, before)
 		c.breaks(&v)
-		s.checkProperties([]verdict{v}, after)
+		s.checkProperties([]verdict{v}, 0, after)
 		if key := s.Name + " " + c.problem; len(before) > 0 || after[key] == "" {
 			t.Errorf("expected %q: before %v, then %q", key, before, slices.Sorted(maps.Keys(after)))
 		}

@@ -139,7 +139,7 @@ func TestHosts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.checkProperties(append(slices.Clone(all), one), p)
+			s.checkProperties(append(slices.Clone(all), one), i, p)
 			for _, key := range sorted(p) {
 				t.Errorf("%s: %s", key, p[key])
 			}

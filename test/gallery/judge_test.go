@@ -167,3 +167,6 @@ func (s *Spec) ownGoals() []string {
 	}
 	return s.Goals
 }
+
+// owns reports whether a verdict is for one of the host's own goals.
+func (s *Spec) owns(v verdict) bool { return slices.Contains(s.ownGoals(), v.flags) }

@@ -25,9 +25,8 @@ type settling struct {
 // settle applies a plan, starts guests and host again, and plans each time: what a plan set or an audit found right
 // stays. Later plans change only what an earlier one leaves for later, of guests and NICs that it changed or after a
 // reboot. Once they are applied, another plan changes nothing, and places all threads alike.
-// applied is called once the first plan has taken effect, with the audit then; with all at once the guests and the host
-// are not started one after the other.
-func (m *Machine) settle(v verdict, p problems, atOnce bool, applied func(r audit.Report)) error {
+// applied is called once the first plan has taken effect, with the audit then.
+func (m *Machine) settle(v verdict, p problems, applied func(r audit.Report)) error {
 	s := &settling{Machine: m, verdict: v, p: p, right: map[setting.Address]string{}, later: map[string]bool{},
 		touched: map[string]bool{}}
 	s.keep("first")
@@ -37,9 +36,7 @@ func (m *Machine) settle(v verdict, p problems, atOnce bool, applied func(r audi
 		name  string
 		start func()
 	}{{"live", m.Gather}, {"guests", m.startGuests}, {"boot", m.boot}} {
-		if stage.start(); atOnce && stage.name != "boot" {
-			continue
-		}
+		stage.start()
 		if err := s.again(stage.name); err != nil {
 			return err
 		}
