@@ -130,7 +130,7 @@ func TestAcceptanceModesByEngine(t *testing.T) {
 		_ = server.Process.Kill()
 		_ = server.Wait() // killed
 	}()
-	time.Sleep(300 * time.Millisecond)
+	h.listens(5201)
 	code, stdout, stderr := program(t, argv...)
 	if code != outcome.CodeOK {
 		t.Fatalf("exit code %d: %s%s", code, stdout, stderr)

@@ -97,7 +97,7 @@ func TestBenchEngines(t *testing.T) {
 		_ = server.Process.Kill()
 		_ = server.Wait() // killed
 	}()
-	time.Sleep(300 * time.Millisecond)
+	h.listens(5999)
 	code, stdout, stderr := inside("--engine-port", "5999")
 	if code != outcome.CodeOK {
 		t.Fatalf("exit code %d: %s", code, stderr)

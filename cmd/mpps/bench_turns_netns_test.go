@@ -381,8 +381,14 @@ func TestBenchPlanRolledBackByOthers(t *testing.T) {
 		"--blocks", "100", "--rate", "5k",
 		"--from", "netns:"+b.from+"/eth0", "--to", "netns:"+b.to+"/eth0", "--duration", "1s", "--warm-up", "50ms"),
 		func() bool { return ttl() == "63" })
-	time.Sleep(200 * time.Millisecond) // the apply ends
-	b.must(nil, append(mount, "rollback")...)
+	for { // the apply may not have ended yet
+		if code, _, stderr := program(t, append(mount, "rollback")...); code == outcome.CodeOK {
+			break
+		} else if code != outcome.CodeLocked {
+			t.Fatalf("rollback: exit code %d: %s", code, stderr)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 	_ = cmd.Wait() // the exit code is looked at
 	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed ||
 		!strings.Contains(problems.String(), "somebody else has rolled back transaction 20") {
