@@ -302,7 +302,7 @@ func TestBenchCutShort(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(20 * time.Second); !strings.Contains(h.state(), "mpps-"); {
+		for deadline := time.Now().Add(time.Minute); !strings.Contains(h.state(), "mpps-"); {
 			if time.Now().After(deadline) {
 				t.Fatal("no port was made")
 			}

@@ -129,7 +129,7 @@ func TestPathKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd.Wait()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		left := 0
 		for _, id := range programs {
 			if p, err := ebpf.NewProgramFromID(ebpf.ProgramID(id)); err == nil {

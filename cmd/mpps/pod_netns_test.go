@@ -23,7 +23,7 @@ import (
 // pidNamed waits for the child of a process that has a name, and returns its PID.
 func pidNamed(t *testing.T, parent int, name string) int {
 	t.Helper()
-	for till := time.Now().Add(20 * time.Second); time.Now().Before(till); time.Sleep(10 * time.Millisecond) {
+	for till := time.Now().Add(time.Minute); time.Now().Before(till); time.Sleep(10 * time.Millisecond) {
 		text, _ := os.ReadFile("/proc/" + strconv.Itoa(parent) + "/task/" + strconv.Itoa(parent) + "/children")
 		for _, child := range strings.Fields(string(text)) {
 			if comm, _ := os.ReadFile("/proc/" + child + "/comm"); strings.TrimSpace(string(comm)) == name {

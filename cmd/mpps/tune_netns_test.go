@@ -70,7 +70,7 @@ func (b *bridged) tune(dir string, argv ...string) *exec.Cmd {
 // restored rolls back, and requires that everything is as before.
 func (b *bridged) restored(dir, before string) {
 	b.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		cmd := exec.Command("ip", append(b.bound(dir), "rollback")[1:]...)
 		out, err := cmd.CombinedOutput()
 		// what was tried is just being put back
