@@ -149,9 +149,9 @@ func (s *Spec) checkApplied(v verdict, p problems) {
 // isolated are the CPUs that were set aside before a plan, there the threads that ran then.
 func breaches(h *facts.Host, isolated setting.CPUSet, there map[int]bool) map[string]int {
 	found := map[string]int{}
-	core, node := map[int]int{}, map[int]int{}
+	core, node, kind := map[int]int{}, map[int]int{}, map[int]string{}
 	for _, c := range h.Topology.CPUs {
-		core[c.ID], node[c.ID] = c.Core, c.Node
+		core[c.ID], node[c.ID], kind[c.ID] = c.Core, c.Node, c.Kind
 	}
 	polled := map[int]bool{} // cores
 	for _, p := range h.Pollers {
@@ -178,14 +178,15 @@ func breaches(h *facts.Host, isolated setting.CPUSet, there map[int]bool) map[st
 		found["vhost threads bound to one CPU"] = max(found["vhost threads bound to one CPU"], n-mostVhost)
 	}
 	onCPU, onCore, nodes := map[int]int{}, map[int]int{}, map[string]map[int]bool{} // vCPUs that may run there
+	kinds := map[string]map[string]bool{}
 	each("vcpu", func(g *facts.Guest, t *facts.Thread) {
 		cores := map[int]bool{}
 		if nodes[g.Name] == nil {
-			nodes[g.Name] = map[int]bool{}
+			nodes[g.Name], kinds[g.Name] = map[int]bool{}, map[string]bool{}
 		}
 		for _, cpu := range t.Affinity {
 			onCPU[cpu]++
-			cores[core[cpu]], nodes[g.Name][node[cpu]] = true, true
+			cores[core[cpu]], nodes[g.Name][node[cpu]], kinds[g.Name][kind[cpu]] = true, true, true
 		}
 		for c := range cores {
 			onCore[c]++
@@ -202,7 +203,7 @@ func breaches(h *facts.Host, isolated setting.CPUSet, there map[int]bool) map[st
 		}
 	}
 	for name, set := range nodes {
-		found["nodes, "+name] = len(set)
+		found["nodes, "+name], found["kinds of core, "+name] = len(set), len(kinds[name])
 	}
 	for _, role := range []string{"vcpu", "vhost", "emulator"} {
 		each(role, count("poller", 0))

@@ -78,7 +78,7 @@ func (s *Spec) addPages(t *facts.Topology) error {
 		t.Hugepages = append(t.Hugepages, facts.Hugepages{Size: bytes, Total: pages, Free: pages})
 	}
 	line := setting.ParseCommandLine(s.Cmdline)
-	t.Isolated, t.NohzFull = isolatedBy(line, "isolcpus").And(t.Online), isolatedBy(line, "nohz_full").And(t.Online)
+	t.Isolated, t.NohzFull = isolatedBy(line, "isolcpus", t.Online), isolatedBy(line, "nohz_full", t.Online)
 	return nil
 }
 
@@ -216,13 +216,16 @@ func pageBytes(text string) (uint64, error) {
 	return n << shift, nil
 }
 
-// isolatedBy returns the CPUs that an argument lists.
-func isolatedBy(line setting.CommandLine, name string) setting.CPUSet {
+// isolatedBy returns the CPUs that an argument takes from those that are online: not the first if it lists all.
+func isolatedBy(line setting.CommandLine, name string, online setting.CPUSet) setting.CPUSet {
 	parts := strings.Split(line.Get(name).Value, ",")
 	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "domain" || p == "managed_irq" || p == "nohz" })
 	set, err := setting.ParseCPUs(strings.Join(parts, ","))
 	if err != nil {
 		return nil
+	}
+	if set = set.And(online); len(set) > 0 && set.Equal(online) {
+		return set[1:]
 	}
 	return set
 }

@@ -199,8 +199,8 @@ func (m *Machine) boot() {
 		before := m.Topology.Online.Minus(m.Topology.Isolated)
 		m.Kernel.CommandLine = next.Arguments
 		line := setting.ParseCommandLine(next.Arguments)
-		m.Topology.Isolated = isolatedBy(line, "isolcpus").And(m.Topology.Online)
-		m.Topology.NohzFull = isolatedBy(line, "nohz_full").And(m.Topology.Online)
+		m.Topology.Isolated = isolatedBy(line, "isolcpus", m.Topology.Online)
+		m.Topology.NohzFull = isolatedBy(line, "nohz_full", m.Topology.Online)
 		if line.Get("intel_iommu").Value == "on" {
 			m.Firmware.Groups = 60
 		}

@@ -75,6 +75,7 @@ func (i isolation) advise(v *View, a setting.Address, because string) Advice {
 	if note != "" && len(v.Topology.Online.Minus(set)) == 1 {
 		return Unsure("the guests have all CPUs, and none is left for the host")
 	}
+	severity := High
 	if next := v.Readings.At(a); next.State == setting.Known {
 		flags, cpus, ok := i.parse(v, next.Value)
 		has := func(flag string) bool { return slices.Contains(flags, flag) }
@@ -86,8 +87,13 @@ func (i isolation) advise(v *View, a setting.Address, because string) Advice {
 			return v.fineAtBoot(a,
 				fmt.Sprintf("all of the guests' CPUs %s are among them, and the three lists agree%s", set, note))
 		}
+		covered := ok && len(set.Minus(cpus)) == 0 && !missing
 		if stay := i.staying(v, cpus).Minus(set); ok && len(stay) > 0 {
 			set, note = set.Or(stay), note+"; "+stay.Words()+" stay, set aside already"
+		}
+		if rest := cpus.Minus(set); covered && len(rest) > 0 {
+			severity, because = Low, "the guests' CPUs are among them, but "+rest.Words()+" are the host's: the three "+
+				"lists are to name the same CPUs"
 		}
 	}
 	if i.scheduler && len(set.Minus(v.IsolatedPartitions())) == 0 {
@@ -98,17 +104,21 @@ func (i isolation) advise(v *View, a setting.Address, because string) Advice {
 		return Skips(fmt.Sprintf("guest %s is not pinned, and its platform (%s) would have to: CPUs that are set "+
 			"aside would be taken from it", g.Name, g.Platform().Title()))
 	}
-	return v.atBoot(a, setting.Exact(i.value(v.Kernel.Release, set)), because+note).At(High)
+	return v.atBoot(a, setting.Exact(i.value(v.Kernel.Release, set)), because+note).At(severity)
 }
 
 // staying returns the CPUs of a list that the goal is not for and that stay in it all the same: isolated ones, since
-// somebody set them aside, and of the other lists those with a pinned vCPU.
+// somebody set them aside, and of the other lists those of vCPUs that are pinned and stay there.
 func (i isolation) staying(v *View, listed setting.CPUSet) setting.CPUSet {
 	if i.scheduler {
 		return listed
 	}
 	var vcpus setting.CPUSet
 	for g := range facts.Each(v.Guests) {
+		if p := v.Placement().Guest(g.Name); p != nil {
+			vcpus = vcpus.Or(p.VCPUSet())
+			continue
+		}
 		for _, t := range g.Threads {
 			if t.Role == "vcpu" && len(t.Affinity) == 1 && g.Active() {
 				vcpus = vcpus.Or(t.Affinity)

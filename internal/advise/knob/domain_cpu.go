@@ -1,6 +1,7 @@
 package knob
 
 import (
+	"regexp"
 	"strings"
 
 	"mpps/internal/model/datapath"
@@ -18,17 +19,27 @@ var domainCPUModel = &Knob{
 		if emulated(g) {
 			return Skips("its processor is emulated (domain type qemu): there is none to pass through")
 		}
+		mode, model := v.cpuMode(g.Name)
 		old, known := v.oldQEMU(3, 1)
 		if v.Topology.Vendor == "AuthenticAMD" || v.KVM.Vendor == "kvm_amd" {
-			if known && old {
-				if a.Rest() == "cpu/cache.mode" {
-					return Skips("with QEMU before 3.1 on AMD the guest is not shown the real caches")
-				}
-				return Wants(setting.Any("host-model", "custom"),
-					"QEMU before 3.1 shows a wrong topology with host-passthrough on AMD").At(Medium).restart(g.Name)
+			switch {
+			case !known || !old:
+			case a.Rest() == "cpu/cache.mode":
+				return Skips("with QEMU before 3.1 on AMD the guest is not shown the real caches")
+			case mode == "custom":
+				return Fine("a named model: QEMU before 3.1 shows a wrong topology only with host-passthrough on AMD")
+			default:
+				return exact("host-model", "QEMU before 3.1 shows a wrong topology with host-passthrough on AMD").
+					At(Medium).restart(g.Name)
 			}
 		}
-		if a.Rest() == "cpu/mode" {
+		kept := v.Tier == goal.Standard && mode == "custom" && !bareModel.MatchString(model)
+		switch {
+		case a.Rest() != "cpu/mode":
+		case kept:
+			return Fine("somebody chose the model " + model + ", as for migration among several generations of " +
+				"processors: the target can do without what this one has besides")
+		default:
 			good := setting.Any("host-passthrough", "maximum", "host-model")
 			if v.Tier == goal.Realtime { // invtsc and hint-dedicated need it
 				good = setting.Any("host-passthrough", "maximum")
@@ -36,14 +47,27 @@ var domainCPUModel = &Knob{
 			return Wants(good, "the guest does without instructions that this processor has").At(Medium).
 				restart(g.Name).warn("it can then be migrated live only to hosts with the same processor")
 		}
-		mode := v.Readings.At(setting.Of(setting.Domain, g.Name, "cpu/mode"))
-		if mode.State == setting.Known &&
-			(mode.Value == "custom" || mode.Value == "host-model" && v.Tier != goal.Realtime) {
-			return Skips("only with host-passthrough: the guest's cpu/mode is " + mode.Value)
+		if kept || mode == "host-model" && v.Tier != goal.Realtime {
+			return Skips("only with host-passthrough: the guest's cpu/mode is " + mode)
 		}
 		return Wants(setting.Any("passthrough", "emulate"), "the guest sizes its data structures by caches that are "+
 			"not those of this processor").At(Info).restart(g.Name)
 	}),
+}
+
+// bareModel matches QEMU's models that no processor had: they are what a definition without a model gets.
+var bareModel = regexp.MustCompile(`^(qemu|kvm)(32|64)$|^cpu64-|^$`)
+
+// cpuMode returns the mode of a guest's CPU, and for a custom one the name of its model.
+func (v *View) cpuMode(guest string) (mode, model string) {
+	r := v.Readings.At(setting.Of(setting.Domain, guest, "cpu/mode"))
+	mode, rest, _ := strings.Cut(r.Value, " ")
+	for word := range strings.FieldsSeq(rest) {
+		if name, is := strings.CutPrefix(word, "model="); is {
+			model = name
+		}
+	}
+	return mode, model
 }
 
 // emulated reports whether a guest's definition runs it without KVM (domain type qemu).

@@ -95,10 +95,14 @@ var placementSiblings = &Knob{
 		var shared []string
 		known := v.Tier != goal.Realtime
 		for _, c := range v.Topology.CPUs {
-			if vcpus := onCore[c.Core]; len(vcpus) > 1 {
+			vcpus := onCore[c.Core]
+			delete(onCore, c.Core)
+			if len(vcpus) > 1 {
 				known = known && g.OneCore(vcpus[0], vcpus[len(vcpus)-1])
 				shared = append(shared, fmt.Sprintf("vCPUs %s", strings.Trim(fmt.Sprint(vcpus), "[]")))
-				delete(onCore, c.Core)
+			} else if other := v.otherOnCore(g, c.Core); len(vcpus) > 0 && other != "" {
+				known = false
+				shared = append(shared, fmt.Sprintf("vCPU %d and one of %s", vcpus[0], other))
 			}
 		}
 		if len(shared) > 0 {
@@ -116,13 +120,32 @@ var placementSiblings = &Knob{
 	}),
 }
 
-func (v *View) coreOf(cpu int) (int, bool) {
-	for _, c := range v.Topology.CPUs {
-		if c.ID == cpu {
-			return c.Core, c.Core >= 0
+// otherOnCore returns an active guest other than g with a vCPU that is pinned to one CPU of a core; "": there is none.
+func (v *View) otherOnCore(g *facts.Guest, core int) string {
+	if v.onCore == nil {
+		v.onCore = map[int][]string{}
+		for other := range facts.Each(v.Guests) {
+			for _, pin := range vcpuPins(other) {
+				if len(pin) != 1 || !other.Active() {
+					continue
+				}
+				if core, known := v.coreOf(pin[0]); known {
+					v.onCore[core] = append(v.onCore[core], other.Name)
+				}
+			}
 		}
 	}
-	return 0, false
+	for _, name := range v.onCore[core] {
+		if name != g.Name {
+			return name
+		}
+	}
+	return ""
+}
+
+func (v *View) coreOf(cpu int) (int, bool) {
+	c, known := v.Topology.CPU(cpu)
+	return c.Core, known && c.Core >= 0
 }
 
 // What the host needs of every node, as the bridge guide recommends: 1–2 CPUs and 2–4 GiB, more on node 0.

@@ -72,6 +72,9 @@ var rtThrottling = &Knob{
 	Stage: datapath.Realtime, Risk: goal.None, After: []string{"rt.ksoftirqd", "rt.rcuc", "rt.rcub"}, Tiers: realtime(),
 	Where: fixed(rtRuntime),
 	Want: func(v *View, a setting.Address) Advice {
+		if open := Exposed(v.Host); len(open) > 0 {
+			return skipExposed(open)
+		}
 		period := v.Readings.At(setting.Of(setting.Sysctl, "kernel.sched_rt_period_us"))
 		if runtime := v.Readings.At(a); runtime.State == setting.Known && period.State == setting.Known &&
 			runtime.Value == period.Value {
@@ -89,8 +92,31 @@ var rtFairServer = &Knob{
 	ID: "rt.fair_server", Title: "Ordinary threads get no reserved time on guests' CPUs",
 	Stage: datapath.Realtime, Risk: goal.None, After: []string{"rt.throttling"}, Tiers: realtime(),
 	Where: eachCPU(fairServerFile),
-	Want: forGuestCPU(fairServerFile, always(exact("0", "an ordinary thread that waits on this CPU stops the vCPU for "+
-		"up to 50 ms of each second").At(Low))),
+	Want: forGuestCPU(fairServerFile, func(v *View, _ setting.Address) Advice {
+		if open := Exposed(v.Host); len(open) > 0 {
+			return skipExposed(open)
+		}
+		return exact("0", "an ordinary thread that waits on this CPU stops the vCPU for up to 50 ms of each second").
+			At(Low)
+	}),
+}
+
+// Exposed returns the CPUs on which vCPUs with a realtime priority may run now and that are not set aside: there only
+// the kernel's limit leaves time for the CPU's kworkers and whatever else the scheduler puts there.
+func Exposed(h *facts.Host) (open setting.CPUSet) {
+	for g := range facts.Each(h.Guests) {
+		for _, t := range g.Threads {
+			if t.Role == "vcpu" && g.Active() && (t.Policy == "SCHED_FIFO" || t.Policy == "SCHED_RR") {
+				open = open.Or(t.Affinity)
+			}
+		}
+	}
+	return open.Minus(h.SetAside())
+}
+
+func skipExposed(open setting.CPUSet) Advice {
+	return Skips("vCPUs with a realtime priority may run on " + open.Words() + ", which are not set aside: one that " +
+		"polls would keep everything else off for good")
 }
 
 var rtKthreads = &Knob{

@@ -66,7 +66,7 @@ func (v *View) judgeUnattached(g *facts.Guest) Advice {
 	}
 	free := 0
 	for _, f := range v.VFs {
-		if f.Guest == "" && f.HostUse == "" && !v.standsOn(f.NIC) && !slices.ContainsFunc(v.Guests,
+		if f.Guest == "" && v.userOf(&f) == "" && !slices.ContainsFunc(v.Guests,
 			func(other facts.Guest) bool { return slices.Contains(other.Hostdevs, f.PCI) }) {
 			free++
 		}

@@ -36,6 +36,8 @@ func forVF(
 			case f.PF != a.Object() || strconv.Itoa(f.Index) != index:
 			case f.Guest != "" && !v.Goal.ForGuest(f.Guest):
 				return Skips("the goal is for guest " + v.Goal.Guest)
+			case v.nics[f.PF] != nil && v.nics[f.PF].InfiniBand():
+				return Skips("a function of InfiniBand: it has GUIDs and partitions instead")
 			default:
 				return want(v, f, v.guests[f.Guest], a)
 			}
@@ -64,6 +66,18 @@ func ifaceOf(g *facts.Guest, f *facts.VF) *facts.Interface {
 		}
 	}
 	return nil
+}
+
+// userOf says who uses a VF that no guest has: the host, by an interface or below a macvtap, or another process; "" if
+// it is free.
+func (v *View) userOf(f *facts.VF) string {
+	if v.standsOn(f.NIC) {
+		return "a macvtap on " + f.NIC
+	}
+	if f.HostUse != "" {
+		return "the host, " + f.NIC + " is " + f.HostUse
+	}
+	return f.Holder
 }
 
 // frameOnWire is what a frame takes on the wire besides its own bytes: preamble, delimiter and gap (IEEE 802.3).
@@ -123,9 +137,12 @@ var sriovVFTrust = &Knob{
 	ID: "sriov.vf.trust", Title: "No virtual function is trusted without need",
 	Stage: datapath.SRIOV, Risk: goal.Connectivity, Tiers: tiers(goal.Passthrough),
 	Where: eachVF("trust"),
-	Want: forVF(func(v *View, _ *facts.VF, g *facts.Guest, a setting.Address) Advice {
-		if g != nil {
+	Want: forVF(func(v *View, f *facts.VF, g *facts.Guest, a setting.Address) Advice {
+		switch user := v.userOf(f); {
+		case g != nil:
 			return Fine("as whoever gave the function to " + g.Name + " wanted it")
+		case user != "":
+			return Fine("as its user wants it: " + user)
 		}
 		return exact("off", "no guest has the function: the next one would get the trust of the last").At(Low)
 	}),

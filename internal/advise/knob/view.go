@@ -28,6 +28,7 @@ type View struct {
 	vcpus   setting.CPUSet              // see vcpuCPUs
 	own     setting.CPUSet              // see guestCPUs
 	full    *[2]bool                    // see fullSocket
+	onCore  map[int][]string            // see otherOnCore
 	spread  map[string][]setting.CPUSet // by NIC and transmit queue
 	xpsGood map[string]bool
 	rules   map[string][]string                // by tool: rules that bridged frames traverse

@@ -68,7 +68,7 @@ func (t *table) makeCells() {
 			return t.vcpuOn[cpu] != "" || t.vhostOn[cpu] > 0 && !t.keeps(cpu) && !t.shared.Has(cpu) ||
 				t.emulatorOn.Has(cpu) && t.ask.setAside(t.cpus[cpu])
 		}) {
-			cell.free = append(cell.free, core{id: c.Core, seats: seats, alike: c.Alike})
+			cell.free = append(cell.free, core{id: c.Core, seats: seats, alike: c.Alike, slow: c.Slow})
 			cell.threads = min(cell.threads, len(seats))
 		}
 	}

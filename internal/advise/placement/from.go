@@ -19,10 +19,12 @@ func From(h *facts.Host, g goal.Goal) Ask {
 	if g.Tier() == goal.Realtime {
 		ask.Quiet = g.CPUs
 	}
+	kinds := h.Topology.Kinds()
 	for _, c := range h.Topology.CPUs {
 		if c.Online {
-			ask.CPUs = append(ask.CPUs, CPU{ID: c.ID, Core: c.Core, Node: c.Node, Alike: alike(h, c),
-				Isolated: aside.Has(c.ID)})
+			slow := slices.Index(kinds, c.Kind)
+			ask.CPUs = append(ask.CPUs, CPU{ID: c.ID, Core: c.Core, Node: c.Node, Slow: slow,
+				Alike: alike(h, c)*len(kinds) + slow, Isolated: aside.Has(c.ID)})
 		}
 	}
 	for _, p := range h.Pollers {
@@ -67,8 +69,8 @@ func From(h *facts.Host, g goal.Goal) Ask {
 	return ask
 }
 
-// alike returns the number of the cores that are like that of a CPU: they share its L3 cache and have as many threads
-// online. Performance cores of a hybrid processor have two, its efficiency cores have one.
+// alike returns the number of the cores that are like that of a CPU, but for their kind: they share its L3 cache and
+// have as many threads online. Performance cores of a hybrid processor often have two, its efficiency cores have one.
 func alike(h *facts.Host, c facts.CPU) int {
 	const most = 8 // threads of a core
 	return most*(c.L3+1) + min(len(c.Siblings.And(h.Topology.Online)), most-1)

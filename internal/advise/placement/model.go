@@ -54,6 +54,7 @@ type core struct {
 	id    int
 	seats []int // CPUs that vCPUs may use, rising
 	alike int   // CPU.Alike
+	slow  int   // CPU.Slow
 }
 
 // ordinary reports whether a cell is neither isolated nor given to certain guests.

@@ -285,6 +285,17 @@ func TestAlike(t *testing.T) {
 	if ask := From(h, goal.Goal{}); ask.CPUs[0].Alike != ask.CPUs[1].Alike || ask.CPUs[0].Alike == ask.CPUs[2].Alike {
 		t.Errorf("CPUs %+v: expected two of one kind and one of another", ask.CPUs)
 	}
+	h.Topology.CPUs[2].Siblings, h.Topology.CPUs[2].Kind = setting.CPUSet{0, 1, 2}, "1024"
+	h.Topology.CPUs[0].Kind, h.Topology.CPUs[1].Kind = "512", "512"
+	if ask := From(h, goal.Goal{}); ask.CPUs[2].Slow != 0 || ask.CPUs[0].Slow != 1 ||
+		ask.CPUs[0].Alike == ask.CPUs[2].Alike {
+		t.Errorf("CPUs %+v: expected the last to be of a faster kind", ask.CPUs)
+	}
+	fast := cell{free: []core{{id: 0, seats: []int{0}, slow: 1}, {id: 1, seats: []int{1}, alike: 1},
+		{id: 2, seats: []int{2}, alike: 1}}}
+	if taken := fast.take(1, nil); taken[0].id != 1 {
+		t.Errorf("core %d was taken, expected a fast one", taken[0].id)
+	}
 	c := cell{}
 	for id, kind := range []int{1, 1, 2, 2, 2, 2} {
 		c.free = append(c.free, core{id: id, seats: []int{id}, alike: kind})

@@ -65,7 +65,8 @@ type CPU struct {
 	ID       int
 	Core     int // unique over the machine
 	Node     int
-	Alike    int // the same for cores that are alike: behind one L3 cache, with as many threads
+	Alike    int // the same for cores that are alike: of one kind, behind one L3 cache, with as many threads
+	Slow     int // how many kinds of core are faster
 	Isolated bool
 }
 

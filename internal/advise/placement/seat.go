@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -136,7 +137,8 @@ func (c *cell) remove(cores []core) {
 }
 
 // take removes n cores from a cell: those that wish answers 1 for first, and those that it answers -1 for last. In
-// between come those that are alike, of the kind of which the fewest are free that suffice, then the lowest.
+// between come those that are alike, of the fastest kind that suffices and of that the ones of which the fewest are
+// free, then the faster, then the lowest.
 func (c *cell) take(n int, wish func(core) int) []core {
 	if n == 0 {
 		return nil
@@ -148,10 +150,11 @@ func (c *cell) take(n int, wish func(core) int) []core {
 	for _, core := range c.free {
 		room[core.alike]++
 	}
-	home, least := -1, 0
+	home, least, slow := -1, 0, 0
 	for _, core := range c.free {
-		if room := room[core.alike]; room >= n && (least == 0 || room < least) {
-			home, least = core.alike, room
+		if room := room[core.alike]; room >= n &&
+			(least == 0 || core.slow < slow || core.slow == slow && room < least) {
+			home, least, slow = core.alike, room, core.slow
 		}
 	}
 	rank := func(o core) int {
@@ -166,7 +169,7 @@ func (c *cell) take(n int, wish func(core) int) []core {
 		return 2
 	}
 	order := slices.Clone(c.free)
-	slices.SortStableFunc(order, func(a, b core) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(order, func(a, b core) int { return cmp.Or(rank(a)-rank(b), a.slow-b.slow) })
 	taken := order[:n]
 	slices.SortFunc(taken, func(a, b core) int { return a.seats[0] - b.seats[0] })
 	c.remove(taken)

@@ -13,7 +13,8 @@ import (
 var threadKnobs = []string{"rt.ksoftirqd", "rt.rcuc", "rt.rcub", "rt.ktimers"}
 
 // addAfterBoot lists realtime knobs that have nothing to set on the running kernel but may have on the next: RCU
-// callback and timer threads depend on the kernel's build and arguments.
+// callback and timer threads depend on the kernel's build and arguments, and limits of realtime threads stay until
+// their CPUs are set aside.
 func (p *Plan) addAfterBoot(h *facts.Host, catalogue []*knob.Knob) {
 	if p.Tier != goal.Realtime || !slices.ContainsFunc(p.Changes,
 		func(c Change) bool { return c.Address.Kind.AtBoot() && c.Needs.Kind == setting.HostReboot }) {
@@ -28,5 +29,10 @@ func (p *Plan) addAfterBoot(h *facts.Host, catalogue []*knob.Knob) {
 	if len(ids) > 0 {
 		p.Later = append(p.Later, Later{After: setting.Reboot().String(), IDs: ids, Why: "the kernel that runs has " +
 			"nothing of them, the next one may: go on then with 'mpps apply --resume'"})
+	}
+	if len(knob.Exposed(h)) > 0 {
+		p.Later = append(p.Later, Later{After: setting.Reboot().String(), IDs: []string{"rt.throttling",
+			"rt.fair_server"}, Why: "realtime vCPUs run on CPUs that are not set aside yet, where this limit is all " +
+			"that lets the host run: go on then with 'mpps apply --resume'"})
 	}
 }

@@ -381,6 +381,37 @@ func TestComputeUnits(t *testing.T) {
 	}
 }
 
+// TestCoreKinds: hybrid processors list each kind's CPUs, ARM's tell a capacity; one kind alone is none.
+func TestCoreKinds(t *testing.T) {
+	const cpu = "sys/devices/system/cpu/"
+	capacities := func(all ...string) files {
+		f := files{}
+		for id, c := range all {
+			f[fmt.Sprintf("%scpu%d/cpu_capacity", cpu, id)] = c
+		}
+		return f
+	}
+	for name, c := range map[string]struct {
+		more files
+		want []string
+	}{
+		"hybrid": {files{"sys/devices/cpu_core/cpus": "0-1", "sys/devices/cpu_atom/cpus": "2-3"},
+			[]string{"core", "core", "atom", "atom"}},
+		"big.LITTLE":  {capacities("459", "1024", "1024", "1024"), []string{"459", "1024", "1024", "1024"}},
+		"all alike":   {capacities("1024", "1024", "1024", "1024"), []string{"", "", "", ""}},
+		"no capacity": {files{}, []string{"", "", "", ""}},
+	} {
+		top := look(t, fourCPUs().plus(c.more))
+		if found := facts.Map(top.CPUs, func(c facts.CPU) string { return c.Kind }); !slices.Equal(found, c.want) {
+			t.Errorf("%s: %q, expected %q", name, found, c.want)
+		}
+	}
+	top := facts.Topology{CPUs: []facts.CPU{{Kind: "459"}, {Kind: "1024"}, {Kind: "459"}}}
+	if found := top.Kinds(); !slices.Equal(found, []string{"1024", "459"}) {
+		t.Errorf("kinds %q, expected the fastest first", found)
+	}
+}
+
 func TestLargeMachine(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes 8,000 files")

@@ -5,9 +5,11 @@ package cpu
 import (
 	"context"
 	"slices"
+	"strconv"
 
 	"mpps/internal/machine/tree"
 	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // Topology reads CPUs, caches and NUMA nodes into h.Topology. It interprets the tables as hwloc does
@@ -32,6 +34,7 @@ func Topology(_ context.Context, m *tree.Tree, h *facts.Host) {
 		}
 		cpus.Close()
 	}
+	coreKinds(m, t)
 	memory(m, t, p.online)
 	limits(m, t, p)
 	t.CPUs, t.Nodes, t.Caches, t.Hugepages = tree.OrEmpty(t.CPUs), tree.OrEmpty(t.Nodes), tree.OrEmpty(t.Caches),
@@ -71,6 +74,29 @@ func processorsOf(m *tree.Tree, h *facts.Host, first map[string]string) *process
 		p.present = p.present.with(cpu)
 	}
 	return p
+}
+
+// coreKinds sets of what kind the CPUs are where there are several: Intel's hybrid processors have a PMU for each kind
+// (arch/x86/events/intel/core.c, intel_hybrid_pmu_type_map), others a capacity (drivers/base/arch_topology.c).
+func coreKinds(m *tree.Tree, t *facts.Topology) {
+	for _, kind := range []string{"core", "atom", "lowpower"} {
+		cpus, _ := setting.ParseCPUs(m.Line("sys/devices/cpu_" + kind + "/cpus"))
+		for i := range t.CPUs {
+			if cpus.Has(t.CPUs[i].ID) {
+				t.CPUs[i].Kind = kind
+			}
+		}
+	}
+	for i := range t.CPUs {
+		if c := &t.CPUs[i]; c.Kind == "" && c.Online {
+			c.Kind = m.Line(Dir + "/cpu" + strconv.Itoa(c.ID) + "/cpu_capacity")
+		}
+	}
+	if len(t.Kinds()) == 1 {
+		for i := range t.CPUs {
+			t.CPUs[i].Kind = ""
+		}
+	}
 }
 
 // memory reads the NUMA nodes and huge pages.

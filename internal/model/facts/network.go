@@ -55,6 +55,9 @@ type NIC struct {
 	Management string `json:"management,omitempty"`
 }
 
+// InfiniBand reports whether a NIC is a port of InfiniBand: its address has 20 bytes (RFC 4391, section 9.1.1).
+func (n *NIC) InfiniBand() bool { return strings.Count(n.MAC, ":") == 19 }
+
 // Channels is the output of ethtool -l.
 type Channels struct {
 	Rx          int `json:"rx"`

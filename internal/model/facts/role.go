@@ -11,7 +11,7 @@ const (
 	RoleIdle   Role = "idle"          // it has guests, none of which runs
 	RoleEmpty  Role = "no-guests"     // KVM is loaded, and there are no guests
 	RoleNoKVM  Role = "no-kvm"        // there are no guests, and KVM was not found
-	RoleUnseen Role = "guests-unseen" // no guest was seen, and not everything could be read, or taps are nobody's
+	RoleUnseen Role = "guests-unseen" // no guest was seen running, and not all could be read, or taps are nobody's
 	RoleGuest  Role = "guest"         // a virtual machine that has no guests itself
 	RoleXen    Role = "xen"           // Xen's control domain
 	RoleArch   Role = "architecture"  // a host of an architecture that mpps has no rules for
@@ -26,6 +26,8 @@ func (h *Host) Role() Role {
 		return RoleArch
 	case slices.ContainsFunc(h.Guests, func(g Guest) bool { return g.Active() }):
 		return RoleHost
+	case len(h.Guests) > 0 && len(h.StrangeTaps()) > 0:
+		return RoleUnseen
 	case len(h.Guests) > 0:
 		return RoleIdle
 	case h.Virtual != "":
@@ -75,8 +77,8 @@ func (r Role) Why() string {
 	case RoleGuest:
 		return "a virtual machine without guests of its own: judged as a guest, from inside"
 	case RoleUnseen:
-		return "no guest was seen, and there may be some: not everything could be read, or taps belong to processes " +
-			"that mpps does not know"
+		return "no guest was seen running, and there may be some: not everything could be read, or taps belong to " +
+			"processes that mpps does not know"
 	}
 	return ""
 }

@@ -13,6 +13,7 @@ func TestRole(t *testing.T) {
 		"a guest without KVM":      {Host{AsRoot: true, Guests: []Guest{running}}, RoleHost},
 		"a guest in a guest":       {Host{AsRoot: true, Virtual: "kvm", Guests: []Guest{running}}, RoleHost},
 		"none runs":                {Host{AsRoot: true, KVM: KVM{Loaded: true}, Guests: []Guest{off}}, RoleIdle},
+		"others run":               {Host{AsRoot: true, Guests: []Guest{off}, Taps: []Tap{{Name: "t", Up: true}}}, RoleUnseen},
 		"none yet":                 {Host{AsRoot: true, KVM: KVM{Loaded: true}}, RoleEmpty},
 		"no KVM":                   {Host{AsRoot: true}, RoleNoKVM},
 		"nothing readable":         {Host{}, RoleUnseen},

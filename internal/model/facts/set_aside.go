@@ -18,10 +18,15 @@ func (h *Host) SetAside() setting.CPUSet {
 	for _, name := range []string{"isolcpus", "nohz_full"} {
 		all = all.Or(argumentCPUs(line.Get(name)))
 	}
-	return slices.DeleteFunc(all, func(cpu int) bool {
+	all = slices.DeleteFunc(all, func(cpu int) bool {
 		_, present := h.Topology.Index(cpu)
 		return !present
 	})
+	if len(all) == len(h.Topology.CPUs) {
+		// an argument that leaves none leaves the boot CPU (kernel/sched/isolation.c, housekeeping_setup)
+		return all.Minus(setting.CPUs(0))
+	}
+	return all
 }
 
 // argumentCPUs returns the CPUs of an isolcpus= or nohz_full= argument; none if it is not a plain list.

@@ -1,7 +1,10 @@
 package facts
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
+	"strings"
 
 	"mpps/internal/model/setting"
 )
@@ -91,6 +94,28 @@ type CPU struct {
 	Siblings setting.CPUSet `json:"siblings"` // CPUs of the same core, including itself
 	Node     int            `json:"node"`
 	L3       int            `json:"l3"` // index of its L3 cache in Topology.Caches, −1 for none
+	// kind of core where the machine has several: core, atom or lowpower of Intel's hybrid processors, of others the
+	// capacity (cpu_capacity, of 1024); empty: all are of one kind, or it is not known
+	Kind string `json:"kind,omitempty"`
+}
+
+// Kinds returns the kinds of core of a machine, the fastest first: one, which may be empty, where all are alike.
+func (t *Topology) Kinds() []string {
+	speed := func(kind string) int {
+		if i := slices.Index([]string{"lowpower", "atom", "core"}, kind); i >= 0 {
+			return i
+		}
+		n, _ := strconv.Atoi(kind)
+		return n
+	}
+	kinds := []string{}
+	for _, c := range t.CPUs {
+		if !slices.Contains(kinds, c.Kind) {
+			kinds = append(kinds, c.Kind)
+		}
+	}
+	slices.SortFunc(kinds, func(a, b string) int { return cmp.Or(speed(b)-speed(a), strings.Compare(a, b)) })
+	return kinds
 }
 
 // Node is one NUMA node. Sizes are in bytes.
