@@ -24,7 +24,7 @@ func (d *Distribution) coarsen(most int) {
 	if d.Latency == nil || len(d.Latency.Buckets) <= most {
 		return
 	}
-	l := *d.Latency // others may hold it
+	l := *d.Latency                           // others may hold it
 	joined, fits := join(l.Buckets, 64, most) // those of one length
 	for kept := finest; !fits; kept-- {
 		if joined, fits = join(l.Buckets, kept, most); fits {
