@@ -2,6 +2,7 @@ package boot
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,6 +21,21 @@ func TestLargeMenu(t *testing.T) {
 	l, err := readLoader(treetest.Lines(t, map[string]string{"boot/loader/entries/a.conf": "linux /a\n" + large}))
 	if err != nil || len(l.entries) != 0 || !strings.Contains(l.why, "larger") {
 		t.Errorf("%+v, %v", l, err)
+	}
+}
+
+// TestManyEntries: a folder of more entries than anybody has kernels is refused before they are read.
+func TestManyEntries(t *testing.T) {
+	files := map[string]string{}
+	for i := range maxEntries + 1 {
+		files["boot/loader/entries/"+strconv.Itoa(i)+".conf"] = "linux /a\n"
+	}
+	if l, err := readLoader(treetest.Lines(t, files)); err == nil || errors.Is(err, errNoLoader) {
+		t.Errorf("%+v, %v", l, err)
+	}
+	delete(files, "boot/loader/entries/0.conf")
+	if l, err := readLoader(treetest.Lines(t, files)); err != nil || len(l.entries) != maxEntries {
+		t.Errorf("%d entries, %v", len(l.entries), err)
 	}
 }
 

@@ -119,6 +119,9 @@ func loaderEntries(m *tree.Tree) (dir string, names []string, err error) {
 				names = append(names, entries+"/"+name)
 			}
 		}
+		if len(names) > maxEntries {
+			return "", nil, fmt.Errorf("/%s: %d entries, expected at most %d", entries, len(names), maxEntries)
+		}
 		if len(names) > 0 {
 			return dir, names, nil
 		}
@@ -278,8 +281,11 @@ func isRescue(title, id string) bool {
 	return strings.Contains(text, "recovery") || strings.Contains(text, "rescue") || strings.Contains(text, "fallback")
 }
 
-// maxMenu bounds a menu and an entry, in bytes: a menu of 50 kernels is 100 KiB.
-const maxMenu = 1 << 20
+// Bounds of a menu and of an entry in bytes, a menu of 50 kernels being 100 KiB, and of entries in files.
+const (
+	maxMenu    = 1 << 20
+	maxEntries = 1000
+)
 
 // readMenu reads a menu or an entry.
 func readMenu(m *tree.Tree, name string) (string, error) {
