@@ -11,8 +11,8 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// TestEmptyPlaces empties each kind of text and object of a snapshot, and adds nothing to each kind of list. Such a file
-// is refused, or judged, planned for and shown like any other.
+// TestEmptyPlaces empties each kind of text and object of a snapshot, and adds nothing to each kind of list. Such a
+// file is refused, or judged, planned for and shown like any other.
 func TestEmptyPlaces(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range []string{"homelab", "ovs-dpdk"} {

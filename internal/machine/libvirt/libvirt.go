@@ -331,7 +331,7 @@ func (l libvirtFiles) all(context.Context) (guestList, error) {
 	return all, nil
 }
 
-// readDefinition reads a definition or a status file, which holds one: libvirt takes none that is longer than the parser.
+// readDefinition reads a definition or a status file, which holds one. libvirt takes none that the parser does not.
 func readDefinition(m *tree.Tree, file string) (string, error) {
 	text, err := m.Read(file)
 	if err == nil && len(text) > domain.MaxBytes {

@@ -83,7 +83,7 @@ func (f *File) bound() {
 		width = max(width, d.width)
 	}
 	if width > 0 {
-		f.Warn(measure.Warning{Code: "coarse", Text: fmt.Sprintf("histograms have more different lengths than are kept: "+
-			"neighbours within %.2g %% are one", 100*width)})
+		f.Warn(measure.Warning{Code: "coarse", Text: fmt.Sprintf("histograms have more different lengths than are "+
+			"kept: neighbours within %.2g %% are one", 100*width)})
 	}
 }

@@ -48,8 +48,8 @@ func Import(files []string, tool, name, version string) (*wakeup.File, error) {
 				Hint: "cyclictest -q -h 1000 --json=FILE"})
 		}
 		if threads += len(out.Threads); threads > maxThreads {
-			return nil, outcome.Usage(fmt.Errorf("import %s: %d threads with it, expected at most %d in all files", file,
-				threads, maxThreads), "import fewer files at once")
+			return nil, outcome.Usage(fmt.Errorf("import %s: %d threads with it, expected at most %d in all files",
+				file, threads, maxThreads), "import fewer files at once")
 		}
 		r := wakeup.Run{Started: written, Threads: []wakeup.Thread{}, Slices: []wakeup.Slice{}}
 		r.Add(n+1, &out.Output, written, written, 0, wakeup.Clock{})
