@@ -116,8 +116,8 @@ func comments(version, host, target string, left []Left) []string {
 	return all
 }
 
-// unbroken returns a text with a blank for whatever ends a line somewhere, and with it a comment: parsers of YAML 1.1 take
-// U+0085, U+2028 and U+2029 for line breaks, and host names in snapshots may have the latter two.
+// unbroken returns a text with a blank for whatever ends a line somewhere, and with it a comment: parsers of YAML 1.1
+// take U+0085, U+2028 and U+2029 for line breaks, and host names in snapshots may have the latter two.
 func unbroken(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) {

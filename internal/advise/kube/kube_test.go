@@ -338,8 +338,8 @@ func TestCheckLabel(t *testing.T) {
 	}
 }
 
-// TestHostNames: the name of a host, which a snapshot brings, ends no comment: to parsers of YAML 1.1 more than \n ends a
-// line.
+// TestHostNames: the name of a host, which a snapshot brings, ends no comment: to parsers of YAML 1.1 more than \n ends
+// a line.
 func TestHostNames(t *testing.T) {
 	for _, end := range []string{"\n", "\r", "\u0085", "\u2028", "\u2029"} {
 		host := "node" + end + "evil: injected" + end + "--- " + end + "kind: Pod" + end + "# "
