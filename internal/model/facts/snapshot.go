@@ -192,6 +192,9 @@ func (h *Host) check() error {
 		}
 	}
 	errs := []error{h.Load.check()}
+	for _, s := range h.Storage {
+		errs = append(errs, checkRange("storage daemons "+s.Name, maxDaemons, s.Count))
+	}
 	for _, n := range h.NICs {
 		errs = append(errs, checkRange("NIC "+n.Name, maxQueues, n.RxQueues, n.TxQueues))
 		if c := n.Channels; c != nil {
@@ -217,10 +220,11 @@ func (h *Host) check() error {
 
 // Bounds of counts.
 const (
-	maxCPUs   = 16384
-	maxNodes  = 16384
-	maxQueues = 65536   // of a device, in the kernel (MAX_TX_QUEUES is 4096 in most drivers)
-	maxMemory = 1 << 52 // bytes: 52 physical address bits are the most that x86-64 and ARM64 have (LPA2)
+	maxCPUs    = 16384
+	maxNodes   = 16384
+	maxDaemons = 1 << 22 // PID_MAX_LIMIT
+	maxQueues  = 65536   // of a device, in the kernel (MAX_TX_QUEUES is 4096 in most drivers)
+	maxMemory  = 1 << 52 // bytes: 52 physical address bits are the most that x86-64 and ARM64 have (LPA2)
 )
 
 // checkMemory refuses memory and pools of huge pages that no processor can address: their sums would overflow.

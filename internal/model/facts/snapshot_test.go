@@ -132,6 +132,7 @@ func TestHostileSnapshotsAreRefused(t *testing.T) {
 		"CPU out of order":   {in(`"topology":{"cpus":[{"id":2,"l3":-1},{"id":1,"l3":-1}]}`), "not in order"},
 		"cache that is not":  {in(`"topology":{"cpus":[{"id":0,"l3":7}]}`), "cache 7 of 0"},
 		"billion vCPUs":      {in(`"guests":[{"name":"a","vcpus":1000000000}]`), "vCPUs of guest a"},
+		"negative daemons":   {in(`"storage":[{"name":"a","count":-1}]`), "storage daemons a"},
 		"negative queues":    {in(`"nics":[{"name":"a","rx_queues":-1}]`), "NIC a"},
 		"absurd channels":    {in(`"nics":[{"name":"a","channels":{"combined":2000000000}}]`), "channels of NIC a"},
 		"CPU number":         {in(`"topology":{"online":"0-99999999"}`), "above"},
