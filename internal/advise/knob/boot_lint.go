@@ -79,11 +79,15 @@ func (o oddity) String() string {
 	return fmt.Sprintf("%s (%s)", o.word, o.why)
 }
 
+// mostWords is how many arguments are checked. x86 takes 2,048 bytes (COMMAND_LINE_SIZE), s390 4,096.
+const mostWords = 2048
+
 // lint checks a command line. odd are misspellings and values that the kernel does not parse; passed are words that no
 // kernel documents and no known program reads: they become arguments or environment of init.
 func lint(line setting.CommandLine, modules map[string]facts.ModuleArgument) (odd, passed []oddity) {
 	names := documented()
-	for _, word := range line.ForKernel() {
+	words := line.ForKernel()
+	for _, word := range words[:min(len(words), mostWords)] {
 		raw, value, _ := setting.Argument(word)
 		name := setting.ArgumentName(raw)
 		if wrong, known := ignoredValues[name]; known && value == wrong.value {

@@ -2,6 +2,7 @@ package knob
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -99,5 +100,16 @@ func TestAttestable(t *testing.T) {
 	if values, near := Attestable("firmware.patrolscrub"); values != nil || len(near) == 0 ||
 		near[0] != "firmware.patrol_scrub" {
 		t.Errorf("near firmware.patrolscrub: %v", near)
+	}
+}
+
+// TestLintIsBounded: no more words are looked up than a kernel takes.
+func TestLintIsBounded(t *testing.T) {
+	line := make(setting.CommandLine, 4*mostWords)
+	for i := range line {
+		line[i] = "unheard" + strconv.Itoa(i)
+	}
+	if odd, passed := lint(line, nil); len(odd)+len(passed) != mostWords {
+		t.Errorf("%d and %d words", len(odd), len(passed))
 	}
 }

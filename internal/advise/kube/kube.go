@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -88,7 +89,7 @@ func labelOf(text, host string) (key, value string) {
 func documents(comments []string, objects ...object) (string, error) {
 	var b bytes.Buffer
 	for _, line := range comments {
-		fmt.Fprintln(&b, strings.TrimRight("# "+line, " "))
+		fmt.Fprintln(&b, strings.TrimRight("# "+unbroken(line), " "))
 	}
 	encoder := yaml.NewEncoder(&b)
 	encoder.SetIndent(2)
@@ -113,6 +114,17 @@ func comments(version, host, target string, left []Left) []string {
 		}
 	}
 	return all
+}
+
+// unbroken returns a text with a blank for whatever ends a line somewhere, and with it a comment: parsers of YAML 1.1
+// take U+0085, U+2028 and U+2029 for line breaks, and host names in snapshots may have the latter two.
+func unbroken(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) {
+			return ' '
+		}
+		return r
+	}, text)
 }
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -17,6 +17,7 @@ import (
 	"mpps/internal/advise/tuned/export"
 	"mpps/internal/golden"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // field is what a schema says of a field: its type, and what else holds.
@@ -333,6 +334,30 @@ func TestCheckLabel(t *testing.T) {
 		"w\n": false} {
 		if err := CheckPool(text); (err == nil) != good {
 			t.Errorf("pool %q: %v", text, err)
+		}
+	}
+}
+
+// TestHostNames: the name of a host, which a snapshot brings, ends no comment: to parsers of YAML 1.1 more than \n ends
+// a line.
+func TestHostNames(t *testing.T) {
+	for _, end := range []string{"\n", "\r", "\u0085", "\u2028", "\u2029"} {
+		host := "node" + end + "evil: injected" + end + "--- " + end + "kind: Pod" + end + "# "
+		watch := must.Get(DaemonSet("1", host, "mpps:1", "a/b=c"))(t)
+		tuned := must.Get(Tuned(profile(), "1", host, "a/b=c", ""))(t)
+		policy := must.Get(SRIOVPolicy(&facts.Host{Name: host}, "1", "a/b=c"))(t)
+		features := Features(audit.Report{}, "1", host, time.Time{}, time.Hour)
+		for _, e := range []*Export{watch, tuned, policy} {
+			for _, object := range objectsOf(t, e.Text) {
+				fields, is := object.(map[string]any)
+				if _, evil := fields["evil"]; !is || evil || fields["kind"] == "Pod" {
+					t.Errorf("%s, %q: %v", e.Target, end, object)
+				}
+			}
+		}
+		if first, _, _ := strings.Cut(features.Text, "\n"); strings.ContainsAny(first, "\r\u0085\u2028\u2029") ||
+			!strings.Contains(first, "Pod") {
+			t.Errorf("%q: %q", end, first)
 		}
 	}
 }

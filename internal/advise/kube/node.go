@@ -23,7 +23,7 @@ func Features(r audit.Report, version, host string, now time.Time, valid time.Du
 	for _, f := range off {
 		worst = max(worst, f.Severity)
 	}
-	e.Text = fmt.Sprintf("# Written by mpps %s for host %s: %s\n# +expiry-time=%s\n", version, host,
+	e.Text = fmt.Sprintf("# Written by mpps %s for host %s: %s\n# +expiry-time=%s\n", version, unbroken(host),
 		oneLine(r.Verdict), now.Add(valid).UTC().Format(time.RFC3339))
 	for _, line := range [][2]string{
 		{"tier", string(r.Tier)}, {"role", string(r.Role)}, {"limits", fmt.Sprint(len(off))}, {"worst", worst.String()},

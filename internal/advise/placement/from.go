@@ -211,11 +211,12 @@ const Bystander = "it shares CPUs, beside guests that have isolated ones, and so
 
 // besideCPUs returns some nodes, with the nearest that have CPUs in place of those that have none: HBM and CXL memory
 // are nodes of their own.
-func besideCPUs(h *facts.Host, nodes setting.CPUSet) (near setting.CPUSet) {
+func besideCPUs(h *facts.Host, nodes setting.CPUSet) setting.CPUSet {
+	var near []int
 	for _, id := range nodes {
 		n, known := h.Topology.Node(id)
 		if !known || len(n.CPUs) > 0 || len(n.Distances) != len(h.Topology.Nodes) {
-			near = near.Or(setting.CPUs(id))
+			near = append(near, id)
 			continue
 		}
 		best := -1
@@ -225,10 +226,10 @@ func besideCPUs(h *facts.Host, nodes setting.CPUSet) (near setting.CPUSet) {
 			}
 		}
 		if best >= 0 {
-			near = near.Or(setting.CPUs(h.Topology.Nodes[best].ID))
+			near = append(near, h.Topology.Nodes[best].ID)
 		}
 	}
-	return near
+	return setting.CPUs(near...)
 }
 
 // besideIsolated reports whether vCPUs of other guests have isolated CPUs: a guest beside them that floats and is not

@@ -17,12 +17,17 @@ type loaderEntry map[string]string
 
 func parseLoaderEntry(text string) loaderEntry {
 	e := loaderEntry{}
+	var options []string
 	for line := range strings.Lines(text) {
 		key, value := splitKey(line)
 		if key == "options" { // may be repeated
-			value = strings.TrimSpace(e[key] + " " + value)
+			options = append(options, value)
+			continue
 		}
 		e[key] = value
+	}
+	if options != nil {
+		e["options"] = strings.TrimSpace(strings.Join(options, " "))
 	}
 	return e
 }
@@ -100,7 +105,7 @@ func editOptions(text, argument string, to setting.Reading) (string, error) {
 func readEntries(m *tree.Tree, l *loader, names []string, variables ...map[string]string) map[string]loaderEntry {
 	parsed := map[string]loaderEntry{}
 	for _, name := range names {
-		text, err := m.Read(name)
+		text, err := readMenu(m, name)
 		if err != nil {
 			l.why = err.Error()
 			continue
@@ -133,7 +138,7 @@ func readGrubBLS(m *tree.Tree, config, text string, names []string) *loader {
 	readEntries(m, l, names, environment, menu.variables)
 	slices.SortStableFunc(l.entries, func(a, b bootEntry) int { return facts.CompareVersions(b.ID, a.ID) })
 	if len(l.entries) == 0 {
-		l.why = "no kernel in loader/entries"
+		l.why = cmp.Or(l.why, "no kernel in loader/entries")
 		return l
 	}
 	wanted := cmp.Or(environment["next_entry"], expand(menu.fallback, environment, menu.variables))
@@ -200,7 +205,7 @@ func readSystemdBoot(m *tree.Tree, dir string, names []string) *loader {
 	case len(l.entries) > 0:
 		l.next = 0
 	default:
-		l.why = "no kernel in loader/entries"
+		l.why = cmp.Or(l.why, "no kernel in loader/entries")
 	}
 	return l
 }

@@ -5,6 +5,7 @@ package boot
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"strings"
@@ -81,7 +82,7 @@ func grubConfig(m *tree.Tree) (name, text string, err error) {
 		places = append(below, places...)
 	}
 	for _, place := range places {
-		text, err := m.Read(place)
+		text, err := readMenu(m, place)
 		switch {
 		case err == nil && (strings.Contains(text, "menuentry ") || usesBLS(text)):
 			return place, text, nil
@@ -117,6 +118,9 @@ func loaderEntries(m *tree.Tree) (dir string, names []string, err error) {
 			if strings.HasSuffix(name, ".conf") {
 				names = append(names, entries+"/"+name)
 			}
+		}
+		if len(names) > maxEntries {
+			return "", nil, fmt.Errorf("/%s: %d entries, expected at most %d", entries, len(names), maxEntries)
 		}
 		if len(names) > 0 {
 			return dir, names, nil
@@ -275,4 +279,19 @@ func kernelVersion(linux string) string {
 func isRescue(title, id string) bool {
 	text := strings.ToLower(title + " " + id)
 	return strings.Contains(text, "recovery") || strings.Contains(text, "rescue") || strings.Contains(text, "fallback")
+}
+
+// Bounds of a menu and of an entry in bytes, a menu of 50 kernels being 100 KiB, and of entries in files.
+const (
+	maxMenu    = 1 << 20
+	maxEntries = 1000
+)
+
+// readMenu reads a menu or an entry.
+func readMenu(m *tree.Tree, name string) (string, error) {
+	text, err := m.Read(name)
+	if err == nil && len(text) > maxMenu {
+		return "", fmt.Errorf("/%s: larger than %d MiB", name, maxMenu>>20)
+	}
+	return text, err
 }

@@ -34,12 +34,18 @@ func SwapAreas(m *tree.Tree, h *facts.Host) []facts.SwapArea {
 	return ParseSwaps(text)
 }
 
+// mostAreas is how many swap areas the kernel has (include/linux/swap.h, MAX_SWAPFILES_SHIFT).
+const mostAreas = 1 << 5
+
 // ParseSwaps reads the lines of /proc/swaps (mm/swapfile.c, swap_show): name, type, size and used in KiB, priority.
-// White space in the name is escaped in octal (\040). It skips malformed lines.
+// White space in the name is escaped in octal (\040). It skips malformed lines, and what is beyond mostAreas.
 func ParseSwaps(text string) []facts.SwapArea {
 	areas := []facts.SwapArea{}
 	_, rest, _ := strings.Cut(text, "\n")
 	for line := range strings.Lines(rest) {
+		if len(areas) == mostAreas {
+			break
+		}
 		fields := strings.Fields(line)
 		if len(fields) < 5 || !strings.HasPrefix(fields[0], "/") {
 			continue

@@ -17,6 +17,7 @@ import (
 
 	"mpps/internal/machine/threads"
 	"mpps/internal/machine/tree"
+	"mpps/internal/model/domain"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
@@ -310,7 +311,7 @@ func (l libvirtFiles) all(context.Context) (guestList, error) {
 			if !isXML {
 				continue
 			}
-			text, err := l.machine.Read(folder + "/" + file)
+			text, err := readDefinition(l.machine, folder+"/"+file)
 			if err != nil {
 				all.Unread = append(all.Unread, facts.DefinitionUnseen(name, err.Error()))
 				continue
@@ -328,6 +329,15 @@ func (l libvirtFiles) all(context.Context) (guestList, error) {
 		}
 	}
 	return all, nil
+}
+
+// readDefinition reads a definition or a status file, which holds one. libvirt takes none that the parser does not.
+func readDefinition(m *tree.Tree, file string) (string, error) {
+	text, err := m.Read(file)
+	if err == nil && len(text) > domain.MaxBytes {
+		return "", fmt.Errorf("%s: larger than %d MiB", file, domain.MaxBytes>>20)
+	}
+	return text, err
 }
 
 // withoutHeader returns a definition without libvirt's leading comment and without secrets.
@@ -363,7 +373,7 @@ func parseStatus(text string) (state, running string) {
 }
 
 func (l libvirtFiles) definition(_ context.Context, guest string, _ bool) (string, error) {
-	text, err := l.machine.Read(DefinedFolder + "/" + guest + ".xml")
+	text, err := readDefinition(l.machine, DefinedFolder+"/"+guest+".xml")
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", errNoGuest
 	}

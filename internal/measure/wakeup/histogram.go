@@ -40,7 +40,9 @@ func (s sampled) distribution(what string) Distribution {
 	if s.mean > 0 {
 		l.MeanNs = s.mean
 	}
-	return Distribution{Latency: capped(l), Beyond: s.beyond}
+	d := Distribution{Latency: capped(l), Beyond: s.beyond}
+	d.coarsen(mostBuckets)
+	return d
 }
 
 // capped limits percentiles to the longest value.
@@ -60,21 +62,20 @@ func Merge(all ...Distribution) Distribution {
 		if d.Latency != nil {
 			parts = append(parts, d.Latency)
 			out.Beyond += d.Beyond
+			out.width = max(out.width, d.width)
 		}
 	}
 	merged := measure.MergeLatency(parts...)
 	if merged == nil {
 		return Distribution{}
 	}
-	out.Latency = merged
-	buckets := joinOverlaps(merged.Buckets)
-	if len(buckets) == len(merged.Buckets) {
-		capped(merged)
-		return out
+	if buckets := joinOverlaps(merged.Buckets); len(buckets) < len(merged.Buckets) {
+		again := measure.NewLatency(merged.What, buckets)
+		again.MinNs, again.MaxNs, again.MeanNs = merged.MinNs, merged.MaxNs, merged.MeanNs
+		merged = again
 	}
-	again := measure.NewLatency(merged.What, buckets)
-	again.MinNs, again.MaxNs, again.MeanNs = merged.MinNs, merged.MaxNs, merged.MeanNs
-	out.Latency = capped(again)
+	out.Latency = capped(merged)
+	out.coarsen(mostBuckets)
 	return out
 }
 

@@ -13,6 +13,7 @@ import (
 // Bounds of an imported output: more is not a measurement of one machine.
 const (
 	maxThreads = 4096
+	maxCPUs    = 16384
 	maxCount   = 1 << 50 // wake-ups of a thread: a thousand years of one each 30 µs
 	maxNs      = 1 << 50 // the longest wake-up: 13 days
 )
@@ -133,6 +134,9 @@ func (i *Imported) check(tool string) error {
 	}
 	some := false
 	for _, t := range i.Threads {
+		if t.CPU < -1 || t.CPU >= maxCPUs { // cyclictest has −1 for a thread that may run anywhere
+			return unexpected(tool, "a thread on CPU %d", t.CPU)
+		}
 		l := t.Latency
 		if l == nil {
 			continue

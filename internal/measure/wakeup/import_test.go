@@ -50,15 +50,18 @@ func TestImport(t *testing.T) {
 
 // hostile are texts that no tool printed.
 var hostile = map[string]string{
-	"nothing":         "",
-	"other text":      "hello\n",
-	"huge count":      "T: 0 ( 1) P:95 I:200 C:9007199254740991 Min: 5 Act: 7 Avg: 7 Max: 9\n",
-	"max below min":   "T: 0 ( 1) P:95 I:200 C:10 Min: 50 Act: 7 Avg: 7 Max: 9\n",
-	"no wake-up":      "T: 0 ( 1) P:95 I:200 C:0 Min: 5 Act: 7 Avg: 7 Max: 9\n",
-	"JSON without":    `{"cmdline": "oslat", "thread": {}}`,
-	"JSON of one row": `{"thread": {"0": {"histogram": {"1": 18446744073709551615}, "cycles": 1, "min": 1, "max": 1}}}`,
-	"negative mean":   `{"thread": {"0": {"histogram": {"1": 2}, "cycles": 2, "min": 1, "max": 1, "avg": 1e300}}}`,
-	"many columns":    "0 " + strings.Repeat("1 ", 5000) + "\n# Max Latencies: " + strings.Repeat("1 ", 5000),
+	"nothing":            "",
+	"other text":         "hello\n",
+	"huge count":         "T: 0 ( 1) P:95 I:200 C:9007199254740991 Min: 5 Act: 7 Avg: 7 Max: 9\n",
+	"max below min":      "T: 0 ( 1) P:95 I:200 C:10 Min: 50 Act: 7 Avg: 7 Max: 9\n",
+	"no wake-up":         "T: 0 ( 1) P:95 I:200 C:0 Min: 5 Act: 7 Avg: 7 Max: 9\n",
+	"JSON without":       `{"cmdline": "oslat", "thread": {}}`,
+	"JSON of one row":    `{"thread": {"0": {"histogram": {"1": 18446744073709551615}, "cycles": 1, "min": 1, "max": 1}}}`,
+	"negative mean":      `{"thread": {"0": {"histogram": {"1": 2}, "cycles": 2, "min": 1, "max": 1, "avg": 1e300}}}`,
+	"a CPU that is none": `{"thread": {"0": {"histogram": {"1": 2}, "cycles": 2, "min": 1, "max": 1, "cpu": -2}}}`,
+	"a CPU far away":     `{"thread": {"0": {"histogram": {"1": 2}, "cycles": 2, "min": 1, "max": 1, "cpu": 16384}}}`,
+	"a wide header":      "Index " + strings.Repeat("Thr-1 Thr-2 ", maxThreads) + "\n1 1\ncount: 1\nmax: 1\n",
+	"many columns":       "0 " + strings.Repeat("1 ", 5000) + "\n# Max Latencies: " + strings.Repeat("1 ", 5000),
 }
 
 // TestImportRefuses: such texts are refused, whichever tool they are said to be of.

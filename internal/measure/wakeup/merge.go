@@ -31,6 +31,10 @@ func (c Clock) at(there time.Duration) time.Time { return c.Host.Add(there - c.T
 func (r *Run) Add(number int, out *Output, from, to time.Time, trigger uint64, clock Clock) {
 	s := Slice{From: from, To: to}
 	whole := make([]Distribution, 0, len(out.Threads)+1)
+	of := map[int][]Distribution{} // by CPU, on which several threads may run
+	for _, t := range r.Threads {
+		of[t.CPU] = []Distribution{t.Distribution}
+	}
 	for _, t := range out.Threads {
 		whole = append(whole, t.Distribution)
 		l := t.Latency
@@ -44,11 +48,15 @@ func (r *Run) Add(number int, out *Output, from, to time.Time, trigger uint64, c
 			s.MaxNs, s.CPU = l.MaxNs, t.CPU
 		}
 		s.Count, s.MinNs = s.Count+l.Count, min(s.MinNs, l.MinNs)
-		i := slices.IndexFunc(r.Threads, func(have Thread) bool { return have.CPU == t.CPU })
-		if i < 0 {
+		if of[t.CPU] == nil {
 			r.Threads = append(r.Threads, t)
-		} else {
-			r.Threads[i].Distribution = Merge(r.Threads[i].Distribution, t.Distribution)
+		}
+		of[t.CPU] = append(of[t.CPU], t.Distribution)
+	}
+	for i := range r.Threads {
+		t := &r.Threads[i]
+		if all := of[t.CPU]; len(all) > 1 {
+			t.Distribution = Merge(all...)
 		}
 	}
 	if out.Exact && clock.Known {
@@ -115,6 +123,7 @@ func (f *File) Finish() {
 	}
 	keepLongest(&f.Worst, maxWorst)
 	f.Total = Merge(all...)
+	f.bound()
 	f.Causes = FindCauses(f.Runs, f.Counted, median(f.Total))
 	if f.Counted != nil {
 		f.explain()

@@ -25,7 +25,9 @@ func ParseTimerlat(text string, entries int) (*Output, error) {
 			break
 		}
 		if fields[0] == "Index" {
-			columns, cpus = timerlatColumns(fields)
+			if columns, cpus = timerlatColumns(fields); len(columns) > maxThreads {
+				return nil, unexpected("rtla timerlat", "%d threads, expected at most %d", len(columns), maxThreads)
+			}
 			threads = make([]sampled, len(columns))
 			continue
 		}
@@ -38,6 +40,9 @@ func ParseTimerlat(text string, entries int) (*Output, error) {
 			continue // other text
 		}
 		for i, at := range columns {
+			if at >= len(fields) { // a short row costs no more than it holds
+				break
+			}
 			if n := column(fields, at); n > 0 {
 				threads[i].buckets = append(threads[i].buckets, measure.Bucket{FromNs: us * 1000, ToNs: us * 1000,
 					Count: n})

@@ -83,6 +83,8 @@ type Distribution struct {
 	Latency *measure.Latency `json:"latency,omitempty"` // nil: no wake-ups
 	// Beyond counts wake-ups beyond the tool's histogram. Only the longest of them is known exactly.
 	Beyond uint64 `json:"beyond,omitempty"`
+
+	width float64 // of joined buckets, as a share of their length; 0: none is joined
 }
 
 type Run struct {

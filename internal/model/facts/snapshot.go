@@ -192,6 +192,9 @@ func (h *Host) check() error {
 		}
 	}
 	errs := []error{h.Load.check()}
+	for _, s := range h.Storage {
+		errs = append(errs, checkRange("storage daemons "+s.Name, maxDaemons, s.Count))
+	}
 	for _, n := range h.NICs {
 		errs = append(errs, checkRange("NIC "+n.Name, maxQueues, n.RxQueues, n.TxQueues))
 		if c := n.Channels; c != nil {
@@ -217,10 +220,11 @@ func (h *Host) check() error {
 
 // Bounds of counts.
 const (
-	maxCPUs   = 16384
-	maxNodes  = 16384
-	maxQueues = 65536   // of a device, in the kernel (MAX_TX_QUEUES is 4096 in most drivers)
-	maxMemory = 1 << 52 // bytes: 52 physical address bits are the most that x86-64 and ARM64 have (LPA2)
+	maxCPUs    = 16384
+	maxNodes   = 16384
+	maxDaemons = 1 << 22 // PID_MAX_LIMIT
+	maxQueues  = 65536   // of a device, in the kernel (MAX_TX_QUEUES is 4096 in most drivers)
+	maxMemory  = 1 << 52 // bytes: 52 physical address bits are the most that x86-64 and ARM64 have (LPA2)
 )
 
 // checkMemory refuses memory and pools of huge pages that no processor can address: their sums would overflow.
@@ -258,23 +262,30 @@ func (h *Host) checkNames() error {
 		}
 		return nil
 	}
+	devices := func(list ...string) error { // the kernel has none without a name (net/core/dev.c, dev_valid_name)
+		if slices.Contains(list, "") {
+			return invalid(remake, "a network device has no name")
+		}
+		return names("device", list...)
+	}
 	errs := []error{names("host", h.Name)}
 	for _, n := range h.NICs {
-		errs = append(errs, names("NIC", n.Name, n.PCI, n.Driver, n.Master, n.PhysFn))
+		errs = append(errs, devices(n.Name), names("NIC", n.PCI, n.Driver, n.Master, n.PhysFn))
 	}
 	for _, b := range h.Bridges {
-		errs = append(errs, names("bridge", b.Name), names("bridge port", b.Ports...))
+		errs = append(errs, devices(b.Name), devices(b.Ports...))
 	}
 	for _, t := range h.Tunnels {
-		errs = append(errs, names("tunnel", t.Name, t.Lower, t.Master), names("underlay", t.Underlay...))
+		errs = append(errs, devices(t.Name), names("tunnel", t.Lower, t.Master), names("underlay", t.Underlay...))
 	}
 	for _, l := range h.Links {
-		errs = append(errs, names("link", l.Name, l.Kind, l.Master, l.Lower, l.Peer), names("underlay", l.Underlay...))
+		errs = append(errs, devices(l.Name), names("link", l.Kind, l.Master, l.Lower, l.Peer),
+			names("underlay", l.Underlay...))
 	}
 	for n := range Each(h.Namespaces) {
 		errs = append(errs, names("namespace", n.Name))
 		for d := range Each(n.Devices) {
-			errs = append(errs, names("device", d.Name, d.Kind, d.Master, d.Lower, d.Peer, d.PCI),
+			errs = append(errs, devices(d.Name), names("device", d.Kind, d.Master, d.Lower, d.Peer, d.PCI),
 				names("device", d.Redirects...))
 			if d.Beyond != nil {
 				errs = append(errs, names("device", d.Beyond.Device))
@@ -291,7 +302,7 @@ func (h *Host) checkNames() error {
 		errs = append(errs, names("device", h.Routing.Addressed...), names("device", h.Routing.Uplinks...))
 	}
 	for _, t := range h.Taps {
-		errs = append(errs, names("tap", t.Name, t.Master, t.Guest))
+		errs = append(errs, devices(t.Name), names("tap", t.Master, t.Guest))
 	}
 	for _, v := range h.VFs {
 		errs = append(errs, names("VF", v.PF, v.PCI, v.Driver, v.NIC, v.Guest))

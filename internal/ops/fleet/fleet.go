@@ -139,7 +139,17 @@ func readOne(file source, g goal.Goal, f *fleet.Fleet, alone *sync.RWMutex) {
 		f.Refuse(file.name, err.Error())
 		return
 	}
-	f.Add(file.name, h, judging.Audit(h, g, nil))
+	judge(file.name, h, g, f)
+}
+
+// judge adds a host and its audit. A host that crashes the audit costs only itself.
+func judge(file string, h *facts.Host, g goal.Goal, f *fleet.Fleet) {
+	defer func() {
+		if crash := recover(); crash != nil {
+			f.Refuse(file, fmt.Sprintf("what it holds crashed the audit (%.200v): please report this", crash))
+		}
+	}()
+	f.Add(file, h, judging.Audit(h, g, nil))
 }
 
 // open opens a file and returns its size in bytes. That of a directory must be in it: a link that leaves it is an

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/advise/fleet"
+	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/must"
 	"mpps/internal/ops"
@@ -36,5 +38,16 @@ func TestLinksOutOfFolder(t *testing.T) {
 			t.Fatalf("%v: %d bytes, %v", s, size, err)
 		}
 		must.Do(t, f.Close())
+	}
+}
+
+// TestCrashAlone: a host that crashes the audit is named, and costs no other.
+func TestCrashAlone(t *testing.T) {
+	f := fleet.New()
+	judge("crash.json", nil, goal.Goal{PPS: 1000}, f)
+	judge("fine.json", facts.Synthetic(facts.Size{CPUs: 4, NICs: 1, Queues: 1, Guests: 1}), goal.Goal{PPS: 1000}, f)
+	r := f.Report()
+	if len(r.Hosts) != 1 || len(r.Refused) != 1 || r.Refused[0].File != "crash.json" {
+		t.Errorf("found %+v, refused %+v", r.Hosts, r.Refused)
 	}
 }

@@ -13,6 +13,9 @@ import (
 	"mpps/internal/outcome"
 )
 
+// maxThreads bounds the threads of all files together, each of which takes some 500 bytes of a result.
+const maxThreads = 65_536
+
 // Import reads outputs of measuring tools that exist already, each as a run. tool is one of wakeup.Programs; empty: it
 // is recognised, the same for all files.
 func Import(files []string, tool, name, version string) (*wakeup.File, error) {
@@ -20,6 +23,7 @@ func Import(files []string, tool, name, version string) (*wakeup.File, error) {
 		Asked: wakeup.Asked{Runs: len(files)}, Runs: []wakeup.Run{}, Worst: []wakeup.Wakeup{}, Loads: []wakeup.Load{},
 		Warnings: []measure.Warning{{Code: "imported", Text: "read from outputs that mpps did not take: machine, " +
 			"load, priority and interval are those of whoever took them, and no causes were counted"}}}
+	threads := 0
 	for n, file := range files {
 		text, written, err := readOutput(file)
 		if err != nil {
@@ -42,6 +46,10 @@ func Import(files []string, tool, name, version string) (*wakeup.File, error) {
 			f.Warn(measure.Warning{Code: "no-histogram", Text: "cyclictest's summary has no histogram: longest, mean " +
 				"and count are its own, and percentiles are no more than the longest",
 				Hint: "cyclictest -q -h 1000 --json=FILE"})
+		}
+		if threads += len(out.Threads); threads > maxThreads {
+			return nil, outcome.Usage(fmt.Errorf("import %s: %d threads with it, expected at most %d in all files",
+				file, threads, maxThreads), "import fewer files at once")
 		}
 		r := wakeup.Run{Started: written, Threads: []wakeup.Thread{}, Slices: []wakeup.Slice{}}
 		r.Add(n+1, &out.Output, written, written, 0, wakeup.Clock{})
