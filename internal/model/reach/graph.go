@@ -185,7 +185,7 @@ func (g *graph) functionPath(guest *facts.Guest, mac, pci string) Path {
 // walk starts a walk from a guest to the wire.
 func (g *graph) walk() *walk {
 	return &walk{graph: g, hops: []Hop{}, seen: map[string]bool{}, leads: map[string]bool{}, nics: map[string]bool{},
-		kinds: map[Kind]bool{}}
+		kinds: map[Kind]bool{}, ends: map[string][]string{}, taken: map[string]bool{}}
 }
 
 // walk is a walk from a guest to the wire.
@@ -202,6 +202,8 @@ type walk struct {
 	// devices at which packets can leave for the host's network layer or another namespace: other ends of the same
 	// network, unless nothing else leads out of it
 	exits []string
+	ends  map[string][]string // of hops that lead to exits alone
+	taken map[string]bool     // exits by which a path leaves
 	// from the bridges passed to others of the same namespace that nothing leads out of but, maybe, their own ports
 	asides [][]string
 	stray  bool // a tap of no guest was reached: whatever has it may lead on
@@ -301,6 +303,7 @@ func (w *walk) leaveFrom(at int) {
 	}
 	for _, device := range w.exits[at:] {
 		n := w.nodes[device]
+		w.taken[device] = true
 		switch r := w.routing[n.space]; {
 		case n.elsewhere && !n.dead:
 			w.leadsAway(n)
@@ -360,8 +363,11 @@ func (w *walk) down(device string) {
 // link walks a veth pair from one of its ends, whose hop is at an index. It is passed if there is a way out beyond it,
 // or beside another pair to a device that has one. Otherwise it leads to another guest's bridge, say, or back.
 func (w *walk) link(device string, n *node, at int) {
-	before, asides := w.ways(), len(w.asides)
+	before, exits, asides := w.ways(), len(w.exits), len(w.asides)
 	if w.cross(n.peer, n); w.ways() > before {
+		if found := w.exits[exits:]; w.ways()-before == len(found) {
+			w.leadTo(w.hops[at:], found)
+		}
 		return
 	}
 	w.setAside(w.hops[at:], asides)
@@ -373,6 +379,15 @@ func (w *walk) link(device string, n *node, at int) {
 	}
 	to := slices.IndexFunc(w.hops, func(hop Hop) bool { return keyOf(hop.Namespace, hop.Device) == peer.master })
 	w.hops = slices.Insert(w.hops, max(to, 0), n.hop(), peer.hop())
+}
+
+// leadTo notes that hops lead to nothing but exits.
+func (w *walk) leadTo(hops []Hop, exits []string) {
+	for _, hop := range hops {
+		if key := keyOf(hop.Namespace, hop.Device); w.ends[key] == nil {
+			w.ends[key] = slices.Clone(exits)
+		}
+	}
 }
 
 // setAside keeps the hops over a pair that leads to a bridge, and puts them before those that were set aside beyond it.
@@ -422,11 +437,12 @@ func (w *walk) note(device string, n *node) {
 }
 
 // passed returns the hops. A pair to another namespace is none where a NIC was found: it leads to a container, say,
-// beside the guest.
+// beside the guest. So is one whose other end the host has for itself.
 func (w *walk) passed() []Hop {
 	return slices.DeleteFunc(slices.Clone(w.hops), func(hop Hop) bool {
-		return len(w.nics) > 0 && (hop.Kind == "veth" || hop.Kind == "netkit") &&
-			w.nodes[keyOf(hop.Namespace, hop.Device)].elsewhere
+		key := keyOf(hop.Namespace, hop.Device)
+		unused := w.ends[key] != nil && !slices.ContainsFunc(w.ends[key], func(exit string) bool { return w.taken[exit] })
+		return len(w.nics) > 0 && (unused || slices.Contains(pairs, hop.Kind) && w.nodes[key].elsewhere)
 	})
 }
 

@@ -120,11 +120,12 @@ func (w *walk) through(device string, n *node, r *facts.Routing) {
 		return
 	}
 	before := len(w.hops)
+	w.taken[device] = true
 	w.hops = append(w.hops, Hop{Kind: Routing, Namespace: n.space})
 	for _, uplink := range r.Uplinks {
 		w.down(keyOf(n.space, uplink))
 	}
 	if len(w.hops) == before+1 { // it leads back
-		w.hops = w.hops[:before]
+		w.hops, w.taken[device] = w.hops[:before], false
 	}
 }

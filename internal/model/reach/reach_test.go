@@ -122,6 +122,20 @@ func TestPaths(t *testing.T) {
 			h.NICs[1].Master, h.Bridges[0].Ports = "br0", append(h.Bridges[0].Ports, "eth1")
 			h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"br1"}, Uplinks: []string{"eth0"}}
 		}, []Kind{Bridged}, "eth1", "tap0 br0 eth1"},
+		"a pair whose other end has the host's address, beside a NIC": {func(h *facts.Host) {
+			h.Taps[0].Master, h.NICs[1].Master = "br0", "br0"
+			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"tap0", "v0", "eth1"}}}
+			h.Links = []facts.Link{{Name: "v0", Kind: "veth", Master: "br0", Peer: "v1"},
+				{Name: "v1", Kind: "veth", Peer: "v0"}}
+			h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"v1"}, Uplinks: []string{"eth0"}}
+		}, []Kind{Bridged}, "eth1", "tap0 br0 eth1"},
+		"a pair whose other end has the host's address": {func(h *facts.Host) {
+			h.Taps[0].Master = "br0"
+			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"tap0", "v0"}}}
+			h.Links = []facts.Link{{Name: "v0", Kind: "veth", Master: "br0", Peer: "v1"},
+				{Name: "v1", Kind: "veth", Peer: "v0"}}
+			h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"v1"}, Uplinks: []string{"eth0"}}
+		}, []Kind{Routed}, "eth0", "tap0 br0 v0 v1  eth0"},
 		"an isolated network that a VPN has a tap in": {func(h *facts.Host) {
 			h.Taps[0].Master = "br0"
 			h.Taps = append(h.Taps, facts.Tap{Name: "vpn0", Type: "tap", Master: "br0", Up: true})
