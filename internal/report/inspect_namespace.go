@@ -39,13 +39,17 @@ func namespaceText(h *facts.Host, n *facts.Namespace) string {
 }
 
 func namespaceDeviceText(h *facts.Host, d *facts.Device) string {
+	pair := d.Kind == "veth" || d.Kind == "netkit"
 	beyond := ""
+	if d.Elsewhere && d.Beyond == nil {
+		beyond = words.Either(pair, "leads to a namespace that was not read", "what is below it is in another namespace")
+	}
 	if d.Beyond != nil {
 		where := "the host"
 		if n := h.Namespace(d.Beyond.Namespace); n != nil {
 			where = n.Title()
 		}
-		beyond = words.Either(d.Kind == "veth" || d.Kind == "netkit", "the other end is ", "over ") + d.Beyond.Device +
+		beyond = words.Either(pair, "the other end is ", "over ") + d.Beyond.Device +
 			" of " + where
 	}
 	function := ""
@@ -53,7 +57,7 @@ func namespaceDeviceText(h *facts.Host, d *facts.Device) string {
 		function = fmt.Sprintf("VF %d of %s", v.Index, v.PF)
 	}
 	return words.Join(", ", words.If(d.Mode != "", "%s mode", d.Mode), beyond, function, d.PCI,
-		words.If(d.Elsewhere && d.Beyond == nil, "leads to a namespace that was not read"), words.If(d.XDP, "XDP"),
+		words.If(d.XDP, "XDP"),
 		words.If(d.TxQueues > 1, "%s", words.Count(d.TxQueues, "queue")))
 }
 

@@ -122,7 +122,9 @@ var ends = []string{"veth", "netkit", "team", "openvswitch", "vrf", "dummy", "if
 
 // programmed reports whether a BPF program sees what arrives at a tap before the network layer does. At a port of a
 // bridge it is taken for one that filters or measures.
-func programmed(xdp bool, classifiers []string) bool { return xdp || slices.Contains(classifiers, "bpf") }
+func programmed(xdp bool, classifiers []string) bool {
+	return xdp || slices.Contains(classifiers, "bpf")
+}
 
 // overlay reports whether a tunnel's packets leave by a route of the host where it is bound to no device.
 func overlay(kind string) bool { return kind != "vlan" && kind != "bond" }
