@@ -305,7 +305,6 @@ func (w *walk) leaveFrom(at int) {
 	}
 	for _, device := range w.exits[at:] {
 		n := w.nodes[device]
-		w.taken[device] = true
 		switch r := w.routing[n.space]; {
 		case n.elsewhere && !n.dead:
 			w.leadsAway(n)
@@ -314,6 +313,7 @@ func (w *walk) leaveFrom(at int) {
 			w.passes(Unresolved)
 		case r.Forward != facts.No && (slices.Contains(r.Addressed, device) || n.tap):
 			w.passes(Routed)
+			w.taken[device] = true
 			w.hops = append(w.hops, Hop{Kind: Routing})
 			for _, uplink := range r.Uplinks {
 				w.down(uplink)

@@ -129,6 +129,13 @@ func TestPaths(t *testing.T) {
 				{Name: "v1", Kind: "veth", Peer: "v0"}}
 			h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"v1"}, Uplinks: []string{"eth0"}}
 		}, []Kind{Bridged}, "eth1", "tap0 br0 eth1"},
+		"a pair whose other end has no address, at a bridge that the host routes": {func(h *facts.Host) {
+			h.Taps[0].Master = "br0"
+			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"tap0", "v0"}}}
+			h.Links = []facts.Link{{Name: "v0", Kind: "veth", Master: "br0", Peer: "v1"},
+				{Name: "v1", Kind: "veth", Peer: "v0"}}
+			h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"br0"}, Uplinks: []string{"eth0"}}
+		}, []Kind{Routed}, "eth0", "tap0 br0  eth0"},
 		"a pair whose other end has the host's address": {func(h *facts.Host) {
 			h.Taps[0].Master = "br0"
 			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"tap0", "v0"}}}
