@@ -42,7 +42,8 @@ func namespaceDeviceText(h *facts.Host, d *facts.Device) string {
 	pair := d.Kind == "veth" || d.Kind == "netkit"
 	beyond := ""
 	if d.Elsewhere && d.Beyond == nil {
-		beyond = words.Either(pair, "leads to a namespace that was not read", "what is below it is in another namespace")
+		beyond = words.Either(pair, "leads to a namespace that was not read",
+			"what is below it is in another namespace")
 	}
 	if d.Beyond != nil {
 		where := "the host"
@@ -89,7 +90,8 @@ func tapProgramText(xdp bool, classifiers []string) string {
 func tapText(h *facts.Host, g *facts.Guest, i facts.Interface) string {
 	if n := h.Namespace(g.Namespace); n != nil && g.Elsewhere {
 		if d := facts.Find(n.Devices, func(d *facts.Device) bool { return d.Name == i.Tap }); d != nil {
-			return words.Join(", ", words.Count(d.TxQueues, "queue"), tapProgramText(d.XDP, d.Classifiers), "in "+n.Title())
+			return words.Join(", ", words.Count(d.TxQueues, "queue"), tapProgramText(d.XDP, d.Classifiers),
+				"in "+n.Title())
 		}
 	}
 	here := g.TapHere(&i)

@@ -258,8 +258,8 @@ func TestTunnelOfHost(t *testing.T) {
 	}
 	s := newScene(t)
 	s.pod("pod")
-	treetest.IP(t, "addr add 192.0.2.7/24 dev wire", "link add vx0 type vxlan id 7 dstport 4789 dev wire remote 192.0.2.1",
-		"link set vx0 netns pod", "-n pod link set vx0 up", "-n pod link set vx0 master k6t")
+	treetest.IP(t, "addr add 192.0.2.7/24 dev wire",
+		"link add vx0 type vxlan id 7 dstport 4789 dev wire remote 192.0.2.1", "link set vx0 netns pod", "-n pod link set vx0 up", "-n pod link set vx0 master k6t")
 	s.is(s.host(), "other-namespace", "wire", "pod:tap0 pod:k6t pod:vx0 wire")
 	s.arrive("pod", udp(everybody, "192.0.2.9", "192.0.2.255"))
 }

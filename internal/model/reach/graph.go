@@ -227,8 +227,8 @@ func (w *walk) start(tap string) {
 	w.note(tap, n)
 	redirected := false
 	for _, device := range n.redirects {
-		if to := w.nodes[device]; to != nil && to.kind == "ifb" { // it gives them back (drivers/net/ifb.c, ifb_ri_tasklet)
-			w.note(device, to)
+		if to := w.nodes[device]; to != nil && to.kind == "ifb" {
+			w.note(device, to) // it gives them back (drivers/net/ifb.c, ifb_ri_tasklet)
 			continue
 		}
 		w.enter(device)
@@ -443,8 +443,9 @@ func (w *walk) note(device string, n *node) {
 func (w *walk) passed() []Hop {
 	return slices.DeleteFunc(slices.Clone(w.hops), func(hop Hop) bool {
 		key := keyOf(hop.Namespace, hop.Device)
-		unused := w.ends[key] != nil && !slices.ContainsFunc(w.ends[key], func(exit string) bool { return w.taken[exit] })
-		return len(w.nics) > 0 && (unused || slices.Contains(pairs, hop.Kind) && w.nodes[key].elsewhere)
+		leaves := slices.ContainsFunc(w.ends[key], func(exit string) bool { return w.taken[exit] })
+		return len(w.nics) > 0 && (w.ends[key] != nil && !leaves ||
+			slices.Contains(pairs, hop.Kind) && w.nodes[key].elsewhere)
 	})
 }
 

@@ -24,7 +24,8 @@ func (g *graph) addNamespace(n *facts.Namespace) {
 	for d := range facts.Each(n.Devices) {
 		name := keyOf(n.ID, d.Name)
 		one := node{kind: d.Kind, name: d.Name, space: n.ID, nic: d.Kind == "NIC",
-			tap: d.Kind == "tap" || d.Kind == "macvtap", stray: d.Up, master: keyOf(n.ID, d.Master), peer: keyOf(n.ID, d.Peer),
+			tap: d.Kind == "tap" || d.Kind == "macvtap", stray: d.Up,
+			master: keyOf(n.ID, d.Master), peer: keyOf(n.ID, d.Peer),
 			elsewhere: d.Elsewhere, pci: d.PCI, program: programmed(d.XDP, d.Classifiers),
 			redirects: facts.Map(d.Redirects, func(to string) string { return keyOf(n.ID, to) })}
 		if d.Lower != "" {
