@@ -21,7 +21,7 @@ func tap(m *tree.Tree, d Device, devices []Device, names map[int]string) (facts.
 	dir := path.Join(tree.ClassNet, d.Name)
 	t := facts.Tap{
 		Name: d.Name, Type: "tap", Master: names[d.master], TxQueueLen: d.txQueueLen, Up: d.Up, Stats: d.Stats,
-		XDP: d.xdp,
+		XDP:   d.xdp,
 		Owner: m.Number(path.Join(dir, "owner"), -1),
 	}
 	if d.Kind == "macvtap" {
