@@ -250,8 +250,8 @@ func TestMacvlan(t *testing.T) {
 	s.arrive("pod", udp(everybody, "192.0.2.9", "192.0.2.255"))
 }
 
-// TestTunnelOfHost: a VXLAN that the host bound to its NIC and then gave to the pod. The pod's own devices have the same
-// numbers.
+// TestTunnelOfHost: a VXLAN that the host bound to its NIC and then gave to the pod. The pod's own devices have the
+// same numbers.
 func TestTunnelOfHost(t *testing.T) {
 	if !treetest.InNamespace(t) {
 		return
