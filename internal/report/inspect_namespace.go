@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"mpps/internal/model/facts"
@@ -38,13 +39,18 @@ func namespaceText(h *facts.Host, n *facts.Namespace) string {
 }
 
 func namespaceDeviceText(h *facts.Host, d *facts.Device) string {
+	pair := d.Kind == "veth" || d.Kind == "netkit"
 	beyond := ""
+	if d.Elsewhere && d.Beyond == nil {
+		beyond = words.Either(pair, "leads to a namespace that was not read",
+			"what is below it is in another namespace")
+	}
 	if d.Beyond != nil {
 		where := "the host"
 		if n := h.Namespace(d.Beyond.Namespace); n != nil {
 			where = n.Title()
 		}
-		beyond = words.Either(d.Kind == "veth" || d.Kind == "netkit", "the other end is ", "over ") + d.Beyond.Device +
+		beyond = words.Either(pair, "the other end is ", "over ") + d.Beyond.Device +
 			" of " + where
 	}
 	function := ""
@@ -52,7 +58,7 @@ func namespaceDeviceText(h *facts.Host, d *facts.Device) string {
 		function = fmt.Sprintf("VF %d of %s", v.Index, v.PF)
 	}
 	return words.Join(", ", words.If(d.Mode != "", "%s mode", d.Mode), beyond, function, d.PCI,
-		words.If(d.Elsewhere && d.Beyond == nil, "leads to a namespace that was not read"), words.If(d.XDP, "XDP"),
+		words.If(d.XDP, "XDP"),
 		words.If(d.TxQueues > 1, "%s", words.Count(d.TxQueues, "queue")))
 }
 
@@ -74,16 +80,24 @@ func programsText(l facts.Link) string {
 		"a BPF program (%s) chooses where its packets go", strings.Join(l.Programs, ", "))
 }
 
+// tapProgramText names the BPF programs that see what a guest sends.
+func tapProgramText(xdp bool, classifiers []string) string {
+	kinds := words.Join(", ", words.If(xdp, "xdp"), words.If(slices.Contains(classifiers, "bpf"), "tc"))
+	return words.If(kinds != "", "a BPF program (%s) sees first what the guest sends", kinds)
+}
+
 // tapText returns what is known of the host's device of a guest's NIC.
 func tapText(h *facts.Host, g *facts.Guest, i facts.Interface) string {
 	if n := h.Namespace(g.Namespace); n != nil && g.Elsewhere {
 		if d := facts.Find(n.Devices, func(d *facts.Device) bool { return d.Name == i.Tap }); d != nil {
-			return words.Count(d.TxQueues, "queue") + ", in " + n.Title()
+			return words.Join(", ", words.Count(d.TxQueues, "queue"), tapProgramText(d.XDP, d.Classifiers),
+				"in "+n.Title())
 		}
 	}
 	here := g.TapHere(&i)
 	if tap := facts.Find(h.Taps, func(tap *facts.Tap) bool { return tap.Name == here }); tap != nil {
-		return fmt.Sprintf("%s, tx queue length %d", words.Count(tap.RxQueues, "queue"), tap.TxQueueLen)
+		return words.Join(", ", words.Count(tap.RxQueues, "queue"), fmt.Sprintf("tx queue length %d", tap.TxQueueLen),
+			tapProgramText(tap.XDP, tap.Classifiers))
 	}
 	return words.Either(g.Elsewhere, "in another network namespace", "one queue")
 }

@@ -90,6 +90,8 @@ func linkText(h *facts.Host, l facts.Link) string {
 		return "leads to another network namespace"
 	case l.Peer != "":
 		return "the other end is " + l.Peer
+	case l.Kind == "ifb":
+		return "tc sends what the guest sends through it, and it comes back"
 	}
 	return words.If(l.Lower != "", "over %s", l.Lower)
 }

@@ -16,19 +16,22 @@ import (
 func Classifiers(d Device) ([]string, error) { return classifiers(d, tapSide) }
 
 // Redirects returns the indices of the devices that tc filters at a device's ingress send its packets out by (mirred),
-// sorted: so a tap reaches the wire without a bridge.
-func Redirects(d Device) (devices []int, err error) {
+// and of those that they let them arrive at, sorted: so a tap reaches the wire without a bridge.
+func Redirects(d Device) (out, in []int, err error) {
 	all, err := filtersAt(d, tapSide)
 	for _, f := range all {
 		for _, action := range actionsOf(f) {
-			m, is := action.(*netlink.MirredAction)
-			if is && m.MirredAction == netlink.TCA_EGRESS_REDIR && !slices.Contains(devices, m.Ifindex) {
-				devices = append(devices, m.Ifindex)
+			switch m, is := action.(*netlink.MirredAction); {
+			case is && m.MirredAction == netlink.TCA_EGRESS_REDIR:
+				out = append(out, m.Ifindex)
+			case is && m.MirredAction == netlink.TCA_INGRESS_REDIR:
+				in = append(in, m.Ifindex)
 			}
 		}
 	}
-	slices.Sort(devices)
-	return devices, err
+	slices.Sort(out)
+	slices.Sort(in)
+	return slices.Compact(out), slices.Compact(in), err
 }
 
 // actionsOf returns a filter's actions, as far as the library reads those of its kind.

@@ -137,8 +137,8 @@ func TestIngressInTheWay(t *testing.T) {
 	nothingLeft(t)
 }
 
-// TestRedirects: a filter at a tap's ingress that sends packets out by another device is found, one that does not is
-// none.
+// TestRedirects: filters at a tap's ingress that send packets out by another device, or let them arrive at one, are
+// found; one that does neither is none.
 func TestRedirects(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -148,18 +148,20 @@ func TestRedirects(t *testing.T) {
 	tap, other := find(t, prog, "tap1"), find(t, prog, "tap0")
 	for _, c := range []struct {
 		command string
-		want    []int
+		out, in []int
 	}{
-		{"qdisc add dev tap1 handle ffff: ingress", nil},
-		{"filter add dev tap1 parent ffff: prio 1 protocol ip u32 match u32 0 0 flowid :1", nil},
+		{"qdisc add dev tap1 handle ffff: ingress", nil, nil},
+		{"filter add dev tap1 parent ffff: prio 1 protocol ip u32 match u32 0 0 flowid :1", nil, nil},
 		{"filter add dev tap1 parent ffff: protocol all prio 2 u32 match u32 0 0 action mirred egress redirect dev tap0",
-			[]int{other.Index}},
+			[]int{other.Index}, nil},
+		{"filter add dev tap1 parent ffff: protocol all prio 3 u32 match u32 0 0 action mirred ingress redirect dev tap0",
+			[]int{other.Index}, []int{other.Index}},
 	} {
 		if out, err := exec.Command("tc", strings.Fields(c.command)...).CombinedOutput(); err != nil {
 			t.Fatalf("tc %s: %v\n%s", c.command, err, out)
 		}
-		if found, err := Redirects(tap); err != nil || !slices.Equal(found, c.want) {
-			t.Errorf("%s: %v, %v; expected %v", c.command, found, err, c.want)
+		if out, in, err := Redirects(tap); err != nil || !slices.Equal(out, c.out) || !slices.Equal(in, c.in) {
+			t.Errorf("%s: %v and %v, %v; expected %v and %v", c.command, out, in, err, c.out, c.in)
 		}
 	}
 }

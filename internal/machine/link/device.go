@@ -49,6 +49,7 @@ type Device struct {
 type ends struct {
 	local, remote netip.Addr // not valid if it has none
 	external      bool       // the sender chooses both for each packet (collect metadata)
+	link          int        // index of the device that it is bound to, in the namespace of the underlay
 }
 
 // virtual is a virtual function as its PF's driver reports it (IFLA_VF_INFO).
@@ -263,6 +264,10 @@ var pairs = []string{"veth", "netkit"}
 
 // settleLower decides what the device that IFLA_LINK names is.
 func (d *Device) settleLower() {
+	// IFLA_LINK of a tunnel whose underlay is elsewhere is its own number there (net/core/rtnetlink.c, nla_put_iflink).
+	if _, tunnel := tunnels[d.Kind]; tunnel {
+		d.lower = d.tunnel.link
+	}
 	switch {
 	case d.elsewhere: // its number counts in the other namespace
 		d.lower, d.beyond = 0, d.lower
@@ -328,7 +333,7 @@ func (d *Device) parseTunnel(ad *netlink.AttributeDecoder, is tunnelAttributes) 
 	for ad.Next() {
 		switch ad.Type() {
 		case is.link:
-			d.lower = int(ad.Uint32())
+			d.tunnel.link = int(ad.Uint32())
 		case is.flags:
 			if b := ad.Bytes(); len(b) == 2 {
 				d.sequence = binary.BigEndian.Uint16(b)&greSequence != 0

@@ -100,21 +100,24 @@ func TestUnderlays(t *testing.T) {
 		"link add x-empty type vxlan id 4 dstport 4789 local 10.0.0.1 nolearning",
 		"link add x-local type vxlan id 5 dstport 4789 local 203.0.113.1 nolearning",
 		"link add x-meta type vxlan dstport 4790 external",
+		"link add x-single type vxlan dstport 4791 local 10.0.0.1 nolearning external",
 		"link add x-dev type vxlan id 6 dstport 4789 dev c0 remote 10.0.1.7",
 		"link add x-unreachable type vxlan id 7 dstport 4789 remote 100.64.0.1")
 	for _, mac := range []string{"00:00:00:00:00:00", "02:00:00:00:00:07"} {
 		treetest.Tool(t, "bridge", "fdb", "append", mac, "dev", "x-evpn", "dst", "10.0.1.7")
 	}
+	// one device for all networks of a fabric: its bridge says which
+	treetest.Tool(t, "bridge", "fdb", "append", "00:00:00:00:00:00", "dev", "x-single", "dst", "10.0.1.7", "src_vni", "9")
 	h := inventory(t)
 	for name, want := range map[string]string{
 		"x-remote": "c0", "x-six": "c0", "x-evpn": "a0 b0", "x-empty": "", "x-local": "c0", "x-meta": "", "x-dev": "",
-		"x-unreachable": "",
+		"x-unreachable": "", "x-single": "a0 b0",
 	} {
 		x := tunnelNamed(t, h, name)
 		if got := strings.Join(x.Underlay, " "); got != want {
 			t.Errorf("%s leaves by %q, want %q", name, got, want)
 		}
-		if x.External != (name == "x-meta") {
+		if x.External != (name == "x-meta" || name == "x-single") {
 			t.Errorf("%s: external %v", name, x.External)
 		}
 	}
@@ -154,6 +157,32 @@ func set(t *testing.T, sysctl, value string) {
 	}
 }
 
+// TestTapRedirects: what filters let arrive at a port goes to its bridge, and at another device where it would go
+// anyway.
+func TestTapRedirects(t *testing.T) {
+	if !treetest.InNamespace(t) {
+		return
+	}
+	treetest.IP(t, "tuntap add t0 mode tap", "tuntap add t1 mode tap", "link set t0 up", "link set t1 up",
+		"link add v0 type veth peer name v1", "link add br0 type bridge", "link set v1 master br0",
+		"link add ifb0 type ifb", "link set t1 master br0")
+	for tap, actions := range map[string][]string{"t0": {"ingress redirect dev v1", "ingress redirect dev v0"},
+		"t1": {"egress redirect dev ifb0", "egress mirror dev v0"}} {
+		treetest.Tool(t, "tc", "qdisc", "add", "dev", tap, "ingress")
+		for _, action := range actions {
+			treetest.Tool(t, "tc", strings.Fields("filter add dev "+tap+
+				" parent ffff: protocol all u32 match u32 0 0 action mirred "+action)...)
+		}
+	}
+	h := inventory(t)
+	for name, want := range map[string]string{"t0": "br0", "t1": "ifb0"} {
+		tap := facts.Find(h.Taps, func(tap *facts.Tap) bool { return tap.Name == name })
+		if tap == nil || !slices.Equal(tap.Redirects, []string{want}) {
+			t.Errorf("%s: %+v", name, tap)
+		}
+	}
+}
+
 // TestRoutingOfNamespace reads who forwards, and by what.
 func TestRoutingOfNamespace(t *testing.T) {
 	if !treetest.InNamespace(t) {
@@ -171,6 +200,11 @@ func TestRoutingOfNamespace(t *testing.T) {
 	if r == nil || r.Forward != facts.No || !slices.Equal(r.Addressed, []string{"a0", "b0", "br0", "br1"}) ||
 		!slices.Equal(r.Uplinks, []string{"a0", "b0", "c0", "u0"}) {
 		t.Fatalf("%+v", r)
+	}
+	treetest.IP(t, "link add d0 type veth peer name d1", "link set d0 up", "route add 0.0.0.0/1 dev d0",
+		"route add 128.0.0.0/1 dev d0")
+	if r := inventory(t).Routing; !slices.Equal(r.Uplinks, []string{"a0", "b0", "c0", "d0", "u0"}) {
+		t.Errorf("by a default route in halves: %+v", r)
 	}
 	set(t, "net/ipv4/conf/b0/forwarding", "1")
 	if r := inventory(t).Routing; r.Forward != facts.Yes {

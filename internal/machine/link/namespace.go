@@ -28,7 +28,7 @@ type There struct {
 // filters are the tc filters at a tap's ingress.
 type filters struct {
 	kinds []string
-	to    []int // devices that they send packets out by
+	to    []string // devices that they send packets to
 }
 
 // patienceThere bounds how long a namespace may take to tell its devices, and then its routes: whoever is root there
@@ -57,11 +57,10 @@ func ReadThere(m *tree.Tree, most int) (*There, error) {
 	r := routes{links: map[string]Device{}, addressed: map[string]bool{}, uplinks: map[string]bool{}}
 	for _, d := range t.Devices {
 		r.links[d.Name] = d
-		if d.Kind == "tun" && d.master == 0 && len(t.taps) < mostFiltered {
+		if d.Kind == "tun" && len(t.taps) < mostFiltered {
 			at := lanes.Device{Name: d.Name, Index: d.Index}
 			if kinds, _ := lanes.Classifiers(at); len(kinds) > 0 {
-				to, _ := lanes.Redirects(at)
-				t.taps[d.Index] = filters{kinds, to}
+				t.taps[d.Index] = filters{kinds, redirects(at, t.Devices, names)}
 			}
 		}
 	}
@@ -134,8 +133,7 @@ func (t *There) Facts(space func(number int) (id uint64, names map[int]string, k
 		f := facts.Device{
 			Name: d.Name, Kind: d.Kind, Master: names[d.master], Lower: names[d.lower], Peer: names[d.peer], Up: d.Up,
 			Elsewhere: d.elsewhere, Mode: d.mode, MTU: d.mtu, TxQueues: d.txQueues, XDP: d.xdp,
-			Classifiers: t.taps[d.Index].kinds,
-			Redirects:   facts.Map(t.taps[d.Index].to, func(to int) string { return names[to] }),
+			Classifiers: t.taps[d.Index].kinds, Redirects: t.taps[d.Index].to,
 		}
 		switch {
 		case d.Kind == "tun" && !d.tunnelOnly:

@@ -59,13 +59,17 @@ type routes struct {
 // mostRefusing is how many routes that refuse packets are kept: a router has them by the thousand.
 const mostRefusing = 8
 
+// shortest is the length of the shortest prefix that a link's hosts may have. 0.0.0.0/1 and 128.0.0.0/1 stand for the
+// default route (OpenVPN's redirect-gateway def1), and so does 2000::/3.
+const shortest = 4
+
 // add notes a route of a device. One without a gateway leads to the hosts behind the device; on a point-to-point device
 // and for everything it leads on from there.
 func (r *routes) add(device string, one route) {
 	d, known := r.links[device]
 	switch {
 	case !known || !one.unicast || d.flags&unix.IFF_LOOPBACK != 0:
-	case one.gateway || one.to.Bits() == 0 || d.flags&unix.IFF_POINTOPOINT != 0:
+	case one.gateway || one.to.Bits() < shortest || d.flags&unix.IFF_POINTOPOINT != 0:
 		r.uplinks[device] = true
 	case !(one.to.Addr().Is6() && one.to.Addr().IsLinkLocalUnicast()):
 		r.addressed[device] = true

@@ -2,6 +2,7 @@ package link
 
 import (
 	"path"
+	"slices"
 	"strconv"
 
 	"mpps/internal/machine/lanes"
@@ -16,10 +17,11 @@ const (
 )
 
 // tap reads a tap or macvtap device; false if the device is neither. Point-to-point tun devices carry no guests.
-func tap(m *tree.Tree, d Device, names map[int]string) (facts.Tap, bool) {
+func tap(m *tree.Tree, d Device, devices []Device, names map[int]string) (facts.Tap, bool) {
 	dir := path.Join(tree.ClassNet, d.Name)
 	t := facts.Tap{
 		Name: d.Name, Type: "tap", Master: names[d.master], TxQueueLen: d.txQueueLen, Up: d.Up, Stats: d.Stats,
+		XDP:   d.xdp,
 		Owner: m.Number(path.Join(dir, "owner"), -1),
 	}
 	if d.Kind == "macvtap" {
@@ -36,10 +38,27 @@ func tap(m *tree.Tree, d Device, names map[int]string) (facts.Tap, bool) {
 	if m.Live() && t.Type == "tap" {
 		// If they cannot be read, the check after steering finds them.
 		at := lanes.Device{Name: d.Name, Index: d.Index}
-		if t.Classifiers, _ = lanes.Classifiers(at); len(t.Classifiers) > 0 && t.Master == "" {
-			to, _ := lanes.Redirects(at)
-			t.Redirects = facts.Map(to, func(index int) string { return names[index] })
+		if t.Classifiers, _ = lanes.Classifiers(at); len(t.Classifiers) > 0 && t.Master != facts.OVSDatapath {
+			t.Redirects = redirects(at, devices, names)
 		}
 	}
 	return t, true
+}
+
+// redirects returns the names of the devices that tc filters send a tap's packets to. What they let arrive at a port
+// goes to its master, and at another device to the network layer, like what no filter takes. Open vSwitch has filters
+// of its own at its ports (other_config:hw-offload): they do what its flows say.
+func redirects(at lanes.Device, devices []Device, names map[int]string) (to []string) {
+	out, in, _ := lanes.Redirects(at)
+	for _, index := range in {
+		if i := slices.IndexFunc(devices, func(d Device) bool { return d.Index == index }); i >= 0 {
+			out = append(out, devices[i].master)
+		}
+	}
+	for _, index := range out {
+		if name := names[index]; name != "" && !slices.Contains(to, name) {
+			to = append(to, name)
+		}
+	}
+	return to
 }

@@ -52,7 +52,7 @@ func (u *underlays) of(d Device) []string {
 		to = []ends{d.tunnel}
 	case d.tunnel.external && u.names[d.master] == facts.OVSDatapath:
 		to = u.ofOpenVSwitch(d.Kind)
-	case d.Kind == "vxlan" && !d.tunnel.external:
+	case d.Kind == "vxlan": // also an external one below a bridge with VLAN tunnels (drivers/net/vxlan, vxlan_xmit)
 		to = u.forwarded(d)
 	}
 	if len(to) == 0 && d.tunnel.local.IsValid() {

@@ -250,6 +250,20 @@ func TestMacvlan(t *testing.T) {
 	s.arrive("pod", udp(everybody, "192.0.2.9", "192.0.2.255"))
 }
 
+// TestTunnelOfHost: a VXLAN that the host bound to its NIC and then gave to the pod. The pod's own devices have the
+// same numbers.
+func TestTunnelOfHost(t *testing.T) {
+	if !treetest.InNamespace(t) {
+		return
+	}
+	s := newScene(t)
+	s.pod("pod")
+	treetest.IP(t, "addr add 192.0.2.7/24 dev wire",
+		"link add vx0 type vxlan id 7 dstport 4789 dev wire remote 192.0.2.1", "link set vx0 netns pod", "-n pod link set vx0 up", "-n pod link set vx0 master k6t")
+	s.is(s.host(), "other-namespace", "wire", "pod:tap0 pod:k6t pod:vx0 wire")
+	s.arrive("pod", udp(everybody, "192.0.2.9", "192.0.2.255"))
+}
+
 // TestProgram: a BPF program at the host's end of the pair chooses where packets go: nothing beyond it is claimed.
 func TestProgram(t *testing.T) {
 	if !treetest.InNamespace(t) {

@@ -263,8 +263,9 @@ type Tap struct {
 
 	// tc filters on ingress except mpps's own: "u32", "bpf"
 	Classifiers []string `json:"classifiers,omitempty"`
-	// devices that these send the tap's packets out by, where it is no port: Kata has no bridge
+	// devices that these send the tap's packets out by, as Kata does, or whose ports they let them arrive at
 	Redirects []string `json:"redirects,omitempty"`
+	XDP       bool     `json:"xdp,omitempty"` // a program sees what the guest sends first
 }
 
 // Netfilter lists the hooks and rules that packets pass.

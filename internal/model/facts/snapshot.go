@@ -302,7 +302,7 @@ func (h *Host) checkNames() error {
 		errs = append(errs, names("device", h.Routing.Addressed...), names("device", h.Routing.Uplinks...))
 	}
 	for _, t := range h.Taps {
-		errs = append(errs, devices(t.Name), names("tap", t.Master, t.Guest))
+		errs = append(errs, devices(t.Name), names("tap", t.Master, t.Guest), names("device", t.Redirects...))
 	}
 	for _, v := range h.VFs {
 		errs = append(errs, names("VF", v.PF, v.PCI, v.Driver, v.NIC, v.Guest))

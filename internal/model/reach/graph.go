@@ -21,6 +21,7 @@ type node struct {
 	unknown   bool     // where its packets leave is not known
 	redirects []string // devices that tc filters send its packets out by
 	program   bool     // a BPF program on it chooses where its packets go
+	stray     bool     // a tap that no guest is known to have: a VPN, another hypervisor
 
 	name  string // in its namespace
 	space uint64 // facts.Namespace.ID; 0: the host's
@@ -46,8 +47,8 @@ func newGraph(h *facts.Host) *graph {
 		g.add(n.Name, node{kind: "NIC", nic: !n.Representor(), master: n.Master})
 	}
 	for _, t := range h.Taps {
-		g.add(t.Name, node{kind: cmp.Or(t.Type, "tap"), tap: true, master: t.Master, below: list(t.Lower),
-			elsewhere: t.Elsewhere, redirects: t.Redirects})
+		g.add(t.Name, node{kind: cmp.Or(t.Type, "tap"), tap: true, stray: t.Up, master: t.Master, below: list(t.Lower),
+			elsewhere: t.Elsewhere, redirects: t.Redirects, program: programmed(t.XDP, t.Classifiers)})
 	}
 	for _, t := range h.Tunnels {
 		below := slices.Concat(list(t.Lower), t.Underlay)
@@ -95,6 +96,9 @@ func (g *graph) connect(h *facts.Host) {
 	for guest := range facts.Each(h.Guests) {
 		for _, i := range guest.NICs() {
 			taps = append(taps, guest.TapHere(&i))
+			if n := g.nodes[keyOf(guest.Namespace, i.Tap)]; n != nil {
+				n.stray = false
+			}
 		}
 	}
 	for _, b := range h.Bridges {
@@ -115,6 +119,12 @@ func (g *graph) connect(h *facts.Host) {
 // ends are the kinds of devices that nothing need be under: packets end there, or leave by ports, which are listed. A
 // device of any other kind, such as a tunnel of layer 3, has a way on that is not seen.
 var ends = []string{"veth", "netkit", "team", "openvswitch", "vrf", "dummy", "ifb", "bond"}
+
+// programmed reports whether a BPF program sees what arrives at a tap before the network layer does. At a port of a
+// bridge it is taken for one that filters or measures.
+func programmed(xdp bool, classifiers []string) bool {
+	return xdp || slices.Contains(classifiers, "bpf")
+}
 
 // overlay reports whether a tunnel's packets leave by a route of the host where it is bound to no device.
 func overlay(kind string) bool { return kind != "vlan" && kind != "bond" }
@@ -177,7 +187,7 @@ func (g *graph) functionPath(guest *facts.Guest, mac, pci string) Path {
 // walk starts a walk from a guest to the wire.
 func (g *graph) walk() *walk {
 	return &walk{graph: g, hops: []Hop{}, seen: map[string]bool{}, leads: map[string]bool{}, nics: map[string]bool{},
-		kinds: map[Kind]bool{}}
+		kinds: map[Kind]bool{}, ends: map[string][]string{}, taken: map[string]bool{}}
 }
 
 // walk is a walk from a guest to the wire.
@@ -194,6 +204,11 @@ type walk struct {
 	// devices at which packets can leave for the host's network layer or another namespace: other ends of the same
 	// network, unless nothing else leads out of it
 	exits []string
+	ends  map[string][]string // of hops that lead to exits alone
+	taken map[string]bool     // exits by which a path leaves
+	// from the bridges passed to others of the same namespace that nothing leads out of but, maybe, their own ports
+	asides [][]string
+	stray  bool // a tap of no guest was reached: whatever has it may lead on
 }
 
 func (w *walk) passes(k Kind) { w.kinds[k] = true }
@@ -210,7 +225,16 @@ func (w *walk) alone() bool { return w.onlySwitched() && len(w.nics) == 0 && !w.
 func (w *walk) start(tap string) {
 	n := w.nodes[tap]
 	w.note(tap, n)
-	switch {
+	redirected := false
+	for _, device := range n.redirects {
+		if to := w.nodes[device]; to != nil && to.kind == "ifb" {
+			w.note(device, to) // it gives them back (drivers/net/ifb.c, ifb_ri_tasklet)
+			continue
+		}
+		w.enter(device)
+		redirected = true
+	}
+	switch master := w.nodes[n.master]; {
 	case n.kind == "macvtap" || !n.tap:
 		if n.elsewhere {
 			w.leadsAway(n)
@@ -218,15 +242,17 @@ func (w *walk) start(tap string) {
 		for _, lower := range n.below {
 			w.down(lower)
 		}
-	case n.master != "":
+	case n.master != "" && (master == nil || master.kind != "vrf"):
 		w.enter(n.master)
-	case len(n.redirects) > 0:
-		for _, device := range n.redirects {
-			w.enter(device)
+		if redirected { // what the filters do not match
+			w.passes(Unresolved)
 		}
+	case redirected:
 		if len(w.nics) > 0 { // no rules for taps without a bridge
 			w.passes(Unresolved)
 		}
+	case n.program:
+		w.passes(Unresolved)
 	default:
 		w.exits = append(w.exits, tap)
 	}
@@ -244,14 +270,40 @@ func (w *walk) enter(device string) {
 	}
 }
 
-// leave takes the exits of a network that nothing else leads out of. What another namespace forwards is one way more
-// wherever it is: a router's.
+// leave takes the exits of a network that nothing else leads out of: first those of the bridges passed, then those of
+// bridges that pairs lead to.
 func (w *walk) leave() {
-	w.throughNamespaces()
+	w.leaveFrom(0)
+	for _, aside := range w.asides {
+		if !w.alone() {
+			break
+		}
+		hops, exits := len(w.hops), len(w.exits)
+		for _, device := range aside {
+			w.hops = append(w.hops, w.nodes[device].hop())
+		}
+		w.exits = append(w.exits, aside[len(aside)-1])
+		if w.leaveFrom(exits); w.alone() {
+			w.hops = w.hops[:hops]
+		}
+	}
+	switch {
+	case len(w.exits) == 0 || !w.alone():
+	case w.stray:
+		w.passes(Unresolved)
+	default:
+		w.passes(Inner)
+	}
+}
+
+// leaveFrom takes the exits from an index on. What another namespace forwards is one way more wherever it is: a
+// router's.
+func (w *walk) leaveFrom(at int) {
+	w.throughNamespaces(at)
 	if !w.alone() {
 		return
 	}
-	for _, device := range w.exits {
+	for _, device := range w.exits[at:] {
 		n := w.nodes[device]
 		switch r := w.routing[n.space]; {
 		case n.elsewhere && !n.dead:
@@ -261,6 +313,7 @@ func (w *walk) leave() {
 			w.passes(Unresolved)
 		case r.Forward != facts.No && (slices.Contains(r.Addressed, device) || n.tap):
 			w.passes(Routed)
+			w.taken[device] = true
 			w.hops = append(w.hops, Hop{Kind: Routing})
 			for _, uplink := range r.Uplinks {
 				w.down(uplink)
@@ -269,16 +322,14 @@ func (w *walk) leave() {
 			w.passes(Unresolved)
 		}
 	}
-	if len(w.exits) > 0 && w.alone() {
-		w.passes(Inner)
-	}
 }
 
 // down walks from a device towards the wire.
 func (w *walk) down(device string) {
 	n := w.nodes[device]
-	if n == nil || w.seen[device] || n.tap {
-		return // a tap leads to another guest
+	if n == nil || w.seen[device] || n.tap { // a tap leads to another guest
+		w.stray = w.stray || n != nil && n.stray && !w.seen[device]
+		return
 	}
 	at := len(w.hops)
 	w.note(device, n)
@@ -314,10 +365,14 @@ func (w *walk) down(device string) {
 // link walks a veth pair from one of its ends, whose hop is at an index. It is passed if there is a way out beyond it,
 // or beside another pair to a device that has one. Otherwise it leads to another guest's bridge, say, or back.
 func (w *walk) link(device string, n *node, at int) {
-	before := w.ways()
+	before, exits, asides := w.ways(), len(w.exits), len(w.asides)
 	if w.cross(n.peer, n); w.ways() > before {
+		if found := w.exits[exits:]; w.ways()-before == len(found) {
+			w.leadTo(w.hops[at:], found)
+		}
 		return
 	}
+	w.setAside(w.hops[at:], asides)
 	w.hops = w.hops[:at]
 	peer := w.nodes[n.peer]
 	if peer == nil || !w.leads[peer.master] {
@@ -326,6 +381,28 @@ func (w *walk) link(device string, n *node, at int) {
 	}
 	to := slices.IndexFunc(w.hops, func(hop Hop) bool { return keyOf(hop.Namespace, hop.Device) == peer.master })
 	w.hops = slices.Insert(w.hops, max(to, 0), n.hop(), peer.hop())
+}
+
+// leadTo notes that hops lead to nothing but exits.
+func (w *walk) leadTo(hops []Hop, exits []string) {
+	for _, hop := range hops {
+		if key := keyOf(hop.Namespace, hop.Device); w.ends[key] == nil {
+			w.ends[key] = slices.Clone(exits)
+		}
+	}
+}
+
+// setAside keeps the hops over a pair that leads to a bridge, and puts them before those that were set aside beyond it.
+func (w *walk) setAside(hops []Hop, beyond int) {
+	at := slices.IndexFunc(hops, func(hop Hop) bool { return hop.Kind == "bridge" })
+	if at < 0 {
+		return
+	}
+	over := facts.Map(hops[:at+1], func(hop Hop) string { return keyOf(hop.Namespace, hop.Device) })
+	for i, aside := range w.asides[beyond:] {
+		w.asides[beyond+i] = slices.Concat(over, aside)
+	}
+	w.asides = append(w.asides, over)
 }
 
 // ways returns how many ways out were found.
@@ -362,11 +439,13 @@ func (w *walk) note(device string, n *node) {
 }
 
 // passed returns the hops. A pair to another namespace is none where a NIC was found: it leads to a container, say,
-// beside the guest.
+// beside the guest. So is one whose other end the host has for itself.
 func (w *walk) passed() []Hop {
 	return slices.DeleteFunc(slices.Clone(w.hops), func(hop Hop) bool {
-		return len(w.nics) > 0 && (hop.Kind == "veth" || hop.Kind == "netkit") &&
-			w.nodes[keyOf(hop.Namespace, hop.Device)].elsewhere
+		key := keyOf(hop.Namespace, hop.Device)
+		leaves := slices.ContainsFunc(w.ends[key], func(exit string) bool { return w.taken[exit] })
+		return len(w.nics) > 0 && (w.ends[key] != nil && !leaves ||
+			slices.Contains(pairs, hop.Kind) && w.nodes[key].elsewhere)
 	})
 }
 
@@ -389,7 +468,7 @@ func (w *walk) path(guest *facts.Guest, mac string, direct bool) Path {
 		switch {
 		case !p.ends():
 			w.passes(Unresolved)
-		case direct || len(p.Hops) > 0 && p.Hops[0].Kind == "macvtap":
+		case direct || len(p.Hops) > 0 && slices.Contains([]string{"macvtap", "ipvtap"}, p.Hops[0].Kind):
 			w.passes(Macvtap)
 		case !there || slices.ContainsFunc(p.Hops, func(hop Hop) bool {
 			return hop.Kind == "bridge" && hop.Namespace == 0

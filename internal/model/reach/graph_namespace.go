@@ -24,8 +24,9 @@ func (g *graph) addNamespace(n *facts.Namespace) {
 	for d := range facts.Each(n.Devices) {
 		name := keyOf(n.ID, d.Name)
 		one := node{kind: d.Kind, name: d.Name, space: n.ID, nic: d.Kind == "NIC",
-			tap: d.Kind == "tap" || d.Kind == "macvtap", master: keyOf(n.ID, d.Master), peer: keyOf(n.ID, d.Peer),
-			elsewhere: d.Elsewhere, pci: d.PCI,
+			tap: d.Kind == "tap" || d.Kind == "macvtap", stray: d.Up,
+			master: keyOf(n.ID, d.Master), peer: keyOf(n.ID, d.Peer),
+			elsewhere: d.Elsewhere, pci: d.PCI, program: programmed(d.XDP, d.Classifiers),
 			redirects: facts.Map(d.Redirects, func(to string) string { return keyOf(n.ID, to) })}
 		if d.Lower != "" {
 			one.below = []string{keyOf(n.ID, d.Lower)}
@@ -99,9 +100,9 @@ func (w *walk) onward(device string, n *node, r *facts.Routing) bool {
 	})
 }
 
-// throughNamespaces takes the exits that are in other namespaces, and those that they lead to.
-func (w *walk) throughNamespaces() {
-	for i := 0; i < len(w.exits); i++ {
+// throughNamespaces takes the exits from an index on that are in other namespaces, and those that they lead to.
+func (w *walk) throughNamespaces(at int) {
+	for i := at; i < len(w.exits); i++ {
 		if n := w.nodes[w.exits[i]]; n.space != 0 && !n.elsewhere {
 			w.through(w.exits[i], n, w.routing[n.space])
 		}
@@ -120,11 +121,12 @@ func (w *walk) through(device string, n *node, r *facts.Routing) {
 		return
 	}
 	before := len(w.hops)
+	w.taken[device] = true
 	w.hops = append(w.hops, Hop{Kind: Routing, Namespace: n.space})
 	for _, uplink := range r.Uplinks {
 		w.down(keyOf(n.space, uplink))
 	}
 	if len(w.hops) == before+1 { // it leads back
-		w.hops = w.hops[:before]
+		w.hops, w.taken[device] = w.hops[:before], false
 	}
 }

@@ -69,6 +69,96 @@ func TestPaths(t *testing.T) {
 		"a tap that tc redirects to a NIC": {func(h *facts.Host) {
 			h.Taps[0].Redirects = []string{"eth1"}
 		}, []Kind{Unresolved}, "eth1", "tap0 eth1"},
+		"a port of a bridge that tc redirects to a NIC, but maybe not all of it": {func(h *facts.Host) {
+			h.Taps[0].Master, h.NICs[0].Master, h.Taps[0].Redirects = "br0", "br0", []string{"eth1"}
+			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"tap0", "eth0"}}}
+		}, []Kind{Unresolved}, "eth0 eth1", "tap0 eth1 br0 eth0"},
+		"a port of a bridge that an ifb polices": {func(h *facts.Host) {
+			h.Taps[0].Master, h.NICs[1].Master, h.Taps[0].Redirects = "br0", "br0", []string{"ifb0"}
+			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"tap0", "eth1"}}}
+			h.Links = []facts.Link{{Name: "ifb0", Kind: "ifb"}}
+		}, []Kind{Bridged}, "eth1", "tap0 ifb0 br0 eth1"},
+		"a tap that an ifb polices, and the host routes": {func(h *facts.Host) {
+			h.Taps[0].Redirects = []string{"ifb0"}
+			h.Links = []facts.Link{{Name: "ifb0", Kind: "ifb"}}
+			h.Routing = &facts.Routing{Forward: facts.Yes, Uplinks: []string{"eth0"}}
+		}, []Kind{Routed}, "eth0", "tap0 ifb0  eth0"},
+		"a tap that a BPF program sees, and the host may route": {func(h *facts.Host) {
+			h.Taps[0].Classifiers = []string{"bpf"}
+			h.Routing = &facts.Routing{Forward: facts.Yes, Uplinks: []string{"eth0"}}
+		}, []Kind{Unresolved}, "", "tap0"},
+		"a tap that an XDP program sees, and the host may route": {func(h *facts.Host) {
+			h.Taps[0].XDP = true
+			h.Routing = &facts.Routing{Forward: facts.Yes, Uplinks: []string{"eth0"}}
+		}, []Kind{Unresolved}, "", "tap0"},
+		"a port of a bridge that BPF programs see": {func(h *facts.Host) {
+			h.Taps[0].Master, h.NICs[1].Master = "br0", "br0"
+			h.Taps[0].XDP, h.Taps[0].Classifiers = true, []string{"bpf"}
+			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"tap0", "eth1"}}}
+		}, []Kind{Bridged}, "eth1", "tap0 br0 eth1"},
+		"a tap in a VRF that the host routes": {func(h *facts.Host) {
+			h.Taps[0].Master = "vrf-red"
+			h.Links = []facts.Link{{Name: "vrf-red", Kind: "vrf"}}
+			h.Routing = &facts.Routing{Forward: facts.Yes, Uplinks: []string{"eth0"}}
+		}, []Kind{Routed}, "eth0", "tap0  eth0"},
+		"a pair to a bridge that the host routes": {func(h *facts.Host) {
+			twoBridges(h)
+			h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"br1"}, Uplinks: []string{"eth0"}}
+		}, []Kind{Routed}, "eth0", "tap0 br0 v0 v1 br1  eth0"},
+		"pairs over two bridges to one that the host routes": {func(h *facts.Host) {
+			twoBridges(h)
+			h.Bridges = append(h.Bridges, facts.Bridge{Name: "br2", Ports: []string{"v3"}})
+			h.Bridges[1].Ports = append(h.Bridges[1].Ports, "v2")
+			h.Links = append(h.Links, facts.Link{Name: "v2", Kind: "veth", Master: "br1", Peer: "v3"},
+				facts.Link{Name: "v3", Kind: "veth", Master: "br2", Peer: "v2"})
+			h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"br2"}, Uplinks: []string{"eth0"}}
+		}, []Kind{Routed}, "eth0", "tap0 br0 v0 v1 br1 v2 v3 br2  eth0"},
+		"a pair to a bridge that the host has an address on and forwards nothing of": {func(h *facts.Host) {
+			twoBridges(h)
+			h.Routing = &facts.Routing{Forward: facts.No, Addressed: []string{"br1"}, Uplinks: []string{"eth0"}}
+		}, []Kind{Inner}, "", "tap0 br0"},
+		"a pair to a bridge that the host routes, beside a NIC": {func(h *facts.Host) {
+			twoBridges(h)
+			h.NICs[1].Master, h.Bridges[0].Ports = "br0", append(h.Bridges[0].Ports, "eth1")
+			h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"br1"}, Uplinks: []string{"eth0"}}
+		}, []Kind{Bridged}, "eth1", "tap0 br0 eth1"},
+		"a pair whose other end has the host's address, beside a NIC": {func(h *facts.Host) {
+			h.Taps[0].Master, h.NICs[1].Master = "br0", "br0"
+			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"tap0", "v0", "eth1"}}}
+			h.Links = []facts.Link{{Name: "v0", Kind: "veth", Master: "br0", Peer: "v1"},
+				{Name: "v1", Kind: "veth", Peer: "v0"}}
+			h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"v1"}, Uplinks: []string{"eth0"}}
+		}, []Kind{Bridged}, "eth1", "tap0 br0 eth1"},
+		"a pair whose other end has no address, at a bridge that the host routes": {func(h *facts.Host) {
+			h.Taps[0].Master = "br0"
+			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"tap0", "v0"}}}
+			h.Links = []facts.Link{{Name: "v0", Kind: "veth", Master: "br0", Peer: "v1"},
+				{Name: "v1", Kind: "veth", Peer: "v0"}}
+			h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"br0"}, Uplinks: []string{"eth0"}}
+		}, []Kind{Routed}, "eth0", "tap0 br0  eth0"},
+		"a pair whose other end has the host's address": {func(h *facts.Host) {
+			h.Taps[0].Master = "br0"
+			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"tap0", "v0"}}}
+			h.Links = []facts.Link{{Name: "v0", Kind: "veth", Master: "br0", Peer: "v1"},
+				{Name: "v1", Kind: "veth", Peer: "v0"}}
+			h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"v1"}, Uplinks: []string{"eth0"}}
+		}, []Kind{Routed}, "eth0", "tap0 br0 v0 v1  eth0"},
+		"an isolated network that a VPN has a tap in": {func(h *facts.Host) {
+			h.Taps[0].Master = "br0"
+			h.Taps = append(h.Taps, facts.Tap{Name: "vpn0", Type: "tap", Master: "br0", Up: true})
+			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"tap0", "vpn0"}}}
+		}, []Kind{Unresolved}, "", "tap0 br0"},
+		"an isolated network of two guests, with a tap that is left over": {func(h *facts.Host) {
+			h.Taps[0].Master, h.Taps[0].Up = "br0", true
+			h.Taps = append(h.Taps, facts.Tap{Name: "tap1", Type: "tap", Master: "br0", Up: true},
+				facts.Tap{Name: "tap2", Type: "tap", Master: "br0"})
+			h.Guests = append(h.Guests, facts.Guest{Name: "vm2", State: "running",
+				Interfaces: []facts.Interface{{MAC: "n", Type: "bridge", Tap: "tap1"}}})
+			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"tap0", "tap1", "tap2"}}}
+		}, []Kind{Inner}, "", "tap0 br0"},
+		"ipvtap": {func(h *facts.Host) {
+			h.Taps, h.Links = nil, []facts.Link{{Name: "tap0", Kind: "ipvtap", Lower: "eth1"}}
+		}, []Kind{Macvtap}, "eth1", "tap0 eth1"},
 		"VLAN on a bond of two": {func(h *facts.Host) {
 			h.Taps[0].Master, h.NICs[0].Master, h.NICs[1].Master = "br5", "bond0", "bond0"
 			h.Bridges = []facts.Bridge{{Name: "br5", Ports: []string{"bond0.5", "tap0"}}}
@@ -254,6 +344,14 @@ func TestPaths(t *testing.T) {
 			t.Errorf("%s: %v by %v to %v", name, p.Kinds, hops, p.NICs)
 		}
 	}
+}
+
+// twoBridges puts the guest into a bridge that a pair connects to another one.
+func twoBridges(h *facts.Host) {
+	h.Taps[0].Master = "br0"
+	h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"tap0", "v0"}}, {Name: "br1", Ports: []string{"v1"}}}
+	h.Links = []facts.Link{{Name: "v0", Kind: "veth", Master: "br0", Peer: "v1"},
+		{Name: "v1", Kind: "veth", Master: "br1", Peer: "v0"}}
 }
 
 func ovsBridge(name, datapath string, interfaces ...facts.OVSInterface) facts.OVSBridge {
