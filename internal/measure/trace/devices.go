@@ -117,13 +117,16 @@ var receiving = []string{"bridge", "tun", "vxlan", "geneve", "gretap", "ip6greta
 
 // flags returns the device's flags for the program (bpf/watch.bpf.c).
 func flags(d *queuepath.Device) uint32 {
-	const terminal, manyRx, manyTx, receives = 1, 2, 4, 16
+	const terminal, manyRx, manyTx, receives, givesBack = 1, 2, 4, 16, 32
 	var f uint32
 	if d.Terminal() {
 		f |= terminal | receives
 	}
 	if slices.Contains(receiving, d.Kind) {
 		f |= receives
+	}
+	if d.Kind == "ifb" {
+		f |= givesBack
 	}
 	if d.RxQueues > 1 {
 		f |= manyRx

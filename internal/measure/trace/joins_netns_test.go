@@ -3,6 +3,9 @@
 package trace
 
 import (
+	"fmt"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,6 +72,43 @@ func TestNotJoined(t *testing.T) {
 				t.Errorf("lost %+v: frames of the unknown device have no way, which is to be told", o.Lost)
 			}
 		})
+	}
+}
+
+// TestGivenBack: what an ifb polices on its way from a guest is counted once, by the guest's queue.
+func TestGivenBack(t *testing.T) {
+	const frames = 2000
+	s := newScene(t, 0)
+	tap := s.tap("tap0", 2)
+	s.inHost(func() error {
+		for _, command := range []string{
+			"ip link add ifb0 type ifb", "ip link set ifb0 up", "tc qdisc add dev tap0 ingress",
+			"tc filter add dev tap0 parent ffff: protocol all u32 match u32 0 0 action mirred egress redirect dev ifb0",
+		} {
+			argv := strings.Fields(command)
+			if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+				return fmt.Errorf("%s: %w: %s", command, err, out)
+			}
+		}
+		return nil
+	})
+	o := s.watching(Config{EveryPacket: true}, func() {
+		for i := range frames {
+			s.send(tap[i%2], frame(i%2, byte(i%2)))
+			if i%32 == 31 { // the ifb's queue is short
+				time.Sleep(time.Millisecond)
+			}
+		}
+		s.settle()
+	})
+	for q := range 2 {
+		origin := queuepath.Queue{Device: "tap0", Direction: queuepath.Rx, Queue: q}
+		if n := frameSum(o, func(r *queuepath.Row) bool { return r.Origin == origin && r.To.Device == "nic0" }); n != frames/2 {
+			t.Errorf("%v to nic0: %d frames, expected %d", origin, n, frames/2)
+		}
+	}
+	if n := frameSum(o, func(r *queuepath.Row) bool { return r.First() }); n != frames {
+		t.Errorf("%d frames came in, %d were sent", n, frames)
 	}
 }
 

@@ -97,6 +97,7 @@ struct sk_buff {
 	__u16 inner_transport_header;
 	__u16 mac_header;
 	__u8 encapsulation : 1;
+	__u8 tc_skip_classify : 1; /* with NET_CLS_ACT or NET_XGRESS */
 	unsigned int end;
 	unsigned char *head;
 	unsigned char *data;

@@ -8,7 +8,7 @@
 
 enum { RX, TX };
 enum { OFF, JOINS, COUNTS };
-enum { TERMINAL = 1, MANY_RX = 2, MANY_TX = 4, SKIP = 8, RECEIVES = 16 };
+enum { TERMINAL = 1, MANY_RX = 2, MANY_TX = 4, SKIP = 8, RECEIVES = 16, GIVES_BACK = 32 };
 enum { XMIT, QDISC, BUSY, SEQ };
 
 #define NONE 0xffff /* no queue, no CPU */

@@ -152,6 +152,8 @@ int received(__u64 *args)
 	packets = segments(skb, &gso);
 
 	w = bpf_map_lookup_elem(&ways, &address);
+	if (given_back(w, skb, ifindex))
+		return 0;
 	/* What a device with a wire or a guest behind it hands over is new
 	 * here, whatever its address was before. */
 	if (*flags & TERMINAL || !w || w->left || now - w->at > cfg.stale || (w->head != (__u64)skb->head && (!flow || w->flow != flow)))
@@ -199,6 +201,8 @@ int transmitted(__u64 *args)
 		forget(skb);
 		return 0;
 	}
+	if (*flags & GIVES_BACK)
+		return 0;
 
 	h.to = ifindex;
 	h.to_queue = skb->queue_mapping;

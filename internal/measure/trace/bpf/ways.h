@@ -145,6 +145,15 @@ static __always_inline int known(const struct way *w, const struct sk_buff *skb,
 	return likely(w->head == (__u64)skb->head) || (w->flow && w->flow == sent_flow(skb, &inner));
 }
 
+/* given_back tells whether a packet that a device hands to the stack did so before, and was sent through an ifb since
+ * (drivers/net/ifb.c, ifb_ri_tasklet). Filters would send it there once more, but for a bit that nothing else sets. */
+static __always_inline int given_back(const struct way *w, const struct sk_buff *skb, __u32 ifindex)
+{
+	if (likely(w && (w->left || w->last != ifindex || w->last_dir == TX)))
+		return 0;
+	return field_exists(struct sk_buff, tc_skip_classify) && bit_field(skb, tc_skip_classify);
+}
+
 /* again tells whether a packet that had left comes once more: the device had no
  * room for it (NETDEV_TX_BUSY). The host's own packets, which are often alike
  * down to their address, are not looked at. */
