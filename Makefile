@@ -72,8 +72,14 @@ LAB_TESTS = MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -vet=off -count=1 -
 
 LAB_PACKAGES = $$($(GO) run ./test/scenes/play -order $$(scripts/tagged lab))
 
+# What of test/e2e is played beside the rest of it.
+LAB_HALF = '^TestTunedGuest$$'
+
 test-lab: build             ## in emulated KVM hosts, two at a time, a third package waits; the longest begin
-	$(LAB_TESTS) -short -timeout 50m $(LAB_PACKAGES)
+	@set -e; code=; \
+	$(LAB_TESTS) -short -timeout 50m -skip $(LAB_HALF) $(LAB_PACKAGES) & rest=$$!; \
+	$(LAB_TESTS) -run $(LAB_HALF) -timeout 50m ./test/e2e || code=1; \
+	wait $$rest && [ -z "$$code" ]
 
 test-catalogue: build       ## every knob of the catalogue set on the emulated host, seen by other programs, and put back: 5 to 10 minutes
 	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -timeout 25m -run '^TestCatalogue$$' ./test/catalogue

@@ -304,8 +304,6 @@ func (t *table) faults(g *Guest) (faults []string) {
 			add("CPU %d has two vCPUs", cpu)
 		case t.vcpuOn[cpu] != "" && t.vcpuOn[cpu] != g.Name:
 			add("CPU %d belongs to %s too", cpu, t.vcpuOn[cpu])
-		case t.otherOnCore(g, c) != "":
-			add("CPU %d is the other thread of a core that has a vCPU of %s", cpu, t.otherOnCore(g, c))
 		case shared && (g.Realtime || g.Threads < 2 || first/g.Threads != vcpu/g.Threads):
 			add("CPU %d is the other thread of a core that has a vCPU already", cpu)
 		}
@@ -317,16 +315,6 @@ func (t *table) faults(g *Guest) (faults []string) {
 		add("its vCPUs are spread over nodes %s", nodes)
 	}
 	return faults
-}
-
-// otherOnCore returns a guest with a vCPU on the other threads of a CPU's core; "" if there is none but g itself.
-func (t *table) otherOnCore(g *Guest, c CPU) string {
-	for _, cpu := range t.cores[c.Core] {
-		if other := t.vcpuOn[cpu]; cpu != c.ID && other != "" && other != g.Name {
-			return other
-		}
-	}
-	return ""
 }
 
 // guestNamed returns a guest of the ask; an empty one if there is none of that name.
