@@ -15,8 +15,8 @@ import (
 	"mpps/internal/ops/change"
 )
 
-// checkProperties holds a host to what is true of all. What comes after a plan, which takes longest, is looked at for the
-// host's own goals and for another one, which number chooses.
+// checkProperties holds a host to what is true of all. What comes after a plan, which takes longest, is looked at for
+// the host's own goals and for another one, which number chooses.
 func (s *Spec) checkProperties(all []verdict, number int, p problems) {
 	for i, v := range all {
 		if v.took > mostTime {
