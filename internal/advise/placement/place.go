@@ -266,8 +266,8 @@ func (t *table) keep(g *Guest) *Placed {
 	if faults != nil && !g.Fixed && g.stays == "" {
 		return nil
 	}
-	placed := &Placed{Name: g.Name, Kept: true, Why: "its vCPUs are pinned well already: one CPU each, no core " +
-		"shared but by threads of one that the guest is shown, one node", Nodes: t.nodesOf(setting.CPUs(g.Pins...))}
+	placed := &Placed{Name: g.Name, Kept: true, Why: "its vCPUs are pinned well already: one CPU each, no two " +
+		"on a core but threads of one that the guest is shown, one node", Nodes: t.nodesOf(setting.CPUs(g.Pins...))}
 	switch {
 	case faults != nil && g.Fixed:
 		placed.Why = "it is not to be moved, although " + strings.Join(faults, ", ")
