@@ -47,7 +47,7 @@ var domainCPUModel = &Knob{
 			return Wants(good, "the guest does without instructions that this processor has").At(Medium).
 				restart(g.Name).warn("it can then be migrated live only to hosts with the same processor")
 		}
-		if kept || mode == "host-model" && v.Tier != goal.Realtime {
+		if mode == "custom" || mode == "host-model" && v.Tier != goal.Realtime {
 			return Skips("only with host-passthrough: the guest's cpu/mode is " + mode)
 		}
 		return Wants(setting.Any("passthrough", "emulate"), "the guest sizes its data structures by caches that are "+

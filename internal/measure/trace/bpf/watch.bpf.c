@@ -201,8 +201,6 @@ int transmitted(__u64 *args)
 		forget(skb);
 		return 0;
 	}
-	if (*flags & GIVES_BACK)
-		return 0;
 
 	h.to = ifindex;
 	h.to_queue = skb->queue_mapping;
@@ -241,6 +239,8 @@ int transmitted(__u64 *args)
 		}
 	}
 	count(&h, skb, dev, flow, network, *flags, skb->len, packets, t);
+	if (*flags & GIVES_BACK) /* its way goes on where it was */
+		return 0;
 	if (!same && *flags & TERMINAL) { /* whose way was kept is gone, and so is this one */
 		if (w) {
 			w->left = 1;
