@@ -396,7 +396,8 @@ func TestBenchLosesItsAgent(t *testing.T) {
 	}
 	h.listens(7979)
 	cmd := exec.Command("ip", "netns", "exec", h.host, "mpps", "--json", "bench", "pps", "--via", "br0",
-		"--agent", "10.50.0.2:7979", "--rate", "1k", "--duration", "200ms", "--repeat", "1000", "--keep=false")
+		"--agent", "10.50.0.2:7979", "--rate", "1k", "--warm-up", "50ms", "--duration", "200ms", "--repeat", "1000",
+		"--keep=false")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Start(); err != nil {
