@@ -91,16 +91,23 @@ func (t *table) hostHasCPUs() bool {
 // be left crowd them, and more than those of the guest's own CPUs where each would have fullKept or more.
 func (t *table) keptPoints() int64 {
 	spare, kept, threads := 0, len(t.shared), 0
-	for _, c := range t.cells {
-		if !c.isolated {
-			spare, kept = spare+len(c.free)-c.wantKept, kept+c.wantKept*c.threads
-		}
-	}
 	for _, g := range t.ask.Guests {
 		if t.toPlace(&g) {
 			spare -= g.VCPUs
 		}
 		threads += vhostCount(&g)
+	}
+	for _, c := range t.cells {
+		if !c.isolated {
+			spare += len(c.free) - c.wantKept
+		}
+	}
+	short := max(-spare, 0) // cores that the host would like and vCPUs take
+	for _, c := range t.cells {
+		if !c.isolated {
+			taken := min(short, c.wantKept-c.mustKeep)
+			short, kept = short-taken, kept+(c.wantKept-taken)*c.threads
+		}
 	}
 	crowd := (threads - max(spare, 0)) / max(kept, 1)
 	if crowd >= fullKept {
