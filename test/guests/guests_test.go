@@ -214,7 +214,8 @@ func (s *scene) pausedThenHung() {
 	time.Sleep(500 * time.Millisecond)
 	audited, applied := s.refused("does not answer")
 	const wait = libvirt.AgentTimeout * time.Second
-	// Both would wait nine times and more for all replies. A busy machine may be slower by now than for the paused guest.
+	// Both would wait nine times and more for all replies. A busy machine may be slower by now than for the paused
+	// guest.
 	if limit := 4 * (quickAudit + wait); audited > limit {
 		s.Errorf("the audit took %v, expected at most %v", audited, limit)
 	}
