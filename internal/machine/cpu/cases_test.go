@@ -406,7 +406,7 @@ func TestCoreKinds(t *testing.T) {
 			t.Errorf("%s: %q, expected %q", name, found, c.want)
 		}
 	}
-	top := facts.Topology{CPUs: []facts.CPU{{Kind: "459"}, {Kind: "1024"}, {Kind: "459"}}}
+	top := facts.Topology{CPUs: []facts.CPU{{Kind: "459", Online: true}, {Kind: "1024", Online: true}, {}}}
 	if found := top.Kinds(); !slices.Equal(found, []string{"1024", "459"}) {
 		t.Errorf("kinds %q, expected the fastest first", found)
 	}

@@ -99,7 +99,8 @@ type CPU struct {
 	Kind string `json:"kind,omitempty"`
 }
 
-// Kinds returns the kinds of core of a machine, the fastest first: one, which may be empty, where all are alike.
+// Kinds returns the kinds of core of a machine, the fastest first: one, which may be empty, where all are alike. CPUs
+// that are offline have none.
 func (t *Topology) Kinds() []string {
 	speed := func(kind string) int {
 		if i := slices.Index([]string{"lowpower", "atom", "core"}, kind); i >= 0 {
@@ -110,7 +111,7 @@ func (t *Topology) Kinds() []string {
 	}
 	kinds := []string{}
 	for _, c := range t.CPUs {
-		if !slices.Contains(kinds, c.Kind) {
+		if c.Online && !slices.Contains(kinds, c.Kind) {
 			kinds = append(kinds, c.Kind)
 		}
 	}
