@@ -3,6 +3,8 @@
 GO      ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)
 export CGO_ENABLED = 0
+# The same flags everywhere, or each package would be compiled once for the programs and once more for the tests and the linters.
+export GOFLAGS += -trimpath -ldflags=-s
 
 .PHONY: demo test build deps deps-test lint generate check-generated test-unit test-flows test-netns test-lab test-catalogue test-turn test-long test-faults test-conditions soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy kills fuzz sbom packages test-packages test-ansible clean clean-lab
 
@@ -15,7 +17,7 @@ test: deps-test build       ## everything but the long scenes of the emulated ho
 
 build:                      ## bin/mpps, the static program for hosts; beside it mpps-lab, and mpps-guest for the lab's guests
 	@scripts/announce "building mpps" "seconds; the first time 1 to 3 minutes" \
-		$(GO) build -trimpath -ldflags '-s -w -X mpps/internal/version.Version=$(VERSION)' -o bin/ ./cmd/...
+		$(GO) build -ldflags '-s -X mpps/internal/version.Version=$(VERSION)' -o bin/ ./cmd/...
 
 deps:                       ## installs the packages that the lab needs, and says which
 	@scripts/deps

@@ -31,9 +31,10 @@ func TestLoadOfGuest(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := l.Must(t.Context(), `mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug
-ping -f -q -w 60 10.50.0.2 >/dev/null & sleep 2
+ping -f -q -w 600 10.50.0.2 >/dev/null & flood=$!
+until [ "$(cat /sys/class/net/br0/statistics/tx_packets)" -gt 1000 ]; do sleep 0.2; done
 mpps diagnose --for 8s -o -
-kill %1`)
+kill -INT $flood`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -216,7 +216,7 @@ func (s *scene) policed() {
 		} else {
 			s.Logf("policer of %d kbit/s dropped %d packets", rate, dropped)
 		}
-		s.Must("ip netns exec g1 ping -q -f -s 1200 -w 40 " + guestAddr + " >/dev/null 2>&1 & echo $! >/run/flood")
+		s.Must("ip netns exec g1 ping -q -f -s 1200 -w 600 " + guestAddr + " >/dev/null 2>&1 & echo $! >/run/flood")
 		d := labtest.Answer[bottleneck.Diagnosis](s.Scene, 0, "diagnose", "--for", "5s")
 		s.Must("kill -INT $(cat /run/flood)")
 		said := d.Bottleneck != nil && d.Bottleneck.Kind == bottleneck.OVSPolicer

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -17,12 +16,15 @@ import (
 // minute. The test is only skipped if Debian's mirror lacks what the build needs.
 func Netdevsim(t testing.TB, l *lab.Lab) {
 	t.Helper()
-	_, file, _, _ := runtime.Caller(0)
-	script := filepath.Join(filepath.Dir(file), "../../../scripts/netdevsim")
+	text, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		t.Fatalf("go list -m: %v", err)
+	}
+	script := filepath.Join(strings.TrimSpace(string(text)), "scripts/netdevsim")
 	cmd := exec.CommandContext(t.Context(), script)
 	var out, problems strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &problems
-	err := owned.Run(cmd)
+	err = owned.Run(cmd)
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit) && exit.ExitCode() == 4:
