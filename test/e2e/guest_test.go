@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
 
 	"mpps/internal/advise/plan"
 	"mpps/internal/change/apply"
@@ -54,15 +53,6 @@ func testGuest(b *box) {
 		b.Errorf("waits for a restart: %v", g.Pending)
 	}
 
-	for _, part := range []struct {
-		name string
-		do   func(*box)
-	}{
-		{"vhost threads", func(b *box) { testVhostThreads(b, queues) }},
-		{"packets into the guest", testBench},
-	} {
-		b.t.Run(part.name, func(t *testing.T) { part.do(b.in(t)) })
-	}
 	// How much more depends on what the machine's other users leave to the generator: it is offered about as much both
 	// times, and with vhost the guest takes more, or a larger part, of it.
 	tuned := flood(b, "vhost")
@@ -124,13 +114,13 @@ func (b *box) placed(queues int) {
 
 // testVhostThreads gives each vhost thread a CPU of its own, and back. First libvirt must allow it: it keeps them to
 // the CPUs of the emulator.
-func testVhostThreads(b *box, queues int) {
+func testVhostThreads(b *box) {
 	pinned, _ := b.threads().thread("emulator")
 	b.Must("virsh emulatorpin " + guestName + " 0-3 --live")
 	defer b.Must("virsh emulatorpin " + guestName + " " + pinned + " --live")
 	h := b.snapshot("vhost.json")
 	var changes []change
-	for q := range queues {
+	for q := range vhostQueues {
 		changes = append(changes, change{fmt.Sprintf("thread-affinity:%s/vhost/%s/%d", guestName, guestMAC, q),
 			strconv.Itoa(2 * q % 4)})
 	}

@@ -96,7 +96,7 @@ ip -n A link set eth0 up; ip -n B link set eth0 up`)
 mpps -q bench pps ` + way + `--duration 60s --repeat 1 >/dev/null 2>&1 &
 now() { ip netns exec B cat /sys/class/net/eth0/statistics/rx_packets; }
 first=$(now)
-for i in $(seq 200); do [ $(now) -lt $((first + 100)) ] || break; sleep 0.1; done
+for i in $(seq 600); do [ $(now) -lt $((first + 100)) ] || break; sleep 0.1; done
 sleep 2; kill -9 $!
 for i in $(seq 20); do a=$(now); sleep 0.5; [ $a != $(now) ] || break; done
 echo $first $a $(now)`)

@@ -17,7 +17,8 @@ func (m *Machine) Read(a setting.Address) setting.Reading {
 	if r, known := m.written[a]; known {
 		return r
 	}
-	if text, given := m.spec.Readings[a.String()]; given {
+	name := a.String()
+	if text, given := m.spec.Readings[name]; given {
 		return m.reading(a, text)
 	}
 	if r, shown := m.shown(a); shown {
@@ -25,7 +26,7 @@ func (m *Machine) Read(a setting.Address) setting.Reading {
 	}
 	best := ""
 	for pattern := range m.spec.Readings {
-		if len(pattern) > len(best) && fits(pattern, a.String()) {
+		if len(pattern) > len(best) && fits(pattern, name) {
 			best = pattern
 		}
 	}

@@ -209,9 +209,7 @@ func (s *scene) pausedThenHung() {
 	s.Must("virsh -q resume " + guestName)
 	s.LogTime("paused and resumed")
 
-	s.start("sh", "-c", "p=$(pidof qemu-ga); kill -STOP $p; "+
-		"while [ $(cat /sys/class/net/eth0/carrier) = 1 ]; do sleep 0.2; done; kill -CONT $p")
-	time.Sleep(500 * time.Millisecond)
+	answers := s.hangs()
 	audited, applied := s.refused("does not answer")
 	const wait = libvirt.AgentTimeout * time.Second
 	// Both would wait nine times and more for all replies. A busy machine may be slower by now than for the paused
@@ -222,13 +220,7 @@ func (s *scene) pausedThenHung() {
 	if limit := 4 * (quickApply + wait); applied > limit {
 		s.Errorf("the apply took %v, expected at most %v", applied, limit)
 	}
-	plug := func(state string) {
-		s.Must("virsh -q domif-setlink " + guestName + " $(virsh -q domiflist " + guestName + " | awk '{print $1}') " + state)
-	}
-	plug("down")
-	s.Must("until virsh -q qemu-agent-command " + guestName +
-		` --timeout 2 '{"execute":"guest-ping"}' >/dev/null 2>&1; do sleep 0.2; done`)
-	plug("up")
+	answers()
 	s.LogTime("hung and came back")
 }
 

@@ -72,11 +72,30 @@ func (s *scene) start(argv ...string) (pid int) {
 	return started.PID
 }
 
+// hangs stops the guest's agent. The function that it returns pulls the plug of the guest's NIC, at which the agent goes
+// on, and waits until it answers.
+func (s *scene) hangs() (answers func()) {
+	s.Helper()
+	s.start("sh", "-c", "p=$(pidof qemu-ga); kill -STOP $p; "+
+		"while [ $(cat /sys/class/net/eth0/carrier) = 1 ]; do sleep 0.2; done; kill -CONT $p")
+	time.Sleep(500 * time.Millisecond)
+	plug := func(state string) {
+		s.Must("virsh -q domif-setlink " + guestName + " $(virsh -q domiflist " + guestName + " | awk '{print $1}') " + state)
+	}
+	return func() {
+		s.Helper()
+		plug("down")
+		s.Must("until virsh -q qemu-agent-command " + guestName +
+			` --timeout 2 '{"execute":"guest-ping"}' >/dev/null 2>&1; do sleep 0.2; done`)
+		plug("up")
+	}
+}
+
 // inside runs a shell's text in the guest and returns what it printed.
 func (s *scene) inside(script string) string {
 	s.Helper()
 	pid := s.start("sh", "-c", script)
-	for range 100 {
+	for range 600 {
 		var status struct {
 			Exited   bool
 			ExitCode int

@@ -110,8 +110,9 @@ func (s scene) seconds(script string) float64 {
 	return n
 }
 
-// stands waits until every applied value stands.
-func (s scene) stands(when string, limit time.Duration) {
+// stands waits until every applied value stands: at once as a rule, later on a busy machine.
+func (s scene) stands(when string) {
+	const limit = time.Minute
 	s.Helper()
 	began := time.Now()
 	for {
@@ -160,7 +161,7 @@ func TestValuesOutlastWhatResetsThem(t *testing.T) {
 echo '- {id: memory.numa_balancing, address: "sysctl:kernel.numa_balancing", want: 0, reason: the test}' >/etc/mpps/site.yaml
 /opt/mpps snapshot -q -o /share/before.json; /opt/mpps apply --yes --pps 1.8M --confirm 0 >/share/apply.txt`)
 	defer s.Must("rm /etc/mpps/site.yaml")
-	s.stands("the apply", 5*time.Second)
+	s.stands("the apply")
 	if got := s.Must("systemctl is-active mpps-restore"); got != "active" {
 		t.Errorf("the service is %s", got)
 	}
@@ -171,7 +172,7 @@ echo '- {id: memory.numa_balancing, address: "sysctl:kernel.numa_balancing", wan
 		t.Fatal(err)
 	}
 	s.Must(prepare)
-	s.stands("a loss of power and the boot", 5*time.Second)
+	s.stands("a loss of power and the boot")
 	if got := s.Must("systemctl is-active mpps-restore irqbalance || true"); got != "active\ninactive" {
 		t.Errorf("after the boot: service and irqbalance: %q", got)
 	}
@@ -186,7 +187,7 @@ while read -r now <$F 2>/dev/null || true; [ "$now" != "$want" ]; do :; done; e=
 		t.Errorf("put back in %.2f s, expected under 5 s", took)
 	}
 	s.Must(prepare)
-	s.stands("a driver's reload", 5*time.Second)
+	s.stands("a driver's reload")
 
 	// Somebody changes a value by hand: it is reported and left alone, also at an ifup; asked for it, it is put back.
 	// It is seen when everything is looked at: every 10 s, here less often, because looking costs more under emulation.
@@ -203,7 +204,7 @@ echo $i; cat $F; ip link set $I down; ip link set $I up; sleep 2; cat $F`)
 		t.Errorf("exit %d, %v: expected 4 and the value named:\n%s", r.Code, err, r.Stdout)
 	}
 	s.Must("/opt/mpps restore --insist")
-	s.stands("restore --insist", 5*time.Second)
+	s.stands("restore --insist")
 
 	// A rollback removes it all. What stands then is what a boot gives: the NICs are set up as before.
 	s.Must("/opt/mpps rollback >/share/rollback.txt")
@@ -241,7 +242,7 @@ F=/sys/class/net/$I/flags; echo $I >/root/nic; MPPS_PLAN_FILE=/root/cut.json MPP
 		return cmd.Run() == nil
 	}
 	for began := time.Now(); !reached(); {
-		if time.Since(began) > 15*time.Second {
+		if time.Since(began) > time.Minute {
 			t.Fatalf("the host cannot be reached before anything is cut: %s", s.Must("ip -br addr; ip route"))
 		}
 	}
@@ -256,12 +257,12 @@ F=/sys/class/net/$I/flags; echo $I >/root/nic; MPPS_PLAN_FILE=/root/cut.json MPP
 		t.Fatalf("the host is reached, nothing was cut: %s", s.Must("ip -br addr; /opt/mpps history"))
 	}
 	for !reached() {
-		if time.Since(cut) > 20*time.Second {
+		if time.Since(cut) > time.Minute {
 			t.Fatalf("not undone: %s", s.Must("/opt/mpps history; systemctl status 'mpps-confirm-*' --no-pager"))
 		}
 	}
 	t.Logf("reached again %.1f s after the path was cut", time.Since(cut).Seconds())
-	for range 50 { // the rollback ends a moment after the value is back
+	for range 600 { // the rollback ends a moment after the value is back
 		if s.Must("/opt/mpps status") == before {
 			break
 		}
@@ -320,7 +321,7 @@ s=$EPOCHREALTIME; D=$(dirname $T); while ! grep -q '^Cpus_allowed_list:.2$' $D/s
 		if took < 0 || took > 2 {
 			t.Errorf("bound in %.2f s, expected under 2 s", took)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Errorf("not bound: %s", s.Must("journalctl -u restore-test --no-pager | tail -20; ls /run/libvirt/qemu"))
 	}
 }

@@ -41,7 +41,7 @@ func TestServicesAreStoppedAndStarted(t *testing.T) {
 	before := s.Must("/opt/mpps status")
 	// By other programs than mpps: what systemd says, and whether there is a process. systemd calls a service active
 	// from the fork on; the process has its name a moment later.
-	const ask = "for i in $(seq 50); do case $(systemctl is-active irqbalance)$(ps -C irqbalance -o comm=) in " +
+	const ask = "for i in $(seq 600); do case $(systemctl is-active irqbalance)$(ps -C irqbalance -o comm=) in " +
 		"activeirqbalance | inactive) break;; esac; sleep 0.1; done; " +
 		"echo $(systemctl is-active numad irqbalance) $(ps -C irqbalance -o comm= || echo none); "
 	got := s.Must(ask + "/opt/mpps plan --pps 50k --json -o /root/services.json >/dev/null; grep -c '\"address\": " +

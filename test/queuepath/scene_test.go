@@ -45,7 +45,7 @@ N=$(basename $(dirname $(grep -l ` + lab.MACigb0 + ` /sys/class/net/*/address)))
 ethtool -L $N combined 4
 ip link set $N master br0 up
 bridge fdb replace ` + beyond + ` dev $N master static
-for i in $(seq 50); do grep -q 1 /sys/class/net/$N/carrier && break; sleep 0.1; done
+for i in $(seq 600); do grep -q 1 /sys/class/net/$N/carrier && break; sleep 0.1; done
 echo $N`
 
 func openScene(t testing.TB) *scene {

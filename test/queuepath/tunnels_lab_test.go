@@ -40,6 +40,7 @@ func TestTunnelDevices(t *testing.T) {
 // TestWatchingLoads: the kernel of the emulated host takes the watching programs, each with every packet and in
 // windows: its verifier knows less than that of a newer kernel.
 func TestWatchingLoads(t *testing.T) {
+	labtest.Long(t)
 	l := labtest.Host(t)
 	s := labtest.On(t, l)
 	for _, argv := range [][]string{{"path", "--for", "1s"}, {"path", "--for", "1s", "--every-packet"}} {

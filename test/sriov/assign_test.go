@@ -131,7 +131,7 @@ func testInterface(s *scene) {
 		s.Errorf("after the release:\n%s\nbefore:\n%s", s.definition("a"), before)
 	}
 	s.Must("virsh -q destroy a")
-	s.becomes(0, untouched, 30*time.Second)
+	s.becomes(0, untouched, time.Minute)
 	s.MPPS(0, "rollback", out.Transaction.TX)
 	if s.definition("a") != with {
 		s.Errorf("after the rollback of the release:\n%s\nbefore:\n%s", s.definition("a"), with)
@@ -237,7 +237,7 @@ func testPlugged(s *scene) {
 	const look = "[ -d /sys/bus/pci/drivers/igbvf ] || insmod /mods/*-igbvf.ko; cat /sys/class/net/*/address; ls " +
 		"/sys/bus/pci/drivers/igbvf"
 	found := ""
-	for range 50 {
+	for range 300 {
 		if found, _ = s.inside(guest, look); strings.Contains(found, g.MAC) {
 			break
 		}

@@ -121,7 +121,7 @@ func (s *scene) inUse() {
 	own := s.Must(`F=$(readlink -f /sys/class/net/` + s.pf +
 		`/device/virtfn2); echo vfio-pci >$F/driver_override; echo ${F##*/} >/sys/bus/pci/drivers_probe
 qemu-system-x86_64 -name own -nodefaults -display none -machine q35 -accel tcg -m 64 -S -device vfio-pci,host=${F##*/} >/run/own.log 2>&1 & echo $!`)
-	s.Must("for i in $(seq 200); do ls -l /proc/" + own + "/fd | grep -q vfio/[0-9] && break; sleep 0.1; done; cat " +
+	s.Must("for i in $(seq 600); do ls -l /proc/" + own + "/fd | grep -q vfio/[0-9] && break; sleep 0.1; done; cat " +
 		"/run/own.log")
 	refused("guest own", "destroy", s.pf)
 	s.Must("kill " + own + "; while [ -d /proc/" + own + " ]; do sleep 0.1; done")
@@ -205,7 +205,7 @@ func TestFunctionsAtBoot(t *testing.T) {
 	}
 	t.Logf("functions %.1f s before libvirtd\n%s", float64(started-made)/1e6,
 		s.Must("journalctl -b -u mpps-vfs -o short-monotonic --no-pager"))
-	if got := s.Must("for i in $(seq 60); do virsh domstate auto | grep -q running && break; sleep 0.5; done; virsh " +
+	if got := s.Must("for i in $(seq 240); do virsh domstate auto | grep -q running && break; sleep 0.5; done; virsh " +
 		"domstate auto"); strings.TrimSpace(got) != "running" {
 		t.Errorf("the guest that starts by itself is %s\n%s", got,
 			s.Must("journalctl -b -u libvirtd --no-pager | tail"))

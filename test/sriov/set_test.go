@@ -146,7 +146,7 @@ func TestSet(t *testing.T) {
 	// Made again by hand, functions get what mpps keeps of them.
 	s.Must("echo 0 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; echo 3 > /sys/class/net/" + s.pf +
 		"/device/sriov_numvfs")
-	s.becomes(1, "mac 52:54:00:0e:00:01 vlan 0 qos 0 rate 200 spoofchk on trust on", 15*time.Second)
+	s.becomes(1, "mac 52:54:00:0e:00:01 vlan 0 qos 0 rate 200 spoofchk on trust on", time.Minute)
 
 	s.MPPS(0, "sriov", "reset", one)
 	all, _ = s.vfs()
@@ -215,20 +215,20 @@ func TestLeft(t *testing.T) {
 		t.Errorf("a runs with %s", got)
 	}
 	end("a")
-	s.becomes(0, "vlan 0 qos 0 rate 100 spoofchk on trust on", 15*time.Second) // what is kept for a waits for it
+	s.becomes(0, "vlan 0 qos 0 rate 100 spoofchk on trust on", time.Minute) // what is kept for a waits for it
 	start("b")
-	s.becomes(0, "mac 52:54:00:0e:00:0b vlan 0 qos 0 rate 0 spoofchk on trust off", 15*time.Second)
+	s.becomes(0, "mac 52:54:00:0e:00:0b vlan 0 qos 0 rate 0 spoofchk on trust off", time.Minute)
 	time.Sleep(3 * time.Second) // and stays so
 	s.becomes(0, "mac 52:54:00:0e:00:0b vlan 0 qos 0 rate 0 spoofchk on trust off", 0)
 	end("b")
-	s.becomes(0, "rate 100 spoofchk on trust on", 15*time.Second)
+	s.becomes(0, "rate 100 spoofchk on trust on", time.Minute)
 	start("a")
-	s.becomes(0, "mac 52:54:00:0e:00:0a vlan 7 qos 0 rate 100 spoofchk on trust on", 15*time.Second)
+	s.becomes(0, "mac 52:54:00:0e:00:0a vlan 7 qos 0 rate 100 spoofchk on trust on", time.Minute)
 	end("a")
 	s.Must("virsh -q undefine a")
-	s.becomes(0, untouched, 15*time.Second)
+	s.becomes(0, untouched, time.Minute)
 	start("b")
-	s.becomes(0, "mac 52:54:00:0e:00:0b "+untouched, 15*time.Second)
+	s.becomes(0, "mac 52:54:00:0e:00:0b "+untouched, time.Minute)
 	end("b")
 	s.MPPS(0, "sriov", "reset", "--guest", "b", "--attributes-only")
 	s.Must("virsh -q undefine b")

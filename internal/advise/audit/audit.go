@@ -29,8 +29,10 @@ const (
 	NotApplicable State = "not-applicable"
 )
 
+var states = []State{Off, Unknown, OK, NotApplicable}
+
 // States lists the states in display order.
-func States() []State { return []State{Off, Unknown, OK, NotApplicable} }
+func States() []State { return slices.Clone(states) }
 
 // Finding is the audit of one value.
 type Finding struct {
@@ -124,10 +126,19 @@ func (r *Report) sort(catalogue []*knob.Knob) {
 	for i, k := range catalogue {
 		order[k.ID] = i
 	}
-	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(slices.Index(States(), a.State), slices.Index(States(), b.State)),
-			cmp.Compare(b.Severity, a.Severity), cmp.Compare(order[a.ID], order[b.ID]))
+	type place struct{ state, severity, knob, found int }
+	places := make([]place, len(r.Findings)) // sorted in place of the findings, which are large
+	for i, f := range r.Findings {
+		places[i] = place{slices.Index(states, f.State), -int(f.Severity), order[f.ID], i}
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		return cmp.Or(a.state-b.state, a.severity-b.severity, a.knob-b.knob, a.found-b.found)
 	})
+	sorted := make([]Finding, len(places))
+	for i, p := range places {
+		sorted[i] = r.Findings[p.found]
+	}
+	r.Findings = sorted
 }
 
 // With returns the report with more findings of the same host and goal.

@@ -36,6 +36,7 @@ var domainCPUModel = &Knob{
 		kept := v.Tier == goal.Standard && mode == "custom" && !bareModel.MatchString(model)
 		switch {
 		case a.Rest() != "cpu/mode":
+			// What the mode is to be decides: both are planned at once, or neither.
 		case kept:
 			return Fine("somebody chose the model " + model + ", as for migration among several generations of " +
 				"processors: the target can do without what this one has besides")
@@ -47,7 +48,7 @@ var domainCPUModel = &Knob{
 			return Wants(good, "the guest does without instructions that this processor has").At(Medium).
 				restart(g.Name).warn("it can then be migrated live only to hosts with the same processor")
 		}
-		if mode == "custom" || mode == "host-model" && v.Tier != goal.Realtime {
+		if kept || mode == "host-model" && v.Tier != goal.Realtime {
 			return Skips("only with host-passthrough: the guest's cpu/mode is " + mode)
 		}
 		return Wants(setting.Any("passthrough", "emulate"), "the guest sizes its data structures by caches that are "+

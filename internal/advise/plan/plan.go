@@ -142,7 +142,6 @@ func From(h *facts.Host, g goal.Goal, report audit.Report, catalogue []*knob.Kno
 	if note := knob.WireNote(h, g); note != "" && !report.Role.Declined() {
 		p.Notes = append(p.Notes, note)
 	}
-	positions := addressPositions(h, catalogue)
 	for _, f := range report.InState(audit.Off) {
 		c := asPlatforms(h, newChange(f))
 		switch {
@@ -155,6 +154,7 @@ func From(h *facts.Host, g goal.Goal, report audit.Report, catalogue []*knob.Kno
 			p.Changes = append(p.Changes, c)
 		}
 	}
+	positions := addressPositions(h, catalogue, slices.Concat(p.Changes, p.Consent))
 	place := func(c Change) int { return order[c.ID]<<32 | positions[spot{c.ID, c.Address}] }
 	byPlace := func(a, b Change) int { return place(a) - place(b) }
 	slices.SortStableFunc(p.Changes, byPlace)
@@ -202,10 +202,18 @@ type spot struct {
 	a  setting.Address
 }
 
-// addressPositions returns the position of each address in its knob's list, which is the order within a knob.
-func addressPositions(h *facts.Host, catalogue []*knob.Knob) map[spot]int {
+// addressPositions returns the position of each address in the list of its knob, which is the order within a knob. Only
+// knobs that some change are asked.
+func addressPositions(h *facts.Host, catalogue []*knob.Knob, some []Change) map[spot]int {
+	changed := map[string]bool{}
+	for _, c := range some {
+		changed[c.ID] = true
+	}
 	at := map[spot]int{}
 	for _, k := range catalogue {
+		if !changed[k.ID] {
+			continue
+		}
 		for i, a := range k.Where(h) {
 			at[spot{k.ID, a}] = i
 		}

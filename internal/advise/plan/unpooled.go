@@ -22,6 +22,9 @@ var poolArgument = setting.Of(setting.KernelArg, "hugepagesz+hugepages")
 // start again. If this plan or the next boot makes the pool, they are planned after that boot, otherwise skipped. What
 // the site file asks for stays.
 func (p *Plan) dropUnpooled(h *facts.Host, report audit.Report) {
+	if !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.ID == pagesKnob }) {
+		return
+	}
 	v := knob.NewView(h, p.Goal)
 	made, own := p.poolComes(h, report)
 	var waiting []string

@@ -152,6 +152,17 @@ func (p Program) otherVersions() ([]string, error) {
 	return slices.DeleteFunc(all, func(dir string) bool { return dir == p.dir() }), nil
 }
 
+// begun reports whether one of the directories above the NIC's is empty: a write was killed before it made the NIC's
+// own. Without that a rollback would find nothing to put back, and leave them.
+func (p Program) begun() bool {
+	for dir := filepath.Dir(p.dir()); dir != filepath.Clean(p.Root); dir = filepath.Dir(dir) {
+		if below, err := os.ReadDir(dir); err == nil {
+			return len(below) == 0
+		}
+	}
+	return false
+}
+
 // Steered returns the names of the NICs that have a directory of this version.
 func Steered(root string) ([]string, error) {
 	dirs, err := filepath.Glob(filepath.Join(root, "mpps", version, "*"))
@@ -177,7 +188,7 @@ func (p Program) Read() (lanes []setting.Lane, there bool, err error) {
 			version)
 	}
 	if exists, err := p.Exists(); !exists || err != nil {
-		return nil, false, err
+		return nil, err == nil && p.begun(), err
 	}
 	m, err := p.openMaps()
 	if err != nil {
