@@ -72,8 +72,8 @@ func (s *scene) start(argv ...string) (pid int) {
 	return started.PID
 }
 
-// hangs stops the guest's agent. The function that it returns pulls the plug of the guest's NIC, at which the agent goes
-// on, and waits until it answers.
+// hangs stops the guest's agent. The function that it returns pulls the plug of the guest's NIC, at which the agent
+// goes on, and waits until it answers.
 func (s *scene) hangs() (answers func()) {
 	s.Helper()
 	s.start("sh", "-c", "p=$(pidof qemu-ga); kill -STOP $p; "+
