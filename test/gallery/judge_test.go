@@ -78,6 +78,9 @@ type verdict struct {
 	paths  []reach.Path
 	guests []facts.Guest
 	polled setting.CPUSet // CPUs of polling processes
+
+	isolated bool            // some CPUs are
+	bound    map[string]bool // guests whose control group has CPUs of its own
 }
 
 // mostTime is how much CPU time an audit and a plan may take.
@@ -104,7 +107,12 @@ func judge(m *Machine, flags string) (v verdict, err error) {
 			break
 		}
 	}
-	v.paths, v.guests = reach.Of(m.Host).Paths, m.Guests
+	v.paths, v.guests, v.isolated = reach.Of(m.Host).Paths, m.Guests, len(m.Topology.Isolated) > 0
+	v.bound = map[string]bool{}
+	for g := range facts.Each(m.Guests) {
+		group := m.TopGroup(g)
+		v.bound[g.Name] = group != nil && len(group.CPUs) > 0
+	}
 	for _, p := range m.Pollers {
 		v.polled = v.polled.Or(p.CPUs)
 	}

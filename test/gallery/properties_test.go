@@ -10,6 +10,7 @@ import (
 	"mpps/internal/advise/lasting"
 	"mpps/internal/advise/site"
 	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
 	"mpps/internal/ops"
 	"mpps/internal/ops/change"
@@ -85,15 +86,17 @@ func (s *Spec) checkOwn(v verdict, half bool, p problems) {
 	}
 }
 
-// checkRefused: a guest that gets no place must not fit into what is left.
+// checkRefused: a guest that gets no place must not fit into what is left. Realtime guests take isolated CPUs alone
+// where there are any.
 func (s *Spec) checkRefused(v verdict, p problems) {
-	if v.report.Place == nil {
+	if v.report.Place == nil || v.report.Tier == goal.Realtime && v.isolated {
 		return
 	}
 	for _, r := range v.report.Place.Refused {
 		g := facts.Find(v.guests, func(g *facts.Guest) bool { return g.Name == r.Guest })
 		for _, n := range v.report.Place.Nodes {
-			if g != nil && !g.Hugepages && n.Spare >= g.VCPUs && n.Left >= g.Memory {
+			if g != nil && !g.Hugepages && !v.bound[g.Name] && (len(g.MemoryNodes) == 0 || g.MemoryNodes.Has(n.Node)) &&
+				n.Spare >= g.VCPUs && n.Left >= g.Memory {
 				p.add(s.Name+" refused", "with %q: guest %s of %d vCPUs has no place, and node %d has %d cores left: %s",
 					v.flags, g.Name, g.VCPUs, n.Node, n.Spare, r.Shortage)
 			}

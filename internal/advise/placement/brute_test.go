@@ -212,8 +212,12 @@ func (b *brute) score() {
 			}
 		}
 	}
+	cost := Score(b.ask, &b.r)
+	if cost.Sharing > 0 && newTable(b.ask).apart() {
+		return
+	}
 	b.tried++
-	b.best = min(b.best, Score(b.ask, &b.r).Total)
+	b.best = min(b.best, cost.Total)
 }
 
 // TestBruteForce compares Place with the best of all placements on small hosts.

@@ -123,7 +123,8 @@ func (t *table) search(stores []store) (items []item, choice []int, proved bool)
 		return names
 	}
 	demand, room := t.demandAndRoom()
-	if demand <= room || t.ask.Strict {
+	apart := t.apart()
+	if demand <= room || apart || t.ask.Strict {
 		if try(freedom{}); t.ask.Strict || cost < costSpread {
 			return items, choice, proved
 		}
@@ -132,8 +133,8 @@ func (t *table) search(stores []store) (items []item, choice []int, proved bool)
 	if t.spreadWays() > maxSpreadWays {
 		spread.only = refused()
 	}
-	if demand <= room { // otherwise cores are shared, however guests are spread
-		if try(spread); cost < costSharing {
+	if demand <= room || apart { // otherwise cores are shared, however guests are spread
+		if try(spread); apart || cost < costSharing {
 			return items, choice, proved && spread.only == nil
 		}
 	}
@@ -147,6 +148,12 @@ func (t *table) search(stores []store) (items []item, choice []int, proved bool)
 	}
 	try(spread)
 	return items, choice, proved && spread.only == nil
+}
+
+// apart reports whether all guests are realtime ones and CPUs are isolated for them. Two on a core delay each other, so
+// that a guest without a core of its own is refused: it stays on the CPUs that it has today.
+func (t *table) apart() bool {
+	return t.hasIsolated() && !slices.ContainsFunc(t.ask.Guests, func(g Guest) bool { return !g.Realtime })
 }
 
 // maxSpreadWays is the number of ways to spread guests above which only refused guests are spread.

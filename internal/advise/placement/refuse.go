@@ -94,10 +94,11 @@ func (t remains) shortOfCPUs(g *Guest) (cpus int, text string) {
 	for _, c := range t.cells {
 		must += c.mustKeep
 		room := t.limit(c)
-		if !t.ask.Strict {
+		if !t.ask.Strict && !t.apart() {
 			room = c.capacity(room)
 		}
 		switch {
+		case !g.mayBeOn(c):
 		case c.admits(g, t.hasIsolated()):
 			cpus += room
 			for _, core := range c.free {
@@ -114,7 +115,10 @@ func (t remains) shortOfCPUs(g *Guest) (cpus int, text string) {
 		return cpus, fmt.Sprintf("needs %d CPUs of its own, and of those given to it (%s) %d are free", g.VCPUs,
 			g.Allowed, cpus)
 	case g.Realtime && t.hasIsolated():
-		text = fmt.Sprintf("needs %d isolated CPUs, and %d are isolated and free (%s)", g.VCPUs, cpus, free)
+		text = fmt.Sprintf("needs %d isolated CPUs, and none is free", g.VCPUs)
+		if cpus > 0 {
+			text = fmt.Sprintf("needs %d isolated CPUs, and %d are isolated and free (%s)", g.VCPUs, cpus, free)
+		}
 		if ordinary > 0 {
 			text += fmt.Sprintf("; %d that are not isolated are free", ordinary)
 		}
@@ -124,6 +128,10 @@ func (t remains) shortOfCPUs(g *Guest) (cpus int, text string) {
 	if len(t.shared) > 0 {
 		kept = t.shared.Words() + " and " + kept
 	}
+	if len(g.nodes) > 0 {
+		return cpus, fmt.Sprintf("needs %d CPUs of its own on node %s, where its memory is, and %d are left there",
+			g.VCPUs, g.nodes, cpus)
+	}
 	return cpus, fmt.Sprintf("needs %d CPUs of its own, and %d are left (%d online, %s, the others belong to other "+
 		"guests)", g.VCPUs, cpus, len(t.ask.CPUs), kept)
 }
@@ -132,7 +140,7 @@ func (t remains) shortOfCPUs(g *Guest) (cpus int, text string) {
 func (t remains) shortOfMemory(g *Guest) (text string, memory bool) {
 	most := 0
 	for _, c := range t.cells {
-		if c.admits(g, t.hasIsolated()) {
+		if g.mayBeOn(c) && c.admits(g, t.hasIsolated()) {
 			most = max(most, c.capacity(t.limit(c)))
 		}
 	}

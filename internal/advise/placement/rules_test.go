@@ -86,6 +86,12 @@ func TestRules(t *testing.T) {
 			want:     "irq eth0 2-5; kept 0-1; relaxed 0; refused 1",
 			shortage: "needs 4 isolated CPUs, and 2 are isolated and free (6-7)", relax: "isolate 2 CPUs more (2-3), " +
 				"or give it 2 vCPUs"},
+		{name: "two realtime guests do not share cores",
+			ask: sized(1, 6, 2).nic(0).isolated(2, 3, 8, 9).guest("rt", 2, 1).with(func(g *Guest) { g.Realtime = true }).
+				guest("plc", 2, 1).with(func(g *Guest) { g.Realtime = true }),
+			want:     "rt: 2-3 | vhost 1 | emulator 1; irq eth0 0,4-6; kept 0,6; relaxed 0; refused 1",
+			shortage: "needs 2 isolated CPUs, and none is free; 3 that are not isolated are free",
+			relax:    "isolate 2 CPUs more (4-5)"},
 		{name: "nothing is isolated yet: the placement says what should be",
 			ask:  sized(1, 8, 1).nic(0).guest("rt", 4, 1).with(func(g *Guest) { g.Realtime = true }),
 			want: "rt: 2-5 | vhost 6 | emulator 6; irq eth0 0-1,6-7; kept 0-1; relaxed 1; refused 0"},
