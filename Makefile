@@ -54,7 +54,7 @@ NETNS_TESTS = MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -vet=off -count
 NETNS_FLOWS = ./internal/measure/trace
 
 # What judges rates has the machine to itself.
-NETNS_ALONE = ./test/planted ./internal/measure/rig
+NETNS_ALONE = ./test/planted ./internal/measure/rig ./test/vhostuser
 
 # What of cmd/mpps is played beside the rest of it.
 NETNS_HALF = Test(Bench|Acceptance[PQ]|Healthy|Hostile|Other)

@@ -72,13 +72,17 @@ func (v *View) floaters() []string {
 			if !g.Active() || pinnedOneByOne(g) {
 				continue
 			}
-			placed, _ := v.seat(g)
-			if placed == nil || !g.Managed || g.Rewrites() || !v.Goal.ForGuest(g.Name) {
+			if placed, _ := v.seat(g); placed == nil || !v.mayPin(g) {
 				v.loose = append(v.loose, g.Name)
 			}
 		}
 	}
 	return v.loose
+}
+
+// mayPin reports whether this goal pins a guest's vCPUs where they are not as they are placed.
+func (v *View) mayPin(g *facts.Guest) bool {
+	return g.Managed && !g.Rewrites() && v.Goal.ForGuest(g.Name)
 }
 
 // allFloat reports whether no active guest has CPUs of its own, or will have.
@@ -136,13 +140,16 @@ func (v *View) openCPUs() setting.CPUSet {
 		if !g.Active() || slices.Contains(v.floaters(), g.Name) {
 			continue
 		}
-		closed = closed.Or(pinnedCPUs(g))
-		for _, t := range g.Threads {
-			if t.Role == "vcpu" && len(t.Affinity) == 1 {
-				closed = closed.Or(t.Affinity)
+		placed := v.Placement().Guest(g.Name)
+		if placed == nil || !v.mayPin(g) { // otherwise it leaves these CPUs by the same plan
+			closed = closed.Or(pinnedCPUs(g))
+			for _, t := range g.Threads {
+				if t.Role == "vcpu" && len(t.Affinity) == 1 {
+					closed = closed.Or(t.Affinity)
+				}
 			}
 		}
-		if placed := v.Placement().Guest(g.Name); placed != nil {
+		if placed != nil {
 			closed = closed.Or(placed.VCPUSet())
 			for _, w := range placed.Vhost {
 				if v.Tier == goal.Realtime {
