@@ -4,7 +4,7 @@ GO      ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)
 export CGO_ENABLED = 0
 # The same flags everywhere, or each package would be compiled once for the programs and once more for the tests and the linters.
-export GOFLAGS += -trimpath -ldflags=-s
+export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath -ldflags=-s
 
 .PHONY: demo test build deps deps-test lint generate check-generated test-unit test-flows test-netns test-lab test-catalogue test-turn test-long test-faults test-conditions soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy kills fuzz sbom packages test-packages test-ansible clean clean-lab
 

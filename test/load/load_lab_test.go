@@ -32,7 +32,7 @@ func TestLoadOfGuest(t *testing.T) {
 	}
 	text, err := l.Must(t.Context(), `mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug
 ping -f -q -w 600 10.50.0.2 >/dev/null & flood=$!
-until [ "$(cat /sys/class/net/br0/statistics/tx_packets)" -gt 1000 ]; do sleep 0.2; done
+for i in $(seq 600); do [ "$(cat /sys/class/net/br0/statistics/tx_packets)" -gt 1000 ] && break; sleep 0.2; done
 mpps diagnose --for 8s -o -
 kill -INT $flood`)
 	if err != nil {

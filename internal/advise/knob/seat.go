@@ -140,8 +140,7 @@ func (v *View) openCPUs() setting.CPUSet {
 		if !g.Active() || slices.Contains(v.floaters(), g.Name) {
 			continue
 		}
-		placed := v.Placement().Guest(g.Name)
-		if placed == nil || !v.mayPin(g) { // otherwise it leaves these CPUs by the same plan
+		if seat, _ := v.seat(g); seat == nil || !v.mayPin(g) { // otherwise it leaves these CPUs by the same plan
 			closed = closed.Or(pinnedCPUs(g))
 			for _, t := range g.Threads {
 				if t.Role == "vcpu" && len(t.Affinity) == 1 {
@@ -149,7 +148,7 @@ func (v *View) openCPUs() setting.CPUSet {
 				}
 			}
 		}
-		if placed != nil {
+		if placed := v.Placement().Guest(g.Name); placed != nil {
 			closed = closed.Or(placed.VCPUSet())
 			for _, w := range placed.Vhost {
 				if v.Tier == goal.Realtime {

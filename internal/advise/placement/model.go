@@ -284,9 +284,6 @@ func (c *cell) admits(g *Guest, isolated bool) bool {
 	return !c.isolated || !g.Shared && !c.claimed
 }
 
-// mayBeOn reports whether a guest's memory lets it use a cell.
-func (g *Guest) mayBeOn(c *cell) bool { return len(g.nodes) == 0 || g.nodes.Has(c.node) }
-
 // exposure returns how near other work comes to a guest's vCPU in a cell: 0 on an isolated core, or where no CPU is
 // isolated, 1 on an ordinary one, 2 on the isolated thread of a core of the host.
 func (c *cell) exposure(g *Guest, isolated bool) int64 {

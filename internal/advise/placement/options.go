@@ -150,7 +150,7 @@ func (t *table) addOptions(it *item, may freedom, stores []store) {
 	var cells []int
 	room := 0
 	for i, c := range t.cells {
-		if len(c.free) > c.mustKeep && c.admits(g, isolated) && g.mayBeOn(c) {
+		if len(c.free) > c.mustKeep && c.admits(g, isolated) && (len(g.nodes) == 0 || g.nodes.Has(c.node)) {
 			cells = append(cells, i)
 			room += c.capacity(t.limit(c))
 		}

@@ -150,10 +150,11 @@ func (t *table) search(stores []store) (items []item, choice []int, proved bool)
 	return items, choice, proved && spread.only == nil
 }
 
-// apart reports whether all guests are realtime ones and CPUs are isolated for them. Two on a core delay each other, so
-// that a guest without a core of its own is refused: it stays on the CPUs that it has today.
+// apart reports whether all guests are realtime ones, none was given CPUs, and some are isolated. Two on a core delay
+// each other, so that a guest without a core of its own is refused: it stays on the CPUs that it has today.
 func (t *table) apart() bool {
-	return t.hasIsolated() && !slices.ContainsFunc(t.ask.Guests, func(g Guest) bool { return !g.Realtime })
+	return t.hasIsolated() &&
+		!slices.ContainsFunc(t.ask.Guests, func(g Guest) bool { return !g.Realtime || len(g.Allowed) > 0 })
 }
 
 // maxSpreadWays is the number of ways to spread guests above which only refused guests are spread.

@@ -98,11 +98,14 @@ func (t remains) shortOfCPUs(g *Guest) (cpus int, text string) {
 			room = c.capacity(room)
 		}
 		switch {
-		case !g.mayBeOn(c):
 		case c.admits(g, t.hasIsolated()):
 			cpus += room
 			for _, core := range c.free {
-				free = free.Or(core.seats)
+				seats := core.seats
+				if t.apart() {
+					seats = seats[:1]
+				}
+				free = free.Or(seats)
 			}
 		case c.ordinary():
 			ordinary += room
@@ -128,10 +131,6 @@ func (t remains) shortOfCPUs(g *Guest) (cpus int, text string) {
 	if len(t.shared) > 0 {
 		kept = t.shared.Words() + " and " + kept
 	}
-	if len(g.nodes) > 0 {
-		return cpus, fmt.Sprintf("needs %d CPUs of its own on node %s, where its memory is, and %d are left there",
-			g.VCPUs, g.nodes, cpus)
-	}
 	return cpus, fmt.Sprintf("needs %d CPUs of its own, and %d are left (%d online, %s, the others belong to other "+
 		"guests)", g.VCPUs, cpus, len(t.ask.CPUs), kept)
 }
@@ -140,7 +139,7 @@ func (t remains) shortOfCPUs(g *Guest) (cpus int, text string) {
 func (t remains) shortOfMemory(g *Guest) (text string, memory bool) {
 	most := 0
 	for _, c := range t.cells {
-		if g.mayBeOn(c) && c.admits(g, t.hasIsolated()) {
+		if c.admits(g, t.hasIsolated()) {
 			most = max(most, c.capacity(t.limit(c)))
 		}
 	}

@@ -162,6 +162,7 @@ func From(h *facts.Host, g goal.Goal, report audit.Report, catalogue []*knob.Kno
 	slices.SortStableFunc(p.Skipped, func(a, b Skipped) int { return order[a.ID] - order[b.ID] })
 
 	p.postpone()
+	p.dropCacheModes(h)
 	p.dropOutsideEmulator(h)
 	p.dropUnpooled(h, report)
 	p.dropRefusedRT(h, report)
@@ -197,13 +198,32 @@ func (p *Plan) skip(why func(c Change) string) {
 	})
 }
 
+// dropCacheModes removes the cache modes of guests that keep a named CPU model, as the site file may want it: libvirt
+// takes them only with host-passthrough.
+func (p *Plan) dropCacheModes(h *facts.Host) {
+	changed := map[setting.Address]bool{}
+	for _, c := range p.Changes {
+		changed[c.Address] = true
+	}
+	p.skip(func(c Change) string {
+		if c.Address.Kind != setting.Domain || c.Address.Rest() != "cpu/cache.mode" {
+			return ""
+		}
+		mode := setting.Of(setting.Domain, c.Address.Object(), "cpu/mode")
+		if now, _, _ := strings.Cut(h.Readings.At(mode).Value, " "); now != "custom" || changed[mode] {
+			return ""
+		}
+		return "the guest keeps its cpu/mode, and libvirt takes a cache mode only with host-passthrough"
+	})
+}
+
 type spot struct {
 	id string
 	a  setting.Address
 }
 
 // addressPositions returns the position of each address in the list of its knob, which is the order within a knob. Only
-// knobs that some change are asked.
+// knobs with changes are asked.
 func addressPositions(h *facts.Host, catalogue []*knob.Knob, some []Change) map[spot]int {
 	changed := map[string]bool{}
 	for _, c := range some {
