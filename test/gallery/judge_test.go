@@ -79,8 +79,7 @@ type verdict struct {
 	guests []facts.Guest
 	polled setting.CPUSet // CPUs of polling processes
 
-	isolated bool            // some CPUs are
-	bound    map[string]bool // guests whose control group has CPUs of its own
+	topology facts.Topology
 }
 
 // mostTime is how much CPU time an audit and a plan may take.
@@ -107,12 +106,7 @@ func judge(m *Machine, flags string) (v verdict, err error) {
 			break
 		}
 	}
-	v.paths, v.guests, v.isolated = reach.Of(m.Host).Paths, m.Guests, len(m.Topology.Isolated) > 0
-	v.bound = map[string]bool{}
-	for g := range facts.Each(m.Guests) {
-		group := m.TopGroup(g)
-		v.bound[g.Name] = group != nil && len(group.CPUs) > 0
-	}
+	v.paths, v.guests, v.topology = reach.Of(m.Host).Paths, m.Guests, m.Topology
 	for _, p := range m.Pollers {
 		v.polled = v.polled.Or(p.CPUs)
 	}

@@ -86,22 +86,46 @@ func (s *Spec) checkOwn(v verdict, half bool, p problems) {
 	}
 }
 
-// checkRefused: a guest that gets no place must not fit into what is left. Realtime guests take isolated CPUs alone
-// where there are any.
+// checkRefused: a guest that gets no place must not fit into what is left.
 func (s *Spec) checkRefused(v verdict, p problems) {
-	if v.report.Place == nil || v.report.Tier == goal.Realtime && v.isolated {
+	if v.report.Place == nil {
 		return
 	}
 	for _, r := range v.report.Place.Refused {
 		g := facts.Find(v.guests, func(g *facts.Guest) bool { return g.Name == r.Guest })
 		for _, n := range v.report.Place.Nodes {
-			if g != nil && !g.Hugepages && !v.bound[g.Name] && (len(g.MemoryNodes) == 0 || g.MemoryNodes.Has(n.Node)) &&
-				n.Spare >= g.VCPUs && n.Left >= g.Memory {
+			spare := n.Spare
+			if v.report.Tier == goal.Realtime && len(v.topology.Isolated) > 0 { // which these guests need
+				spare = v.isolatedCores(n.Node, r.Guest)
+			}
+			if g != nil && !g.Hugepages && spare >= g.VCPUs && n.Left >= g.Memory {
 				p.add(s.Name+" refused", "with %q: guest %s of %d vCPUs has no place, and node %d has %d cores left: %s",
-					v.flags, g.Name, g.VCPUs, n.Node, n.Spare, r.Shortage)
+					v.flags, g.Name, g.VCPUs, n.Node, spare, r.Shortage)
 			}
 		}
 	}
+}
+
+// isolatedCores counts the isolated cores of a node on which no other guest has a vCPU, and nothing polls.
+func (v verdict) isolatedCores(node int, guest string) int {
+	used := v.polled
+	for _, g := range v.report.Place.Guests {
+		used = used.Or(g.VCPUSet())
+	}
+	for _, g := range v.guests {
+		for _, t := range g.Threads {
+			if t.Role == "vcpu" && len(t.Affinity) == 1 && g.Name != guest && v.report.Place.Guest(g.Name) == nil {
+				used = used.Or(t.Affinity) // it has no place either, and stays where it is
+			}
+		}
+	}
+	free := map[int]bool{}
+	for _, c := range v.topology.CPUs {
+		if c.Node == node && v.topology.Isolated.Has(c.ID) && len(c.Siblings.And(used)) == 0 {
+			free[c.Core] = true
+		}
+	}
+	return len(free)
 }
 
 // checkApplied applies a plan: no rule of placement may be broken more often than before, and what was changed must not

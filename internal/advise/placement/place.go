@@ -150,10 +150,11 @@ func (t *table) search(stores []store) (items []item, choice []int, proved bool)
 	return items, choice, proved && spread.only == nil
 }
 
-// apart reports whether all guests are realtime ones, none was given CPUs, and some are isolated. Two on a core delay
-// each other, so that a guest without a core of its own is refused: it stays on the CPUs that it has today.
+// apart reports whether vCPUs never share a core: there are several guests, all realtime and none with CPUs given to
+// it, and isolated CPUs. Realtime vCPUs on one core delay each other. A guest that finds too few free cores is refused
+// and keeps its current CPUs.
 func (t *table) apart() bool {
-	return t.hasIsolated() &&
+	return len(t.ask.Guests) > 1 && t.hasIsolated() &&
 		!slices.ContainsFunc(t.ask.Guests, func(g Guest) bool { return !g.Realtime || len(g.Allowed) > 0 })
 }
 

@@ -159,6 +159,10 @@ func (t remains) shortOfMemory(g *Guest) (text string, memory bool) {
 		return fmt.Sprintf("needs %.1f GiB of memory%s, and beside other guests and the host's own %s free",
 			float64(need)/1024, pinned, strings.Join(rooms, ", ")), true
 	}
+	if t.apart() {
+		return fmt.Sprintf("needs %d isolated CPUs together on one node, and other guests without a place are pinned "+
+			"to some of those that are left", g.VCPUs), false
+	}
 	return fmt.Sprintf("needs %d CPUs and %.1f GiB together on one node, and no node has both free (at most %d CPUs; "+
 		"%s)", g.VCPUs, float64(mebibytes(g.Memory))/1024, most, strings.Join(rooms, ", ")), false
 }
