@@ -29,10 +29,8 @@ const (
 	NotApplicable State = "not-applicable"
 )
 
-var states = []State{Off, Unknown, OK, NotApplicable}
-
 // States lists the states in display order.
-func States() []State { return slices.Clone(states) }
+func States() []State { return []State{Off, Unknown, OK, NotApplicable} }
 
 // Finding is the audit of one value.
 type Finding struct {
@@ -127,7 +125,7 @@ func (r *Report) sort(catalogue []*knob.Knob) {
 		order[k.ID] = i
 	}
 	type place struct{ state, severity, knob, found int }
-	places := make([]place, len(r.Findings)) // sorted in place of the findings, which are large
+	places, states := make([]place, len(r.Findings)), States() // places are sorted: findings are large to move
 	for i, f := range r.Findings {
 		places[i] = place{slices.Index(states, f.State), -int(f.Severity), order[f.ID], i}
 	}

@@ -36,7 +36,7 @@ var domainCPUModel = &Knob{
 		kept := v.Tier == goal.Standard && mode == "custom" && !bareModel.MatchString(model)
 		switch {
 		case a.Rest() != "cpu/mode":
-			// What the mode is to be decides: the plan has both, or neither.
+			// The cache mode follows the planned cpu/mode: see plan's dropCacheModes for one that the site file keeps.
 		case kept:
 			return Fine("somebody chose the model " + model + ", as for migration among several generations of " +
 				"processors: the target can do without what this one has besides")

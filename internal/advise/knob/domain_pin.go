@@ -111,8 +111,8 @@ var domainEmulatorPin = &Knob{
 		case off && len(outside) == 0 && (a.Kind == setting.Domain || len(g.EmulatorPin) > 0):
 			return Fine("off all vCPUs already")
 		case off && len(outside) == 0:
-			return v.pin(g, a, placed.Emulator.String(), "off all vCPUs already, and its definition pins them "+
-				"nowhere: both get the same CPUs").At(Low)
+			return v.pin(g, a, placed.Emulator.String(), "off all vCPUs already, but not pinned: its definition "+
+				"and its running threads get the same CPUs").At(Low)
 		case off && len(placed.Emulator.And(outside)) == len(outside):
 			return v.givingWay(g.Name, v.pin(g, a, placed.Emulator.String(), fmt.Sprintf("vhost threads go to %s: "+
 				"libvirt keeps them in the cpuset of the emulator", outside)).At(Medium))

@@ -80,7 +80,8 @@ func (v *View) floaters() []string {
 	return v.loose
 }
 
-// mayPin reports whether this goal pins a guest's vCPUs where they are not as they are placed.
+// mayPin reports whether a plan for this goal may pin a guest's vCPUs: its definition is the host's to change, and the
+// goal covers the guest.
 func (v *View) mayPin(g *facts.Guest) bool {
 	return g.Managed && !g.Rewrites() && v.Goal.ForGuest(g.Name)
 }

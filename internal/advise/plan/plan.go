@@ -198,8 +198,8 @@ func (p *Plan) skip(why func(c Change) string) {
 	})
 }
 
-// dropCacheModes removes the cache modes of guests that keep a named CPU model, as the site file may want it: libvirt
-// takes them only with host-passthrough.
+// dropCacheModes skips the cache mode of each guest whose named CPU model stays, for example because the site file says
+// so: libvirt accepts a cache mode only with host-passthrough.
 func (p *Plan) dropCacheModes(h *facts.Host) {
 	changed := map[setting.Address]bool{}
 	for _, c := range p.Changes {
@@ -213,7 +213,7 @@ func (p *Plan) dropCacheModes(h *facts.Host) {
 		if now, _, _ := strings.Cut(h.Readings.At(mode).Value, " "); now != "custom" || changed[mode] {
 			return ""
 		}
-		return "the guest keeps its cpu/mode, and libvirt takes a cache mode only with host-passthrough"
+		return "the guest keeps its cpu/mode, and libvirt accepts a cache mode only with host-passthrough"
 	})
 }
 
