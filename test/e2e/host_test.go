@@ -71,8 +71,14 @@ func (b *box) in(t *testing.T) *box {
 	return &c
 }
 
-// openBox boots the host, sets it up and starts its guest, with an e1000 or another NIC.
-func openBox(t *testing.T, nic ...lab.NIC) *box {
+// openBox boots the host, sets it up and starts its guest with an e1000.
+func openBox(t *testing.T) *box {
+	t.Helper()
+	return openBoxWith(t, lab.NIC{Model: lab.E1000})
+}
+
+// openBoxWith gives the guest another NIC.
+func openBoxWith(t *testing.T, nic lab.NIC) *box {
 	t.Helper()
 	b := &box{t: t, Scene: labtest.On(t, labtest.Host(t, labtest.Fresh)), names: map[string]string{}}
 	var err error
@@ -87,13 +93,10 @@ func openBox(t *testing.T, nic ...lab.NIC) *box {
 	if err := furnish(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if nic == nil {
-		nic = []lab.NIC{{Model: lab.E1000}}
-	}
-	nic[0].Bridge, nic[0].MAC, nic[0].Addr = bridge, guestMAC, guestIP+"/24"
+	nic.Bridge, nic.MAC, nic.Addr = bridge, guestMAC, guestIP+"/24"
 	b.guest, err = b.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{
 		Name: guestName, Binary: labtest.Init(t), VCPUs: 2, MemoryMiB: 256,
-		NICs:    nic,
+		NICs:    []lab.NIC{nic},
 		Modules: []string{"veth"}, // the agent measures its receiver alone behind a veth pair
 		Args:    []string{"mpps.secret=" + secret}, Probe: lab.TCPProbe(agentPort),
 	}, furnish)
@@ -184,7 +187,7 @@ const vhostQueues = 2
 // TestVhostGuest measures a guest that is on vhost from its start, and moves vhost's threads.
 func TestVhostGuest(t *testing.T) {
 	labtest.Long(t)
-	b := openBox(t, lab.NIC{Model: lab.Vhost, Queues: vhostQueues})
+	b := openBoxWith(t, lab.NIC{Model: lab.Vhost, Queues: vhostQueues})
 	b.Must("virsh emulatorpin " + guestName + " 0-1 --live")
 	b.play(part{"vhost threads", testVhostThreads}, part{"packets into the guest", testBench})
 }
