@@ -206,7 +206,8 @@ func TestByHand(t *testing.T) {
 		}, "tap0=0+2"},
 		{"the NIC's pin", func() error { return os.Remove(prog.pin(prog.NIC, nicSide)) }, "idle"},
 		{"the windows' pin", func() error { return os.Remove(filepath.Join(prog.dir(), windowsPin)) }, "idle"},
-		{"all pins", func() error { return os.RemoveAll(prog.dir()) }, "absent"},
+		{"all pins", func() error { return os.RemoveAll(prog.dir()) }, "idle"}, // the directories above are left
+		{"mpps's directory", func() error { return os.RemoveAll(filepath.Join(prog.Root, "mpps")) }, "absent"},
 		{"a window", func() error {
 			m, err := prog.openMaps()
 			if err != nil {
