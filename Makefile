@@ -56,17 +56,19 @@ NETNS_FLOWS = ./internal/measure/trace
 # What judges rates has the machine to itself.
 NETNS_ALONE = ./test/planted ./internal/measure/rig ./test/vhostuser
 
-# What of cmd/mpps is played beside the rest of it.
-NETNS_HALF = Test(Bench|Acceptance[PQ]|Healthy|Hostile|Other)
+# cmd/mpps is played in three parts beside each other, the last after all other packages.
+NETNS_HALF = Test(Bench|Acceptance[PQ]|Healthy)
+NETNS_LAST = Test(Steer|Hostile)
 
 test-flows: build           ## those of test-netns that follow flows
 	$(NETNS_TESTS) $(NETNS_FLOWS)
 
 test-netns: build           ## as root, in network namespaces of its own: three at a time, and those that judge rates alone; not test-flows
 	@set -e; code=; \
-	$(NETNS_TESTS) -skip '^$(NETNS_HALF)' ./cmd/mpps & most=$$!; \
+	$(NETNS_TESTS) -skip '^($(NETNS_HALF)|$(NETNS_LAST))' ./cmd/mpps & most=$$!; \
 	$(NETNS_TESTS) -run "$$(scripts/tagged -run netns '$(NETNS_HALF)')" ./cmd/mpps & half=$$!; \
 	$(NETNS_TESTS) $$(scripts/tagged netns | grep -vxF "$$(printf '%s\n' ./cmd/mpps $(NETNS_FLOWS) $(NETNS_ALONE))") || code=1; \
+	$(NETNS_TESTS) -run "$$(scripts/tagged -run netns '$(NETNS_LAST)')" ./cmd/mpps || code=1; \
 	wait $$half || code=1; \
 	wait $$most && [ -z "$$code" ]
 	$(NETNS_TESTS) $(NETNS_ALONE)

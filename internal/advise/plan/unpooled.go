@@ -49,17 +49,21 @@ func (p *Plan) dropUnpooled(h *facts.Host, report audit.Report) {
 			"('mpps audit' says why): it would not start again",
 			v.PoolWords(guestNamed(h, c.Address.Object()).MemoryNodes))
 	})
+	// Memory that the pool will hold is not locked before that boot either: next to the pool there may be too little.
+	locked := map[string]int{}
+	p.Changes = slices.DeleteFunc(p.Changes, func(c Change) bool {
+		name := c.Address.Object()
+		out := c.ID == lockKnob && slices.Contains(waiting, name) && !askedBySite(report, c)
+		if out {
+			locked[name]++
+		}
+		return out
+	})
 	for _, name := range waiting {
 		later := Later{After: setting.Reboot().String(), IDs: []string{pagesKnob}}
-		// Memory that the pool will hold is not locked before that boot either: next to the pool there may be too
-		// little.
-		p.Changes = slices.DeleteFunc(p.Changes, func(c Change) bool {
-			out := c.ID == lockKnob && c.Address.Object() == name && !askedBySite(report, c)
-			if out {
-				later.IDs = append(later.IDs, lockKnob)
-			}
-			return out
-		})
+		for range locked[name] {
+			later.IDs = append(later.IDs, lockKnob)
+		}
 		later.Why = "the pool comes with that boot, and guest " + name + " could not be started until then if its " +
 			"definition asked for it: go on then with 'mpps apply --resume'"
 		g := guestNamed(h, name)
