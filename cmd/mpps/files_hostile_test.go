@@ -119,10 +119,10 @@ func checkHostile(t *testing.T, name string, argv []string) {
 		if i := strings.IndexFunc(text, steers); i >= 0 {
 			t.Errorf("%s: a control character in %.300q", name, text[i:])
 		}
-		if took := time.Since(began); took > 5*time.Second {
+		if took := time.Since(began); took > 20*time.Second { // 7 s were seen at a load of 27
 			t.Errorf("%s: it took %v", name, took)
 		}
-	case <-time.After(30 * time.Second):
-		t.Errorf("%s: no end after 30 s", name)
+	case <-time.After(2 * time.Minute):
+		t.Errorf("%s: no end after 2 minutes", name)
 	}
 }
