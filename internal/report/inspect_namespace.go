@@ -88,7 +88,7 @@ func tapProgramText(xdp bool, classifiers []string) string {
 
 // tapText returns what is known of the host's device of a guest's NIC.
 func tapText(h *facts.Host, g *facts.Guest, i facts.Interface) string {
-	if n := h.Namespace(g.Namespace); n != nil && g.Elsewhere {
+	if n := h.Namespace(g.SpaceOf(&i)); n != nil && g.Away(&i) {
 		if d := facts.Find(n.Devices, func(d *facts.Device) bool { return d.Name == i.Tap }); d != nil {
 			return words.Join(", ", words.Count(d.TxQueues, "queue"), tapProgramText(d.XDP, d.Classifiers),
 				"in "+n.Title())
@@ -99,5 +99,5 @@ func tapText(h *facts.Host, g *facts.Guest, i facts.Interface) string {
 		return words.Join(", ", words.Count(tap.RxQueues, "queue"), fmt.Sprintf("tx queue length %d", tap.TxQueueLen),
 			tapProgramText(tap.XDP, tap.Classifiers))
 	}
-	return words.Either(g.Elsewhere, "in another network namespace", "one queue")
+	return words.Either(g.Away(&i), "in another network namespace", "one queue")
 }

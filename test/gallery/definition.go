@@ -3,6 +3,7 @@ package gallery
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"mpps/internal/model/facts"
@@ -26,13 +27,20 @@ func (g *guest) definition(h *facts.Host) (string, error) {
 			"</system></sysinfo>", names[0], names[1])
 	}
 	line("  <memory unit='GiB'>%d</memory>", g.gib())
-	if g.Pages || g.Locked {
+	shared := !g.Private && slices.ContainsFunc(g.NICs, func(v VNIC) bool { return v.Type == "vhostuser" })
+	if g.Pages || g.Locked || shared {
 		line("  <memoryBacking>")
 		if g.Pages {
 			line("    <hugepages/>")
 		}
 		if g.Locked {
 			line("    <nosharepages/>\n    <locked/>")
+		}
+		if shared && !g.Pages {
+			line("    <source type='memfd'/>")
+		}
+		if shared {
+			line("    <access mode='shared'/>")
 		}
 		line("  </memoryBacking>")
 	}

@@ -198,6 +198,7 @@ type Guests struct {
 	Hostdevs  []string `yaml:"hostdevs"` // PCI addresses of whole devices
 	FIFO      string   `yaml:"fifo"`     // vCPUs with a realtime priority
 	Locked    bool     `yaml:"locked"`
+	Private   bool     `yaml:"private"` // its memory is not shared, though it has a NIC of vhost-user
 	// Recorded is the file of a recorded definition in definitions, in place of what the keys above would make.
 	Recorded string `yaml:"recorded"`
 	// their taps are in another network namespace

@@ -49,10 +49,10 @@ func polled(p *path) (found []suspect) {
 }
 
 // pmdThread returns what is known of the thread that polls on a CPU; nil if it was not watched.
-func (p *path) pmdThread(cpu int) *facts.ThreadLoad {
-	return facts.Find(p.l.Threads, func(t *facts.ThreadLoad) bool {
-		return len(t.Affinity) == 1 && t.Affinity[0] == cpu && p.h.OpenVSwitch != nil &&
-			slices.ContainsFunc(p.h.OpenVSwitch.Threads, func(o facts.OVSThread) bool {
+func pmdThread(h *facts.Host, l *facts.Load, cpu int) *facts.ThreadLoad {
+	return facts.Find(l.Threads, func(t *facts.ThreadLoad) bool {
+		return len(t.Affinity) == 1 && t.Affinity[0] == cpu && h.OpenVSwitch != nil &&
+			slices.ContainsFunc(h.OpenVSwitch.Threads, func(o facts.OVSThread) bool {
 				return o.TID == t.TID && o.Role == "pmd"
 			})
 	})
@@ -67,7 +67,7 @@ func (p *path) busyPMD(s *facts.PolledSwitch, pmd *facts.PMD) (suspect, bool) {
 		keys: []string{fmt.Sprintf("pmd:%d", pmd.CPU)}}
 	f.show("share of its cycles spent on packets", busy, "share", "pmd-stats-show, processing cycles")
 	f.show("packets", p.rate(float64(pmd.Packets)), "packets/s", "pmd-stats-show, packets received")
-	if t := p.pmdThread(pmd.CPU); t != nil && t.Waited >= minWait {
+	if t := pmdThread(p.h, p.l, pmd.CPU); t != nil && t.Waited >= minWait {
 		f.kind, f.strength = PMDShared, min(0.75+0.4*t.Waited, 0.95)
 		f.keys = append(f.keys, cpuKey(pmd.CPU))
 		f.show("share of the time that it waited for its CPU", t.Waited, "share", schedstat(t))
@@ -140,7 +140,7 @@ func (p *path) fullRings(s *facts.PolledSwitch) (found []suspect) {
 			share < facts.MinLossShare {
 			continue
 		}
-		guest := p.guestOfPort(port.Name)
+		guest := guestOfPort(p.h, port.Name)
 		f := suspect{kind: VhostUserRing, object: "vhost-user port " + port.Name, strength: 0.9, lost: lost,
 			share: share, keys: []string{"port:" + port.Name}}
 		to := "its guest"
@@ -158,10 +158,10 @@ func (p *path) fullRings(s *facts.PolledSwitch) (found []suspect) {
 }
 
 // guestOfPort returns the guest whose vrings a port shares; empty if it is not known.
-func (p *path) guestOfPort(name string) string {
-	for g := range facts.Each(p.h.Guests) {
+func guestOfPort(h *facts.Host, name string) string {
+	for g := range facts.Each(h.Guests) {
 		for _, i := range g.NICs() {
-			if _, port := p.h.OpenVSwitch.VhostUserPort(i.Source); port != nil && port.Name == name {
+			if _, port := h.OpenVSwitch.VhostUserPort(i.Source); port != nil && port.Name == name {
 				return g.Name
 			}
 		}

@@ -28,8 +28,8 @@ type Look struct {
 // Station is one place that packets pass, with its queues, threads or CPUs. It is one object, unlike Stage, which shows
 // the busiest object of a stage.
 type Station struct {
-	// nic, overlay, softirq, netfilter, conntrack, qdisc, bridge, tap, vhost, emulator, vcpu, guest, socket, vf, veth,
-	// beside
+	// nic, overlay, softirq, netfilter, conntrack, pmd, qdisc, bridge, tap, vhost, emulator, vcpu, guest, socket, vf,
+	// veth, beside
 	Stage string `json:"stage"`
 	Name  string `json:"name"` // "eth0", "rx 3", "vhost-2113", "CPU 4"
 	Guest string `json:"guest,omitempty"`
@@ -50,9 +50,10 @@ type Station struct {
 // PPS returns the packets per second in both directions; 0 if they are not counted.
 func (s *Station) PPS() float64 { return max(s.In, 0) + max(s.Out, 0) }
 
-// Idle reports whether the station did nothing of interest.
+// Idle reports whether the station did nothing of interest. What a poller that tells nothing does is not known.
 func (s *Station) Idle() bool {
-	return s.PPS() < 1 && s.Use < 0.005 && s.Loss == 0 && len(s.Waits)+len(s.Lost) == 0
+	silent := s.Stage == "pmd" && s.Use < 0
+	return !silent && s.PPS() < 1 && s.Use < 0.005 && s.Loss == 0 && len(s.Waits)+len(s.Lost) == 0
 }
 
 // station returns a station without any figures.
@@ -81,6 +82,7 @@ func Stations(h *facts.Host, l *facts.Load) []Station {
 	b.addKind("tunnel", "overlay")
 	b.addSoftirqs()
 	b.addProfiled("netfilter", "conntrack")
+	b.addPolled()
 	for _, d := range l.Devices {
 		if d.Kind != "bridge" {
 			continue

@@ -161,9 +161,18 @@ func (b *stations) addBeside() {
 	for _, n := range b.load.Softnet {
 		on[n.CPU] = on[n.CPU] || n.Processed > 0
 	}
+	polls := map[int]bool{}
+	if b.load.Polled != nil {
+		for _, p := range b.load.Polled.PMDs {
+			if t := pmdThread(b.host, b.load, p.CPU); t != nil {
+				on[p.CPU], polls[t.TID] = true, true
+			}
+		}
+	}
 	s := station("beside", "")
 	for t := range facts.Each(b.load.Threads) {
-		if (t.Role == "other" || t.Role == "pktgen" || t.Role == "mpps") && t.Ran >= minBeside && on[t.CPU] {
+		if (t.Role == "other" || t.Role == "pktgen" || t.Role == "mpps") && t.Ran >= minBeside && on[t.CPU] &&
+			!polls[t.TID] {
 			p := b.thread("beside", t)
 			p.Waits = nil // its waiting does the path good
 			s.add(p)

@@ -14,6 +14,11 @@ import (
 
 // eachInterface lists one value of every guest NIC that has a tap on this host.
 func eachInterface(path string) func(*facts.Host) []setting.Address {
+	return eachInterfaceWith(path, placement.Tapped)
+}
+
+// eachInterfaceWith lists one value of every guest NIC of some.
+func eachInterfaceWith(path string, has func(facts.Interface) bool) func(*facts.Host) []setting.Address {
 	return func(h *facts.Host) []setting.Address {
 		var all []setting.Address
 		for _, g := range h.Guests {
@@ -22,7 +27,7 @@ func eachInterface(path string) func(*facts.Host) []setting.Address {
 				named[i.MAC]++
 			}
 			for _, i := range g.Interfaces {
-				if g.Managed && placement.Tapped(i) && i.MAC != "" && named[i.MAC] == 1 {
+				if g.Managed && has(i) && i.MAC != "" && named[i.MAC] == 1 {
 					all = append(all, setting.Of(setting.Domain, g.Name, "interface", i.Key(), path))
 				}
 			}
@@ -168,8 +173,13 @@ var domainRxQueueSize = &Knob{
 	ID: "domain.rx_queue_size", Title: "Receive ring of the guest's NIC",
 	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.nic_model", "domain.backend"},
 	Tiers: viaKernel(),
-	Where: eachInterface("driver.rx_queue_size"),
+	Where: eachInterfaceWith("driver.rx_queue_size", func(i facts.Interface) bool {
+		return placement.Tapped(i) || i.Type == "vhostuser"
+	}),
 	Want: forTap(func(v *View, g *facts.Guest, i *facts.Interface, a setting.Address) Advice {
+		if i.Type == "vhostuser" {
+			return v.vhostUserRing(g, i)
+		}
 		if reason, yes := spared(g, i); yes {
 			return Skips(reason)
 		}
@@ -192,6 +202,32 @@ var domainRxQueueSize = &Knob{
 		return exact("1024", fmt.Sprintf("its tap dropped %d packets %s for want of room in the guest's ring", lost,
 			v.overInterval())).At(Medium).byDefault("256").restart(g.Name)
 	}),
+}
+
+// vhostUserRing judges the receive ring of a NIC of vhost-user by the packets that found no room in it.
+func (v *View) vhostUserRing(g *facts.Guest, i *facts.Interface) Advice {
+	_, port := v.OpenVSwitch.VhostUserPort(i.Source)
+	switch {
+	case i.RxQueueSize == 1024:
+		return Fine("1024 is the most")
+	case port == nil:
+		return Unsure("the process that shares its rings does not tell what it drops")
+	}
+	if advice, needed := v.noInterval(); needed {
+		return advice
+	}
+	if v.Interval.Polled == nil {
+		return Unsure("Open vSwitch did not tell twice what its ports counted")
+	}
+	at := facts.Find(v.Interval.Polled.Ports, func(p *facts.PolledPort) bool { return p.Name == port.Name })
+	switch {
+	case at == nil:
+		return Unsure("Open vSwitch did not tell twice what " + port.Name + " counted")
+	case at.TxDropped == 0:
+		return Fine(fmt.Sprintf("%s dropped nothing %s", port.Name, v.overInterval()))
+	}
+	return exact("1024", fmt.Sprintf("%s dropped %d of %d packets %s for want of room in the guest's ring", port.Name,
+		at.TxDropped, at.TxDropped+at.TxPackets, v.overInterval())).At(Medium).byDefault("256").restart(g.Name)
 }
 
 var domainTxQueueSize = &Knob{

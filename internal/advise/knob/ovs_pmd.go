@@ -18,12 +18,19 @@ func pmdKnob(k Knob, at setting.Address, want func(v *View, o *facts.OpenVSwitch
 	k.Tiers = tiers(goal.Standard, goal.Aggressive, goal.Passthrough, goal.Realtime)
 	k.Where = onPaths(reach.VhostUser, fixed(at))
 	k.Want = func(v *View, _ setting.Address) Advice {
-		if !slices.ContainsFunc(v.paths.Paths, func(p reach.Path) bool { return p.Active && p.Has(reach.VhostUser) }) {
-			return Skips("no running guest shares vrings with Open vSwitch")
+		if !v.sharesVrings() {
+			return Skips(noVrings)
 		}
 		return want(v, v.OpenVSwitch)
 	}
 	return &k
+}
+
+const noVrings = "no running guest shares vrings with Open vSwitch"
+
+// sharesVrings reports whether a running guest shares vrings with polling threads of Open vSwitch.
+func (v *View) sharesVrings() bool {
+	return slices.ContainsFunc(v.paths.Paths, func(p reach.Path) bool { return p.Active && p.Has(reach.VhostUser) })
 }
 
 // ovsPMDCPUs wants polling threads on CPUs that nothing else uses, on each node that a port of DPDK is on.
@@ -159,32 +166,26 @@ const (
 
 var ovsPMDBalance = pmdKnob(Knob{ID: "ovs.pmd_balance", Title: "Queues move from a polling thread that is full",
 	Risk: goal.Blip}, setting.Of(setting.OVSDB, "pmd-auto-lb"), func(v *View, o *facts.OpenVSwitch) Advice {
-	var full, free *facts.PMD
 	told := false
-	for p := range facts.Each(o.Polled.PMDs) {
-		used, queues := max(p.Overhead, 0), 0
-		for _, q := range p.Queues {
-			told = told || q.Usage >= 0
-			if q.Usage > 0 {
-				used, queues = used+q.Usage, queues+1
-			}
+	for full := range facts.Each(o.Polled.PMDs) {
+		told = told || slices.ContainsFunc(full.Queues, func(q facts.PMDQueue) bool { return q.Usage >= 0 })
+		busy := facts.Where(full.Queues, func(q facts.PMDQueue) bool { return q.Usage > 0 })
+		free := idleBeside(o.Polled, full)
+		if full.LastMinute() < pmdFull || len(busy) < 2 || full.Isolated || free == nil {
+			continue
 		}
-		switch {
-		case used >= pmdFull && queues > 1 && !p.Isolated:
-			full = p
-		case used < pmdFree && !p.Isolated && free == nil:
-			free = p
+		why := fmt.Sprintf("the polling thread on CPU %d is full with %s, and that on CPU %d has time left", full.CPU,
+			Count(len(full.Queues), "queue"), free.CPU)
+		if o.Config["pmd-rxq-assign"] == "roundrobin" {
+			return Unsure(why + ": with pmd-rxq-assign=roundrobin queues do not move; remove that key first")
 		}
+		return exact("true", why).At(High).byDefault("false").
+			warn("queues that move lose or reorder packets for some milliseconds")
 	}
-	switch {
-	case !told && len(o.Polled.PMDs) > 1:
+	if !told && len(o.Polled.PMDs) > 1 {
 		return Unsure("Open vSwitch does not tell yet how busy its queues are: it takes a minute after a start")
-	case full == nil || free == nil || full.Node != free.Node:
-		return Fine("no polling thread is full while another of its node has time left").byDefault("false")
 	}
-	return exact("true", fmt.Sprintf("the polling thread on CPU %d is full with %s, and that on CPU %d has time left",
-		full.CPU, Count(len(full.Queues), "queue"), free.CPU)).At(High).byDefault("false").
-		warn("queues that move lose or reorder packets for some milliseconds")
+	return Fine("no polling thread is full while another of its node has time left").byDefault("false")
 })
 
 var ovsVhostDrops = pmdKnob(Knob{ID: "ovs.vhost_drops", Title: "Guests empty the rings that they share",

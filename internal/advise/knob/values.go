@@ -79,6 +79,8 @@ func model() *facts.Host {
 			Definition: "<domain><iothreads>1</iothreads><features><hyperv/></features></domain>",
 			Hostdevs:   []string{"PCI"}, Interfaces: []facts.Interface{{MAC: "MAC", Type: "bridge", Tap: "TAP"}},
 			Threads: []facts.Thread{{Role: "vhost", NIC: "MAC"}},
+		}, {
+			Name: "GUEST", Managed: true, Interfaces: []facts.Interface{{MAC: "MAC", Type: "vhostuser"}},
 		}},
 		Housekeeping: &facts.Housekeeping{
 			Swap: []facts.SwapArea{{Name: "/DEVICE"}}, IRQs: []facts.IRQ{{On: "NAME"}},

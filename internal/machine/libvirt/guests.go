@@ -43,6 +43,7 @@ func guestsWith(
 		if at >= 0 {
 			g.fact.PID, g.fact.Resident = running[at].pid, threads.Resident(m, running[at].pid)
 			g.fact.Elsewhere = running[at].elsewhere
+			placeTaps(&g.fact, running[at])
 			g.fact.Threads = find(running[at], all, g.live)
 			running = slices.Delete(running, at, at+1)
 		}
@@ -127,8 +128,8 @@ func assignOwners(h *facts.Host) {
 			h.Unseen = append(h.Unseen, facts.ThreadsUnseen(g.Name))
 		}
 		for _, nic := range g.NICs() {
-			if nic.Tap != "" && !g.Elsewhere { // the name counts in the guest's namespace
-				taps[nic.Tap] = g.Name
+			if tap := g.TapHere(&nic); tap != "" {
+				taps[tap] = g.Name
 			}
 		}
 		for _, address := range g.Hostdevs {

@@ -67,6 +67,10 @@ type qemuNIC struct {
 	queues int  // of the back end
 	single bool // the device uses the first queue alone
 
+	elsewhere facts.Answer // of the tap, where QEMU is not in its namespace: facts.Interface.TapElsewhere
+	space     uint64
+	placed    bool // they are looked up
+
 	rxSize, txSize int // descriptors; 0: QEMU's default
 }
 
@@ -83,9 +87,12 @@ func readQEMU(m *tree.Tree, p trust.QEMU) (qemu, bool) {
 	}
 	q.elsewhere = trust.Elsewhere(m, p.PID, "net")
 	q.owner = q.findOwner(m, p)
+	in := spacesOf(m, p.PID)
 	for i := range q.nics {
 		if nic := &q.nics[i]; strings.HasPrefix(nic.tap, "fd:") {
-			nic.tap = tapOf(m, p.PID, strings.TrimPrefix(nic.tap, "fd:"))
+			fd := strings.TrimPrefix(nic.tap, "fd:")
+			nic.tap, nic.placed = tapOf(m, p.PID, fd), true
+			nic.place(m, p.PID, fd, in)
 		}
 	}
 	return q, true
@@ -144,6 +151,17 @@ func nameThere(m *tree.Tree, process, index string) string {
 // given them since it started.
 func (q *qemu) findTaps(m *tree.Tree) {
 	open := q.openTaps(m)
+	in := spacesOf(m, q.pid)
+	for i := range q.nics {
+		n := &q.nics[i]
+		at := slices.IndexFunc(open, func(t openTap) bool { return t.name == n.tap })
+		if n.placed || at < 0 {
+			continue
+		}
+		n.place(m, q.pid, open[at].fd, in)
+		open = slices.Delete(open, at, at+1)
+	}
+	open = slices.DeleteFunc(open, func(t openTap) bool { return q.hasTap(t.name) })
 	var without []*qemuNIC
 	for i := range q.nics {
 		if n := &q.nics[i]; (n.kind == "tap" || n.kind == "bridge") && n.tap == "" {
@@ -151,24 +169,31 @@ func (q *qemu) findTaps(m *tree.Tree) {
 		}
 	}
 	if len(without) == 1 && len(open) == 1 {
-		without[0].tap = open[0]
+		without[0].tap = open[0].name
+		without[0].place(m, q.pid, open[0].fd, in)
 		return
 	}
 	for _, tap := range open { // which NIC has which cannot be told
-		q.nics = append(q.nics, qemuNIC{id: "fd", kind: "tap", tap: tap, queues: 1})
+		n := qemuNIC{id: "fd", kind: "tap", tap: tap.name, queues: 1}
+		n.place(m, q.pid, tap.fd, in)
+		q.nics = append(q.nics, n)
 	}
 }
 
-// openTaps returns the taps of the process's descriptors that its NICs do not have.
-func (q *qemu) openTaps(m *tree.Tree) []string {
-	var open []string
+// openTap is a tap that a process has open, by one of its descriptors.
+type openTap struct{ name, fd string }
+
+// openTaps returns the taps of the process's descriptors.
+func (q *qemu) openTaps(m *tree.Tree) []openTap {
+	var open []openTap
 	files := "proc/" + strconv.Itoa(q.pid) + "/fd"
 	for _, fd := range m.List(files) {
-		if file := m.Target(path.Join(files, fd)); file != "tun" && !strings.HasPrefix(file, "tap") {
+		if file := m.Target(path.Join(files, fd)); file != tunFile && !strings.HasPrefix(file, "tap") {
 			continue
 		}
-		if tap := tapOf(m, q.pid, fd); tap != "" && !slices.Contains(open, tap) && !q.hasTap(tap) {
-			open = append(open, tap)
+		tap := tapOf(m, q.pid, fd)
+		if tap != "" && !slices.ContainsFunc(open, func(t openTap) bool { return t.name == tap }) {
+			open = append(open, openTap{tap, fd})
 		}
 	}
 	return open
@@ -202,7 +227,7 @@ func (q *qemu) memoryNodes() (nodes setting.CPUSet) {
 func (n qemuNIC) fact() facts.Interface {
 	i := facts.Interface{
 		MAC: n.mac, Type: n.kind, Source: n.source, Tap: n.tap, Model: libvirtModel(n.model), Queues: n.queues,
-		RxQueueSize: n.rxSize, TxQueueSize: n.txSize,
+		RxQueueSize: n.rxSize, TxQueueSize: n.txSize, TapElsewhere: n.elsewhere, TapNamespace: n.space,
 	}
 	if n.single {
 		i.Queues = 1

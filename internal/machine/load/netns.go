@@ -78,11 +78,12 @@ func (w *Watch) addGuest(d *facts.DeviceLoad) {
 	}
 	var there []string
 	for g := range facts.Each(w.h.Guests) {
-		if !g.Elsewhere || g.Namespace != n.ID {
+		taps := facts.Where(g.NICs(), func(i facts.Interface) bool { return g.Away(&i) && g.SpaceOf(&i) == n.ID })
+		if len(taps) == 0 && (!g.Elsewhere || g.Namespace != n.ID) {
 			continue
 		}
 		there = append(there, g.Name)
-		if slices.ContainsFunc(g.NICs(), func(i facts.Interface) bool { return i.Tap == d.Name }) {
+		if slices.ContainsFunc(taps, func(i facts.Interface) bool { return i.Tap == d.Name }) {
 			d.Guest = g.Name
 		}
 	}

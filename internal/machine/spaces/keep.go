@@ -34,6 +34,9 @@ func (f *finder) keep() {
 	kept := map[uint64]bool{}
 	for _, g := range f.h.Guests {
 		kept[g.Namespace] = true
+		for _, i := range g.NICs() {
+			kept[i.TapNamespace] = true
+		}
 	}
 	for n := range facts.Each(f.h.Namespaces) {
 		if kept[n.ID] = kept[n.ID] || paths.Passes(n.ID); !kept[n.ID] {

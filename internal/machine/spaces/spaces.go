@@ -46,7 +46,8 @@ func Inventory(_ context.Context, m *tree.Tree, h *facts.Host) {
 	if !m.Live() || !slices.ContainsFunc(h.Guests, func(g facts.Guest) bool { return g.Active() }) || !leadsAway(h) {
 		return
 	}
-	if !slices.ContainsFunc(h.Guests, elsewhere) && len(lostPorts(h)) == 0 && len(reach.Of(h).Ends()) == 0 {
+	if !slices.ContainsFunc(h.Guests, elsewhere) && !slices.ContainsFunc(h.Guests, tapsElsewhere) &&
+		len(lostPorts(h)) == 0 && len(reach.Of(h).Ends()) == 0 {
 		return
 	}
 	host, err := open("/proc/thread-self/ns/net")
@@ -69,6 +70,7 @@ func Inventory(_ context.Context, m *tree.Tree, h *facts.Host) {
 	}
 	host.names = link.NamesOf(f.table)
 	f.readGuests()
+	f.readTaps()
 	for range mostRounds {
 		f.describe()
 		if !f.follow() {
@@ -85,12 +87,17 @@ func Inventory(_ context.Context, m *tree.Tree, h *facts.Host) {
 
 // leadsAway reports whether a guest, a link or a port of Open vSwitch leads to another network namespace.
 func leadsAway(h *facts.Host) bool {
-	return slices.ContainsFunc(h.Guests, elsewhere) ||
+	return slices.ContainsFunc(h.Guests, elsewhere) || slices.ContainsFunc(h.Guests, tapsElsewhere) ||
 		slices.ContainsFunc(h.Links, func(l facts.Link) bool { return l.Elsewhere }) ||
 		slices.ContainsFunc(h.Tunnels, func(t facts.Tunnel) bool { return t.Elsewhere }) || len(lostPorts(h)) > 0
 }
 
 func elsewhere(g facts.Guest) bool { return g.Active() && g.Elsewhere && g.PID != 0 }
+
+// tapsElsewhere reports whether a guest has a tap in a namespace that neither the host nor its QEMU is in.
+func tapsElsewhere(g facts.Guest) bool {
+	return g.Active() && slices.ContainsFunc(g.NICs(), func(i facts.Interface) bool { return i.TapNamespace != 0 })
+}
 
 // lostPorts returns the internal ports of Open vSwitch that the host has no device of: another namespace has it.
 func lostPorts(h *facts.Host) (lost []string) {
@@ -132,6 +139,48 @@ func (f *finder) readGuests() {
 		if err != nil {
 			tree.AddUnseen(f.h, "network namespace of guest "+g.Name, err)
 		}
+	}
+}
+
+// readTaps reads the namespaces of taps whose QEMU runs in another. One that no process is in and that has no name is
+// not found.
+func (f *finder) readTaps() {
+	wanted := map[uint64]bool{}
+	for i := range f.h.Guests {
+		if !tapsElsewhere(f.h.Guests[i]) {
+			continue
+		}
+		for _, nic := range f.h.Guests[i].NICs() {
+			if nic.TapNamespace != 0 && f.known[nic.TapNamespace] == nil {
+				wanted[nic.TapNamespace] = true
+			}
+		}
+	}
+	if len(wanted) == 0 {
+		return
+	}
+	f.list()
+	for _, file := range f.files {
+		id, is := idOf(file)
+		if !is || !wanted[id] {
+			continue
+		}
+		delete(wanted, id)
+		s, err := open(file)
+		if err == nil {
+			s.name = nameOf(file)
+			_, err = f.add(s)
+		}
+		if err != nil {
+			tree.AddUnseen(f.h, "network namespace "+file, err)
+		}
+	}
+}
+
+// list finds the files of namespaces, once.
+func (f *finder) list() {
+	if f.files == nil {
+		f.files = append(named(f.m, mostFiles), ofProcesses(f.m, mostFiles)...)
 	}
 }
 
@@ -233,9 +282,7 @@ func (f *finder) follow() bool {
 	if len(wanted) == 0 && len(lost) == 0 {
 		return false
 	}
-	if f.files == nil {
-		f.files = append(named(f.m, mostFiles), ofProcesses(f.m, mostFiles)...)
-	}
+	f.list()
 	for _, id := range slices.Sorted(maps.Keys(wanted)) { // the bounds cut off the same ones each time
 		f.findNumbers(f.known[id], wanted[id])
 	}

@@ -83,9 +83,11 @@ func (g *Guest) stabilize(taps map[string]string) {
 		if i.Type == "network" {
 			i.Function = "" // another one with each start
 		}
-		i.Tap = stableName(taps, i.Tap)
+		i.Tap, i.TapNamespace = stableName(taps, i.Tap), 0
 	})
-	g.Plugged = edited(g.Plugged, func(i *Interface) { i.Tap = stableName(taps, i.Tap) })
+	g.Plugged = edited(g.Plugged, func(i *Interface) {
+		i.Tap, i.TapNamespace = stableName(taps, i.Tap), 0
+	})
 	var threads []Thread
 	for _, t := range g.Threads {
 		if t.Role != "worker" {

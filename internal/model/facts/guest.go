@@ -113,7 +113,10 @@ type Interface struct {
 	Source string `json:"source,omitempty"` // bridge, network, PCI address, or vhost-user socket
 	Mode   string `json:"mode,omitempty"`   // of type direct: bridge, vepa, private, passthrough
 	Tap    string `json:"tap,omitempty"`    // host device while the guest runs
-	Model  string `json:"model,omitempty"`
+	// the tap is in another network namespace than the host's (yes) or in the host's (no); empty: where QEMU is
+	TapElsewhere Answer `json:"tap_elsewhere,omitempty"`
+	TapNamespace uint64 `json:"tap_namespace,omitempty"` // that other one (Namespace.ID); 0: it is not known
+	Model        string `json:"model,omitempty"`
 	// of the virtual switch that it is a port of: openvswitch, midonet, 802.1Qbg … (libvirt's <virtualport>)
 	VirtualPort string `json:"virtual_port,omitempty"`
 	// vhost, qemu, or empty for libvirt's choice (vhost if possible); of type user: passt, or empty for slirp

@@ -59,9 +59,9 @@ type Poller struct {
 	Hugepages uint64   `json:"hugepages_bytes"`    // huge pages that it maps
 }
 
-var representor = regexp.MustCompile(`^(c\d+)?pf\d+(vf|sf)\d+$`)
+var representor = regexp.MustCompile(`^(c\d+)?pf\d+((vf|sf)\d+)?$`)
 
-// Representor reports whether a NIC stands for a virtual function or subfunction in the eSwitch of its PF (switchdev
-// mode): what it receives are packets of the function that no offloaded rule handled (net/core/devlink.c,
-// __devlink_port_phys_port_name_get).
+// Representor reports whether a NIC stands for a function in an eSwitch (switchdev mode): a virtual function, a
+// subfunction, or on a card with CPUs of its own (SmartNIC) the host's physical function. What it receives are packets
+// of the function that no offloaded rule handled (net/core/devlink.c, __devlink_port_phys_port_name_get).
 func (n *NIC) Representor() bool { return n.SwitchID != "" && representor.MatchString(n.PortName) }

@@ -57,8 +57,24 @@ func (h *Host) Namespace(id uint64) *Namespace {
 // TapHere returns the host's device of a guest's NIC; empty if it has none, or has it in another network namespace,
 // where names count for themselves.
 func (g *Guest) TapHere(i *Interface) string {
-	if g.Elsewhere {
+	if g.Away(i) {
 		return ""
 	}
 	return i.Tap
+}
+
+// Away reports whether the tap of a guest's NIC is in another network namespace than the host's.
+func (g *Guest) Away(i *Interface) bool {
+	if i.TapElsewhere != "" {
+		return i.TapElsewhere == Yes
+	}
+	return g.Elsewhere
+}
+
+// SpaceOf returns the network namespace of a guest's tap (Namespace.ID); 0 for the host's, and if it is not known.
+func (g *Guest) SpaceOf(i *Interface) uint64 {
+	if i.TapElsewhere != "" {
+		return i.TapNamespace
+	}
+	return g.Namespace
 }

@@ -99,6 +99,19 @@ func (p *PMD) Busy() float64 {
 	return float64(p.BusyTSC) / float64(p.IdleTSC+p.BusyTSC)
 }
 
+// LastMinute returns the share of its time that a PMD had work, in per cent, as ovs-vswitchd told for each of its
+// queues; −1 if it told none.
+func (p *PMD) LastMinute() int {
+	used, told := max(p.Overhead, 0), false
+	for _, q := range p.Queues {
+		used, told = used+max(q.Usage, 0), told || q.Usage >= 0
+	}
+	if !told && len(p.Queues) > 0 {
+		return -1
+	}
+	return used
+}
+
 // since returns the PMD with what it counted since an earlier reading.
 func (p PMD) since(was *PMD) PMD {
 	for _, c := range []struct {

@@ -96,7 +96,7 @@ func (g *graph) connect(h *facts.Host) {
 	for guest := range facts.Each(h.Guests) {
 		for _, i := range guest.NICs() {
 			taps = append(taps, guest.TapHere(&i))
-			if n := g.nodes[keyOf(guest.Namespace, i.Tap)]; n != nil {
+			if n := g.nodes[keyOf(guest.SpaceOf(&i), i.Tap)]; n != nil {
 				n.stray = false
 			}
 		}
@@ -140,7 +140,7 @@ func list(text string) []string {
 // guest that does
 // not run starts where its definition says.
 func (g *graph) path(guest *facts.Guest, i facts.Interface) (Path, []facts.Place) {
-	w, tap := g.walk(), keyOf(guest.Namespace, i.Tap)
+	w, tap := g.walk(), keyOf(guest.SpaceOf(&i), i.Tap)
 	switch {
 	case i.Function != "" || i.Type == "hostdev":
 		return g.functionPath(guest, i.MAC, cmp.Or(i.Function, i.Source)), nil
@@ -153,7 +153,7 @@ func (g *graph) path(guest *facts.Guest, i facts.Interface) (Path, []facts.Place
 		if i.Type == "af-xdp" && w.nodes[i.Source] != nil {
 			w.enter(i.Source)
 		}
-	case guest.Elsewhere && (guest.Namespace == 0 || g.nodes[tap] == nil):
+	case guest.Away(&i) && (guest.SpaceOf(&i) == 0 || g.nodes[tap] == nil):
 		w.passes(Namespace)
 		w.passes(Unresolved)
 	case g.nodes[tap] != nil:

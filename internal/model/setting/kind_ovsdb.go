@@ -40,6 +40,9 @@ var OVSDBKeys = map[string]Range{
 	"n-handler-threads": {Least: 1, Most: 1024},
 	"pmd-cpu-mask":      {Form: OVSDBMask},
 	"pmd-auto-lb":       {Form: OVSDBTruth},
+	"smc-enable":        {Form: OVSDBTruth},
+	// the reciprocal of a probability; 0: never (lib/dpif-netdev.c, dpif_netdev_set_config)
+	"emc-insert-inv-prob": {Least: 0, Most: 1<<32 - 1},
 }
 
 // CheckOVSDB returns an error unless a value may be written to a key. ovs-vswitchd takes its default for what is not

@@ -74,12 +74,13 @@ func WithDefinitions(h *facts.Host) *facts.Host {
 			continue
 		}
 		g.Managed, g.Interfaces = true, slices.Clone(g.Interfaces)
-		elsewhere := g.Elsewhere
+		was := *g
 		g.Elsewhere, g.Namespace = false, 0 // model, queues and back end count wherever its packets go from the tap
 		for nic := range facts.Each(g.Interfaces) {
-			if elsewhere && nic.Tap != "" {
+			if was.Away(nic) && nic.Tap != "" {
 				nic.Tap = standIn(&with, g, nic)
 			}
+			nic.TapElsewhere, nic.TapNamespace = "", 0
 			if nic.Type == "tap" {
 				nic.Type = "ethernet" // libvirt's name for a tap that it does not connect
 			}

@@ -77,7 +77,10 @@ func processSwitches(h *facts.Host) (warnings []outcome.Warning) {
 
 // otherNamespaces names the running guests whose taps are in other network namespaces: only one is watched at a time.
 func otherNamespaces(h *facts.Host) []outcome.Warning {
-	there := facts.Where(h.Guests, func(g facts.Guest) bool { return g.Active() && g.Elsewhere })
+	there := facts.Where(h.Guests, func(g facts.Guest) bool {
+		away := func(i facts.Interface) bool { return g.Away(&i) }
+		return g.Active() && (g.Elsewhere || slices.ContainsFunc(g.NICs(), away))
+	})
 	if len(there) == 0 {
 		return nil
 	}

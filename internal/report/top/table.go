@@ -126,7 +126,7 @@ func markOf(s *bottleneck.Station, i int) string {
 	if s.Guest != "" && s.Stage != "bridge" {
 		return words.Either(i == 0, "├", "│")
 	}
-	marks := map[string]string{"bridge": "┿", "nic": "╷", "overlay": "╷",
+	marks := map[string]string{"bridge": "┿", "pmd": "┿", "nic": "╷", "overlay": "╷",
 		"softirq": "│", "netfilter": "│", "conntrack": "│"}
 	return cmp.Or(marks[s.Stage], " ")
 }
@@ -238,6 +238,7 @@ func shortName(s *bottleneck.Station) string {
 	if s.Guest != "" {
 		name = strings.TrimPrefix(name, s.Guest+" ")
 	}
+	name = strings.TrimPrefix(name, "vhost-user port ")
 	if s.Stage == "qdisc" {
 		name, _, _ = strings.Cut(name, " of ")
 	}
