@@ -229,8 +229,8 @@ func (n *siblingNames) devices(c *Host) {
 	}
 }
 
-// openVSwitch names the bridges and ports of Open vSwitch after the NICs that they go over. Ports over no NIC come and go
-// with guests, containers and the other hosts of a mesh of tunnels; a chassis of OVN has a name and an address of its own.
+// openVSwitch names the bridges and ports of Open vSwitch after the NICs that they go over. Ports over no NIC come and
+// go with guests, containers and the other hosts of a mesh of tunnels; a chassis of OVN has its own name and address.
 func (n *siblingNames) openVSwitch(c *Host) {
 	if c.OpenVSwitch == nil {
 		return
