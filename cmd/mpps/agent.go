@@ -3,8 +3,11 @@ package main
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"net"
 	"net/netip"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -70,6 +73,10 @@ func (a *app) serveAgent(cmd *cobra.Command, f *agentFlags) error {
 	secret, made, err := f.secret()
 	if err != nil {
 		return err
+	}
+	if _, _, err := net.SplitHostPort(f.listen); err != nil && !strings.HasPrefix(f.listen, "unix:") {
+		return usage(fmt.Errorf("--listen %q: expected HOST:PORT or unix:PATH", f.listen),
+			"such as 10.0.0.2:7878")
 	}
 	s, err := agent.Listen("", f.listen, agent.Options{Version: version, Secret: secret, Open: f.insecure,
 		Limits: &f.limits})

@@ -76,6 +76,11 @@ func (a *app) applyCommand() *cobra.Command {
 // asks makes a request ask before it changes anything. Without a person to ask that is an error.
 func (a *app) asks(ask *change.Request) error {
 	if ask.File == "-" || !a.out.CanAsk(a.stdin) {
+		if ask.File != "-" && ask.File != "" {
+			if err := change.CheckFile(ask.File); err != nil {
+				return err
+			}
+		}
 		return usage(errors.New("nobody to ask whether to apply: expected a terminal, or --yes"),
 			"--dry-run or 'mpps plan' shows what would be changed, --yes changes it without a question")
 	}

@@ -34,7 +34,8 @@ func (w written) String() string { return w.where + ": " + strings.Join(w.words,
 func documents(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, pattern := range []string{"../../README*.md", "../../docs/*.md", "../../docs/*/*.md"} {
+	for _, pattern := range []string{"../../README*.md", "../../SECURITY.md", "../../CONTRIBUTING.md", "../../docs/*.md", "../../docs/*/*.md", "../../deploy/*/*.md",
+		"../../internal/*/*.md"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -44,9 +45,14 @@ func documents(t *testing.T) []string {
 	return all
 }
 
-// shellBlocks are the contents of a document's blocks of shell commands.
+// shellBlocks are the contents of a document's blocks of shell commands. In a block that is indented, words that
+// describe a command stand behind two spaces or more.
 func shellBlocks(text string) []string {
 	var blocks []string
+	for _, found := range regexp.MustCompile(`(?m)^    ((?:sudo )?mpps(?:-lab)? .*)$`).FindAllStringSubmatch(text, -1) {
+		command, _, _ := strings.Cut(found[1], "  ")
+		blocks = append(blocks, command)
+	}
 	for _, found := range regexp.MustCompile("(?ms)^```(?:sh|bash|shell|console)\\n(.*?)^```").FindAllStringSubmatch(
 		text, -1) {
 		blocks = append(blocks, found[1])
@@ -90,6 +96,31 @@ func commandsIn(where, shell string) []written {
 	return all
 }
 
+// commandsInSources are the commands that the program prints, such as those in hints: between single quotes, with a
+// number in place of each verb of a format and of N. 'mpps bench …' stands for each kind of run.
+func commandsInSources(t *testing.T) []written {
+	t.Helper()
+	var all []written
+	verb, quoted := regexp.MustCompile(`%(?:\[\d\])?[sdvq]|\bN\b`), regexp.MustCompile(`'(mpps(?:-lab)? [a-z][^'"\n]*)'`)
+	for _, root := range []string{"../../cmd", "../../internal"} {
+		err := filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			for _, found := range quoted.FindAllStringSubmatch(string(text), -1) {
+				text := strings.Replace(verb.ReplaceAllString(found[1], "1"), "bench … -", "bench pps -", 1)
+				all = append(all, commandsIn(path, text)...)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
 // commandsInHelp are the examples in the help of a command: indented lines, described behind two spaces or more.
 func commandsInHelp(cmd *cobra.Command) []written {
 	var all []written
@@ -104,6 +135,15 @@ func commandsInHelp(cmd *cobra.Command) []written {
 
 // parses tells whether a command's words, flags and number of arguments are ones that the program takes.
 func (w written) parses() error {
+	given, cmd, err := w.read()
+	if err != nil || cmd == nil {
+		return err
+	}
+	return cmd.ValidateArgs(given)
+}
+
+// read returns a command and its arguments, without a command where a flag is only named or the rest is left out.
+func (w written) read() (given []string, cmd *cobra.Command, err error) {
 	words := slices.DeleteFunc(slices.Clone(w.words), func(word string) bool { return word == "…" || word == "..." })
 	if alternatives := strings.Split(words[len(words)-1], "/"); len(words) == 1 && len(alternatives) > 1 {
 		words = alternatives[:1]
@@ -114,23 +154,23 @@ func (w written) parses() error {
 	}
 	cmd, rest, err := root.Find(words)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	if cmd.Parent() == nil {
-		return fmt.Errorf("no command %q", words[0])
+		return nil, nil, fmt.Errorf("no command %q", words[0])
 	}
 	var bare *pflag.ValueRequiredError
 	switch err := cmd.ParseFlags(rest); {
 	case errors.As(err, &bare): // a flag that is only named, in a sentence
-		return nil
+		return nil, nil, nil
 	case err != nil && !errors.Is(err, pflag.ErrHelp):
-		return err
+		return nil, nil, err
 	}
-	given := cmd.Flags().Args()
+	given = cmd.Flags().Args()
 	if len(words) < len(w.words) && len(given) == 0 {
-		return nil // the rest is left out
+		return nil, nil, nil // the rest is left out
 	}
-	return cmd.ValidateArgs(given)
+	return given, cmd, nil
 }
 
 // TestDocumentedCommands parses every command in the documents and in the help: a verb, flag or argument that the
@@ -154,11 +194,20 @@ func TestDocumentedCommands(t *testing.T) {
 	for _, cmd := range append(everyCommand((&app{}).command()), everyCommand(command.Root())...) {
 		all = append(all, commandsInHelp(cmd)...)
 	}
-	if len(all) < 40 {
+	if len(all) < 400 {
 		t.Errorf("only %d commands were found", len(all))
+	}
+	printed := commandsInSources(t)
+	if len(printed) < 100 {
+		t.Errorf("only %d commands were found in messages", len(printed))
 	}
 	for _, w := range all {
 		if err := w.parses(); err != nil {
+			t.Errorf("%s: %v", w, err)
+		}
+	}
+	for _, w := range printed { // arguments may be left out, or stand for others
+		if _, _, err := w.read(); err != nil {
 			t.Errorf("%s: %v", w, err)
 		}
 	}

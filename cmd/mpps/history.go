@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/cli"
 	"mpps/internal/ops/change"
 	"mpps/internal/report"
 )
@@ -37,6 +38,6 @@ func (a *app) historyCommand() *cobra.Command {
 			return cmp.Or(printed, err)
 		},
 	}
-	cmd.Flags().IntVar(&last, "last", 200, "list the last `N` transactions; 0 lists all")
+	cli.IntVar(cmd.Flags(), &last, "last", 200, 0, 1<<30, "list the last `N` transactions; 0 lists all")
 	return cmd
 }

@@ -53,7 +53,18 @@ func FlagError(err error) error {
 	if errors.As(err, &at) && errors.As(err, &bad) {
 		return fmt.Errorf("--%s%w", at.GetFlag().Name, bad.error)
 	}
+	if at != nil {
+		if expected, known := expectations[at.GetFlag().Value.Type()]; known {
+			return fmt.Errorf("--%s %q: expected %s", at.GetFlag().Name, at.GetValue(), expected)
+		}
+	}
 	return err
+}
+
+// expectations are what pflag's own types take.
+var expectations = map[string]string{
+	"duration": "a time such as 20us or 5s", "int": "a whole number", "int64": "a whole number",
+	"uint": "a whole number", "uint64": "a whole number", "float64": "a number", "bool": "true or false",
 }
 
 // ValueVar adds a flag; a name such as "output,o" has a short form too. otherwise is the default as text; empty: the

@@ -120,7 +120,9 @@ func drawCauses(t *Text, unknown []audit.Finding) {
 	for _, group := range groups[min(len(groups), most):] {
 		rest += len(group)
 	}
-	t.LineIf(rest > 0, "%4d  for %s", rest, words.Count(len(groups)-most, "other reason"))
+	others := len(groups) - most
+	t.LineIf(rest > 0 && others == 1, "%4d  for another reason", rest)
+	t.LineIf(rest > 0 && others > 1, "%4d  for %d other reasons", rest, others)
 }
 
 // drawNotJudged says which guests' paths mpps has no rules for.

@@ -15,7 +15,7 @@ func Handover(t *Text, sheets []handover.Sheet) {
 		t.Wrap(t.In(Bold, s.Guest)+"  ", s.Platform.Title()+words.If(s.ID != "" && s.ID != s.Guest, " (%s)", s.ID))
 		for _, w := range s.Words {
 			t.Wrap("   ", w.Where)
-			t.Wrap("     ", t.In(Bold, w.Text))
+			t.Line("     %s", t.In(Bold, w.Text)) // a command is pasted: a line break inside quotes would change it
 			t.Field("     why: ", w.Why)
 			t.Field("     note: ", w.Note)
 			t.Field("     source: ", w.Source)

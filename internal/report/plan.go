@@ -143,7 +143,7 @@ func drawFooting(t *Text, p *plan.Plan) {
 		case m.Touched:
 			style, touched = Yellow, "this plan changes it, nothing that could cut it"
 		}
-		t.Wrap(t.In(style, "way in "), m.NIC+": "+m.Why+"; "+touched)
+		t.Wrap(t.In(style, "management path "), m.NIC+": "+m.Why+"; "+touched)
 	}
 	risks := map[goal.Risk]int{}
 	for _, c := range p.Changes {

@@ -25,9 +25,11 @@ func one(t testing.TB, i int) *facts.Host {
 	h.NICs[3].Master = ""
 	h.Bridges = h.Bridges[:3]
 	h.Tunnels = []facts.Tunnel{{Name: "vxlan7", Type: "vxlan", Lower: "eth2", Master: "br2", MTU: 1450}}
+	h.OpenVSwitch = switchOf(h, i)
 	names := map[string]string{}
 	for j := range h.NICs {
 		n := &h.NICs[j]
+		n.Carrier, n.Speed = "up", 25000
 		names[n.Name], names[n.MAC] = fmt.Sprintf("ens%df%d", 1+i%7, j), fmt.Sprintf("02:00:00:%02x:07:%02x", i, j)
 		names[n.PCI] = fmt.Sprintf("0000:%02x:00.%d", 0x80+i, j)
 		for k := range n.IRQs {
@@ -50,6 +52,21 @@ func one(t testing.TB, i int) *facts.Host {
 		}
 	}
 	return h
+}
+
+// switchOf returns an Open vSwitch as OVN makes it: an uplink, and a tunnel to each of the other hosts.
+func switchOf(h *facts.Host, i int) *facts.OpenVSwitch {
+	port := func(name, kind string, options map[string]string) facts.OVSPort {
+		return facts.OVSPort{Name: name, Interfaces: []facts.OVSInterface{{Name: name, Type: kind, Options: options}}}
+	}
+	tunnels := facts.OVSBridge{Name: "br-int"}
+	for j := range 3 {
+		other := fmt.Sprintf("192.0.2.%d", 3*i+j)
+		tunnels.Ports = append(tunnels.Ports, port("ovn-"+other, "geneve", map[string]string{"remote_ip": other}))
+	}
+	return &facts.OpenVSwitch{Version: "3.3.0", OVN: &facts.OVN{Chassis: fmt.Sprintf("chassis-%d", i), EncapType: "geneve",
+		EncapIP: fmt.Sprintf("192.0.2.%d", i)}, Bridges: []facts.OVSBridge{tunnels, {Name: fmt.Sprintf("br-site%d", i),
+		Ports: []facts.OVSPort{port(h.NICs[1].Name, "", nil), port(fmt.Sprintf("br-site%d", i), "internal", nil)}}}}
 }
 
 // renamed returns a host with other words in place of those named.
@@ -155,6 +172,13 @@ var plants = []struct {
 		h.Readings[a] = setting.Value("0")
 	}, "sysfs:class/net/bridge(uplink1)/bridge/nf_call_iptables 0 1"},
 	{"tunnel", func(h *facts.Host) { h.Tunnels[0].MTU = 1400 }, "tunnels[vxlan(uplink2)].mtu 1400 1450"},
+	{"speed", func(h *facts.Host) { h.NICs[1].Speed = 10000 }, "nics[uplink1].speed_mbps 10000 25000"},
+	{"link", func(h *facts.Host) { h.NICs[2].Carrier, h.NICs[2].Speed = "down", -1 }, "nics[uplink2].speed_mbps 0 25000"},
+	{"VLAN of a port of Open vSwitch", func(h *facts.Host) { h.OpenVSwitch.Bridges[1].Ports[0].Tag = 7 },
+		"open_vswitch.bridges[bridge(uplink1)].ports[uplink1].tag 7 0"},
+	{"Open vSwitch", func(h *facts.Host) { h.OpenVSwitch.Version = "2.17.9" }, "open_vswitch.version 2.17.9 3.3.0"},
+	{"bug of the processor", func(h *facts.Host) { h.Kernel.Vulnerabilities["meltdown"] = "Vulnerable" },
+		"kernel.vulnerabilities[meltdown] Vulnerable Not affected"},
 	{"feature", func(h *facts.Host) { h.NICs[0].Features[3].On = false },
 		"nics[uplink0].features[tx-feature-3].on off on"},
 	{"QEMU", func(h *facts.Host) { h.KVM.QEMU = "7.2.0" }, "kvm.qemu_version 7.2.0 10.0.2"},

@@ -117,9 +117,9 @@ var domainEmulatorPin = &Knob{
 			return v.givingWay(g.Name, v.pin(g, a, placed.Emulator.String(), fmt.Sprintf("vhost threads go to %s: "+
 				"libvirt keeps them in the cpuset of the emulator", outside)).At(Medium))
 		}
-		because := "QEMU's own threads take time from vCPUs unless they are kept off their CPUs"
+		because := "QEMU's own threads take time from vCPUs unless they run on other CPUs"
 		if len(placed.Vhost) > 0 {
-			because += "; these are vhost's: " + placed.VhostWhy
+			because += ". They share the CPUs of the vhost threads: " + placed.VhostWhy
 		}
 		return v.givingWay(g.Name, v.pin(g, a, placed.Emulator.String(), because).At(Medium))
 	}),

@@ -75,7 +75,7 @@ var memoryNUMABalancing = &Knob{
 			return Fine(isIn(loose) + " not pinned: balancing brings vCPUs and memory together, and leaves alone " +
 				"what is bound or in huge pages")
 		}
-		return exact("0", "pages of guests with fixed places are taken away only to see who uses them").At(Low)
+		return exact("0", "the kernel unmaps pages of pinned guests only to learn which CPU uses them").At(Low)
 	},
 }
 

@@ -190,10 +190,13 @@ var emptyWords = stems(`
 	options or performance please proxmox qemu set setting should slow sudo sysctl sysctlconf tee than that the
 	this to too tuning type use using versus virsh vs want what when which why will with yes you`)
 
+// frameWords stand around each setting of a program: they tell something only where no word between them does.
+var frameWords = stems("open_vswitch other_config ovs-vsctl")
+
 func stems(text string) map[string]bool {
 	all := map[string]bool{}
 	for _, w := range strings.Fields(text) {
-		all[stem(w)] = true
+		all[stem(join(w))] = true
 	}
 	return all
 }

@@ -52,8 +52,17 @@ func Find(text string) Hits {
 // nothing has are taken for misspelled ones, then left out.
 func Search(text string) []Hit {
 	x := catalogue()
-	q := query{index: x, scores: make([]score, len(x.documents)), known: map[int]float64{}}
 	all := words(text[:min(maxSearch, len(text))])
+	inside := slices.DeleteFunc(slices.Clone(all), func(w *word) bool { return frameWords[w.key] })
+	if hits := x.search(inside); len(hits) > 0 && !areEmpty(inside) {
+		return hits
+	}
+	return x.search(all)
+}
+
+// search finds what words are about.
+func (x *index) search(all []*word) []Hit {
+	q := query{index: x, scores: make([]score, len(x.documents)), known: map[int]float64{}}
 	allEmpty := areEmpty(all)
 	for i, w := range all {
 		if isEmpty(w) && !allEmpty {

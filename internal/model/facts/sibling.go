@@ -79,6 +79,9 @@ func newSiblingNames(h *Host) *siblingNames {
 	return n
 }
 
+// spare is the role of a NIC that carries nothing that is known.
+const spare = "spare"
+
 // nameNICs names NICs by role, counted in the order of their slots.
 func (n *siblingNames) nameNICs() {
 	carrying := map[string]bool{}
@@ -99,7 +102,7 @@ func (n *siblingNames) nameNICs() {
 			n.gone[nic.Name] = true
 			continue
 		}
-		role := "spare"
+		role := spare
 		switch {
 		case nic.Master != "" || carrying[nic.Name]:
 			role = "uplink"
@@ -175,6 +178,9 @@ func (n *siblingNames) nics(all []NIC) []NIC {
 	all = Where(all, func(nic NIC) bool { return !n.gone[nic.Name] })
 	for i := range all {
 		nic := &all[i]
+		if name := n.known[nic.Name]; !strings.HasPrefix(name, spare) {
+			nic.Speed = n.speed(nic.Name)
+		}
 		nic.Name, nic.MAC, nic.PCI, nic.SwitchID, nic.Master = n.known[nic.Name], "", "", "", n.known[nic.Master]
 		nic.IRQs = edited(nic.IRQs, func(irq *IRQ) {
 			irq.Name, irq.Number, irq.Hint = cmp.Or(irq.On, irq.Name), 0, nil
@@ -182,6 +188,15 @@ func (n *siblingNames) nics(all []NIC) []NIC {
 	}
 	slices.SortFunc(all, func(a, b NIC) int { return CompareVersions(a.Name, b.Name) })
 	return all
+}
+
+// speed returns the speed that a NIC has negotiated; 0: it has no link.
+func (n *siblingNames) speed(name string) int {
+	nic := Find(n.host.NICs, func(nic *NIC) bool { return nic.Name == name })
+	if nic == nil || nic.Carrier == "down" {
+		return 0
+	}
+	return nic.Speed
 }
 
 // devices renames what guests' packets pass besides NICs.
@@ -201,6 +216,7 @@ func (n *siblingNames) devices(c *Host) {
 		routing.Addressed, routing.Uplinks = n.all(routing.Addressed), n.all(routing.Uplinks)
 		c.Routing = &routing
 	}
+	n.openVSwitch(c)
 	if c.Passthrough != nil {
 		p := *c.Passthrough
 		p.Groups = nil
@@ -211,6 +227,49 @@ func (n *siblingNames) devices(c *Host) {
 		slices.SortFunc(p.Functions, func(a, b PhysicalFunction) int { return CompareVersions(a.NIC, b.NIC) })
 		c.Passthrough = &p
 	}
+}
+
+// openVSwitch names the bridges and ports of Open vSwitch after the NICs that they go over. Ports over no NIC come and
+// go with guests, containers and the other hosts of a mesh of tunnels; a chassis of OVN has its own name and address.
+func (n *siblingNames) openVSwitch(c *Host) {
+	if c.OpenVSwitch == nil {
+		return
+	}
+	o := *c.OpenVSwitch
+	if o.OVN != nil {
+		chassis := *o.OVN
+		chassis.Chassis, chassis.EncapIP = "", ""
+		o.OVN = &chassis
+	}
+	o.Bridges = edited(o.Bridges, func(b *OVSBridge) {
+		var nics []string
+		ports := []OVSPort{}
+		for _, p := range b.Ports {
+			var over []string
+			for _, i := range p.Interfaces {
+				over = append(over, cmp.Or(n.known[i.Name], n.known[i.Options["dpdk-devargs"]]))
+			}
+			if slices.Contains(over, "") || len(over) == 0 || p.Name == b.Name {
+				continue
+			}
+			p.Interfaces = slices.Clone(p.Interfaces)
+			for k := range p.Interfaces {
+				p.Interfaces[k].Name, p.Interfaces[k].Options = over[k], nil
+			}
+			slices.SortFunc(p.Interfaces, func(a, b OVSInterface) int { return CompareVersions(a.Name, b.Name) })
+			slices.Sort(over)
+			if p.Name = over[0]; len(over) > 1 {
+				p.Name = "bond(" + strings.Join(over, "+") + ")"
+			}
+			ports, nics = append(ports, p), append(nics, over...)
+		}
+		slices.SortFunc(ports, func(a, b OVSPort) int { return CompareVersions(a.Name, b.Name) })
+		if b.Ports = ports; len(nics) > 0 {
+			slices.Sort(nics)
+			b.Name = "bridge(" + strings.Join(nics, "+") + ")"
+		}
+	})
+	c.OpenVSwitch = &o
 }
 
 // rest masks what other parts of the inventory say of names, disks and files, and leaves out the rules of guests.

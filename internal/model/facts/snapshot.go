@@ -120,7 +120,7 @@ func readBounded(r io.Reader, most int64) ([]byte, error) {
 	case len(start) == 0 && n < 4096:
 		return nil, invalid(remake, "it holds nothing but white space")
 	case len(start) == 0 || start[0] != '{':
-		return nil, invalid(remake, "not a snapshot: expected a JSON object, found %q", clip(head, 16))
+		return nil, invalid(remake, "not a snapshot: expected a JSON object, found %q", clip(bytes.TrimSpace(head), 16))
 	case err != nil:
 		return head, nil // all of it
 	}

@@ -176,6 +176,9 @@ func (g Goal) Check() error {
 		return contradiction("leave out what does not matter", "targets must be positive")
 	case g.PPS > 1e9:
 		return contradiction("ask for at most 1G", "%s packets per second are beyond any NIC", FormatRate(g.PPS))
+	case g.Bulk > 0 && g.Bulk < 1e6:
+		return contradiction("bulk is in bits per second, such as 25G", "%s bits per second are nothing to tune for",
+			FormatRate(g.Bulk))
 	case g.Bulk > 1e13:
 		return contradiction("ask for at most 10000G", "%s bits per second are beyond any host", FormatRate(g.Bulk))
 	case !(g.Loss >= 0 && g.Loss < 1):

@@ -49,7 +49,7 @@ func TestCheck(t *testing.T) {
 	for name, g := range map[string]Goal{
 		"virtio beyond its limit": {PPS: 3e6, NIC: "virtio"}, "negative": {PPS: -1}, "negative bulk": {Bulk: -1},
 		"no number": {PPS: math.NaN()}, "beyond any NIC": {PPS: 2e9},
-		"beyond any host": {Bulk: 1e15}, "all lost": {Loss: 1}, "loss below none": {Loss: -0.1},
+		"beyond any host": {Bulk: 1e15}, "bulk without its unit": {Bulk: 25}, "all lost": {Loss: 1}, "loss below none": {Loss: -0.1},
 		"loss is no number": {Loss: math.NaN()}, "runt": {Frame: 63}, "giant": {Frame: 9019},
 		"a nanosecond": {Latency: 1},
 		"an hour":      {Latency: time.Hour}, "other NIC": {NIC: "e1000"}, "other consent": {Consent: []Risk{"fun"}},

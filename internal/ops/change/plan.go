@@ -103,7 +103,7 @@ type Source struct {
 func File(ctx context.Context, env *ops.Env, from Source) (*Planned, error) {
 	p, err := read(from.Name, from.Stdin)
 	if err != nil {
-		return nil, outcome.Failed(fmt.Errorf("plan %s: %w", from.Name, err), "make one with 'mpps plan -o FILE'")
+		return nil, err
 	}
 	if from.RuntimeOnly {
 		lasting.Strip(p)
@@ -123,7 +123,18 @@ func File(ctx context.Context, env *ops.Env, from Source) (*Planned, error) {
 	return &Planned{Plan: p, Host: h, Cuts: cuts}, nil
 }
 
-func read(name string, stdin io.Reader) (*plan.Plan, error) {
+// CheckFile refuses a file that holds no plan.
+func CheckFile(name string) error {
+	_, err := read(name, nil)
+	return err
+}
+
+func read(name string, stdin io.Reader) (p *plan.Plan, err error) {
+	defer func() {
+		if err != nil {
+			err = outcome.Failed(fmt.Errorf("plan %s: %w", name, err), "make one with 'mpps plan -o FILE'")
+		}
+	}()
 	if name == "-" {
 		return plan.Decode(ops.JSON(stdin))
 	}
