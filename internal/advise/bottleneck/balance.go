@@ -79,7 +79,9 @@ func (p *path) balances() (all []balance) {
 
 // macvtap reports whether a tap is one of a NIC's own packets, which both count.
 func (p *path) macvtap(d *facts.DeviceLoad) bool {
-	return slices.ContainsFunc(p.h.Taps, func(t facts.Tap) bool { return t.Name == d.Name && t.Type == "macvtap" })
+	return d.Macvtap || slices.ContainsFunc(p.h.Taps, func(t facts.Tap) bool {
+		return t.Name == d.Name && t.Type == "macvtap"
+	})
 }
 
 // afterReceive reports whether a lost packet was counted as received by a device, and not by IP as one for a program.

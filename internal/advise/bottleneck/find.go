@@ -23,6 +23,7 @@ type suspect struct {
 	advice   string   // empty: the kind's
 
 	reason, function string // of packets that the kernel drops
+	goesRound        bool   // they came many times before: a small part of all that devices count
 }
 
 // show adds a figure to the evidence.
@@ -73,7 +74,7 @@ var rules = []func(*path) []suspect{
 	queueLocks, rateLimits, qdiscLimits,
 	tapQueues, vhostThreads, emulatedNICs, wrongNode,
 	quotas, vcpus, insideGuests, exhaustedCPUs, stolenCPUs,
-	sockets, slowReaders, fullListeners, packetSockets, generators,
+	sockets, blockedSockets, slowReaders, fullListeners, packetSockets, generators,
 }
 
 // Find returns which stage holds the path back. It names none if nothing is lost and no stage is full, nor without
@@ -83,7 +84,7 @@ func Find(h *facts.Host, l *facts.Load) *Diagnosis {
 	d := &Diagnosis{Seconds: l.Seconds, Method: l.Method, Role: h.Role(), Stages: p.stages(),
 		Unseen: notNil(l.Unseen)}
 	if p.quiet() {
-		d.Why = withRole(d.Role, fmt.Sprintf("no traffic seen (%.0f packets per second): nothing to diagnose",
+		d.Why = withRole(d.Role, fmt.Sprintf("no traffic to speak of (%.0f packets per second): nothing to diagnose",
 			p.rate(p.packets)))
 		return d
 	}

@@ -90,7 +90,7 @@ func TestHealthy(t *testing.T) {
 		}
 		s.offered, s.taken = 20, 20
 		s.flow()
-		if d := Find(s.h, s.l); d.Bottleneck != nil || d.Next != nil || !strings.HasPrefix(d.Why, "no traffic seen") {
+		if d := Find(s.h, s.l); d.Bottleneck != nil || d.Next != nil || !strings.HasPrefix(d.Why, "no traffic to speak of") {
 			t.Errorf("seed %d, idle: %s", seed, d.Why)
 		}
 	}

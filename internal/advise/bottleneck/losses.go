@@ -37,6 +37,8 @@ type loss struct {
 	// of atKernel: the kernel's reason, the function that dropped them, and what that means; of a device, the direction
 	reason, function string
 	means            dropMeaning
+	goesRound        bool // they have been here many times, each of which devices count
+	wayKnown         bool // of atRule: means.sends tells whether they were to leave by the device
 	// counted by the network layer of a namespace, which does not tell the device; empty: mpps's own
 	counted bool
 	netns   string
@@ -69,6 +71,14 @@ func shareOf(lost, passed float64) float64 {
 		return 0
 	}
 	return lost / (lost + passed)
+}
+
+// space returns the network namespace of a loss; empty: mpps's own, or not known.
+func (s *loss) space() string {
+	if s.device != nil {
+		return s.device.Netns
+	}
+	return s.netns
 }
 
 // addLoss records a loss of so many packets while others passed the same place.

@@ -45,31 +45,79 @@ func (p *path) addTraced(site *facts.DropSite, d *facts.DeviceLoad, at place, me
 	if d != nil {
 		s.guest = d.Guest
 	}
+	if site.Way != "" {
+		s.means.sends = site.Way == "out"
+		s.wayKnown = true
+	}
+	if s.goesRound = p.goesRound(&s); s.goesRound {
+		s.means.what = "their time to live ends here, and most of what leaves by " + deviceName(d) +
+			" came by it: routes lead it round and round"
+		s.means.do = "find the route that sends it back: ip route get ADDRESS, here and at the next hop"
+	}
 	for known := range facts.Each(p.losses) {
-		if known.at == at && known.reason == reason && known.device == d && known.means.what == means.what {
+		if known.at == at && known.device == d && s.sameAs(known) {
 			p.merge(known, lost)
 			return
 		}
 	}
-	p.addLoss(s, lost, p.passed(d, at, means, lost))
+	p.addLoss(s, lost, p.passed(&s, lost))
+}
+
+// sameAs reports whether two losses of a device are one: of the same reason, or of a kind that says as much.
+func (s *loss) sameAs(known *loss) bool {
+	if s.means.kind != "" && s.means.kind == known.means.kind {
+		return true
+	}
+	return s.reason == known.reason && s.means.what == known.means.what && s.means.sends == known.means.sends
+}
+
+// goesRound reports whether packets whose time to live ends go round between this namespace and a next hop: a device
+// sends far more than came by all others and from programs.
+func (p *path) goesRound(s *loss) bool {
+	if s.device == nil || s.function != "ip_forward" && s.function != "ip6_forward" || s.reason != "IP_INHDR" {
+		return false
+	}
+	from, _, known := p.besides(s.device)
+	return known && float64(s.device.TxPackets) >= 2*from+float64(facts.MinLostPackets)
+}
+
+// besides returns the packets that came into a device's namespace by others and from programs, and those that left by
+// others or were for programs. False where its programs' packets are not known.
+func (p *path) besides(d *facts.DeviceLoad) (from, to float64, known bool) {
+	for _, l := range p.l.Local {
+		if l.Netns == d.Netns {
+			from, to, known = float64(l.Sent), float64(l.Received), true
+		}
+	}
+	for o := range facts.Each(p.l.Devices) {
+		if o.Netns == d.Netns && o.Name != d.Name && edge(o) {
+			from, to = from+float64(o.RxPackets), to+float64(o.TxPackets)
+		}
+	}
+	return from, to, known
 }
 
 // merge adds packets to a known loss.
 func (p *path) merge(known *loss, lost float64) {
 	known.packets += lost
-	known.share = shareOf(known.packets, p.passed(known.device, known.at, known.means, known.packets))
+	known.share = shareOf(known.packets, p.passed(known, known.packets))
 }
 
 // passed returns the packets that passed a place where others were lost. A device has counted those that came in by it
 // before they were dropped, and those that leave by it only after.
-func (p *path) passed(d *facts.DeviceLoad, at place, means dropMeaning, lost float64) float64 {
+func (p *path) passed(s *loss, lost float64) float64 {
+	d := s.device
 	if d == nil {
 		return max(p.maxReceived()-lost, 0)
 	}
+	if s.goesRound { // of those that have an end
+		_, to, _ := p.besides(d)
+		return to
+	}
 	in, out := float64(d.RxPackets), float64(d.TxPackets)
-	sends := means.sends
-	if at == atRule || at == atFilter && !means.sends { // hooks before and after routing: the device tells which
-		sends = at == atRule && (in < lost || in < out)
+	sends := s.means.sends
+	if s.at == atRule && !s.wayKnown { // hooks before and after routing: the device tells which
+		sends = in < lost || in < out
 	}
 	if sends {
 		return out

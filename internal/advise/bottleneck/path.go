@@ -19,6 +19,8 @@ const (
 	minThrottle    = 0.05 // share of the interval that a cgroup was throttled
 	largeLossShare = 0.05 // share of the packets at the place where they are lost
 	minPPS         = 100  // packets per second; a path with fewer counts as idle
+	// share of the packets at the place where they are lost, from which on a path with few is none that is idle
+	mostLost = 0.3
 	// bits per second; a path with more is not idle, though its packets are few: GSO and GRO merge them
 	minBits = 250e3
 )
@@ -71,13 +73,19 @@ func newPath(h *facts.Host, l *facts.Load) *path {
 	p.outwards = fromGuests > toGuests
 	p.findLosses()
 	for d := range facts.Each(l.Devices) {
-		lost := 0.0
+		in, out := float64(d.RxPackets), float64(d.TxPackets)
 		for _, s := range p.losses {
-			if s.device == d {
-				lost += s.packets
+			switch {
+			case s.device != d:
+			case s.at == atQdisc || s.means.sends:
+				out += s.packets
+			case s.at == atRing || s.at == atDamage || s.at == atDevice:
+				in += s.packets
+			case s.at == atRule && !s.wayKnown, s.at == atFilter:
+				in, out = max(in, s.packets), out+s.packets
 			}
 		}
-		p.packets = max(p.packets, float64(max(d.RxPackets, d.TxPackets))+lost)
+		p.packets = max(p.packets, in, out)
 	}
 	p.packets = max(p.packets, p.polledPackets())
 	for g := range facts.Each(l.Guests) { // no device of the host counts the packets of a VF that is passed through
@@ -139,7 +147,9 @@ func most[T any](all iter.Seq[*T], value func(*T) float64) (found *T) {
 
 // quiet reports whether too little passes to judge, in packets and in bits.
 func (p *path) quiet() bool {
-	if p.rate(p.packets) >= minPPS {
+	if p.rate(p.packets) >= minPPS || slices.ContainsFunc(p.losses, func(s loss) bool {
+		return s.share >= mostLost && p.rate(s.packets) >= minOwnLoss
+	}) {
 		return false
 	}
 	return !slices.ContainsFunc(p.l.Devices, func(d facts.DeviceLoad) bool { return p.bits(&d) >= minBits })

@@ -64,7 +64,7 @@ func (p *path) class(s *suspect) int {
 
 // losesMany reports whether more is lost than bursts explain.
 func (p *path) losesMany(s *suspect) bool {
-	return s.share >= largeLossShare && s.lost >= 0.02*p.packets
+	return s.share >= largeLossShare && (s.goesRound || s.lost >= 0.02*p.packets)
 }
 
 // byGain compares suspects that lose many packets: the one first whose end would bring more of them back. Of equal ones

@@ -187,7 +187,8 @@ var dropPlaces = []struct {
 		do:   "set the same MTU on all ports of the bridge and behind them"}},
 	{"br_handle_frame_finish", dropMeaning{stage: "bridge",
 		what: "the bridge has no port to forward them to: ports are isolated, down or not forwarding, the VLAN " +
-			"does not match, or their destination is where they came from",
+			"does not match, or their destination is behind the port that they came by, which does not reflect " +
+			"them (hairpin)",
 		do: "bridge -d link show, bridge vlan show, bridge fdb show br BRIDGE"}},
 	{"br_forward", dropMeaning{stage: "bridge", sends: true,
 		what: "the bridge port may not send them: it does not forward, its VLAN does not match, or both ports " +
@@ -201,7 +202,7 @@ var dropPlaces = []struct {
 		do: "bridge -d link show, bridge vlan show, bridge fdb show"}},
 	{"ip_error", refusingRoute}, {"dst_discard", refusingRoute},
 	{"ip_rcv_finish_core", dropMeaning{benign: true,
-		what: "they are for a multicast group that nobody on this host has joined; before Linux 6.13 also what IP " +
+		what: "they are for a multicast group that nobody has joined at this device; before Linux 6.13 also what IP " +
 			"refuses without a reason",
 		do: "where others should get them: bridge -d link show (mcast_flood), bridge mdb show; nstat -az"}},
 	{"ip_rcv", dropMeaning{what: "IP refuses them: a route that says so (blackhole), or an invalid header",
@@ -225,6 +226,13 @@ var dropPlaces = []struct {
 var xdpDrops = dropMeaning{stage: "nic", what: "an XDP program (generic mode) drops them",
 	do: "find the program: ip link show, bpftool net"}
 
+// udp6Checksum is of UDP over IPv6, where a checksum of zero is allowed to sockets alone that say so (net/ipv6/udp.c,
+// __udp6_lib_rcv).
+var udp6Checksum = dropMeaning{stage: "socket",
+	what: "the UDP checksum is wrong, or zero where that is not taken",
+	do: "of a tunnel: udp6zerocsumrx here, or udp6zerocsumtx off at the far end; else repair the sender, or turn its " +
+		"checksum offload off: ethtool -K DEVICE tx off"}
+
 // refusingRoute is of a route or policy rule of type blackhole, unreachable or prohibit. net/ipv4/route.c, ip_error,
 // gives no reason for packets that would be forwarded; net/ipv6/route.c, ip6_pkt_prohibit, that of a missing route.
 var refusingRoute = dropMeaning{kind: RouteRefuses,
@@ -237,6 +245,12 @@ func meaningOf(name, function string) dropMeaning {
 	name = strings.TrimPrefix(name, "SKB_DROP_REASON_")
 	if strings.HasPrefix(function, "ip6_pkt_prohibit") {
 		return refusingRoute
+	}
+	if name == "QUEUE_PURGE" && function == "neigh_invalidate" { // what waited for the address
+		name = "NEIGH_FAILED"
+	}
+	if name == "UDP_CSUM" && strings.HasPrefix(function, "__udp6_") {
+		return udp6Checksum
 	}
 	if m, known := dropReasons[name]; known {
 		// the packet's device is the one that it came by until ip_forward has its route

@@ -40,6 +40,9 @@ func (p *path) costByProfile(cpu int, packetTime float64) (suspect, bool) {
 		found = append(found, f)
 		return &found[len(found)-1]
 	}
+	if p.ofOthers(cpu) {
+		return suspect{}, false
+	}
 	ruleShare, function := p.profileShare(cpu, "netfilter")
 	trackShare, trackFunction := p.profileShare(cpu, "conntrack")
 	rules, track := min(ruleShare/packetTime, 1), min(trackShare/packetTime, 1)
@@ -85,6 +88,21 @@ func (p *path) costByProfile(cpu int, packetTime float64) (suspect, bool) {
 		found = append(found, f)
 	}
 	return strongest(found)
+}
+
+// minOfOurs is the share of a CPU's received packets that devices of the watched namespaces have had at least, where
+// its time is said to go into the path's packets.
+const minOfOurs = 0.1
+
+// ofOthers reports whether nearly all packets that a CPU received are of namespaces that are not watched: the profile
+// does not tell them apart. A packet that goes through several namespaces is counted in each.
+func (p *path) ofOthers(cpu int) bool {
+	var ours float64
+	for _, d := range p.l.Devices {
+		ours += float64(d.RxPackets)
+	}
+	row, _ := p.softnet(cpu)
+	return row != nil && len(p.l.Devices) > 0 && ours < minOfOurs*float64(row.Processed)
 }
 
 // costByRules estimates the costs from the number of rules and packets where there is no profile.
@@ -207,8 +225,8 @@ func droppedByRule(p *path) (found []suspect) {
 		}
 		found = append(found, suspect{
 			kind: DroppedByRule, object: "netfilter", strength: strength, lost: s.packets, share: s.share,
-			keys:     []string{"rule"},
-			say:      fmt.Sprintf("a rule of netfilter drops %s of the packets", percent(s.share)),
+			keys:     []string{"rule:" + s.space()},
+			say:      fmt.Sprintf("a rule of netfilter drops %s of the packets", percent(s.share)) + s.way(),
 			evidence: []Evidence{{"dropped by a rule", p.rate(s.packets), "packets/s", s.source}},
 		})
 	}
@@ -216,6 +234,17 @@ func droppedByRule(p *path) (found []suspect) {
 		return p.missingPackets()
 	}
 	return found
+}
+
+// way tells which packets a loss at a device is of, as far as that is known.
+func (s *loss) way() string {
+	switch {
+	case s.device == nil || s.at == atRule && !s.wayKnown:
+		return ""
+	case s.means.sends:
+		return " that should leave by " + deviceName(s.device)
+	}
+	return " that came by " + deviceName(s.device)
 }
 
 // missingPackets blames rules without a tracepoint's evidence: packets go into bridges and do not come out, are not

@@ -18,6 +18,7 @@ func droppedForReason(p *path) (found []suspect) {
 		f := suspect{
 			kind: cmp.Or(s.means.kind, Dropped), stage: s.means.stage, object: "the kernel", lost: s.packets,
 			share: s.share, strength: 0.92, reason: s.reason, function: s.function, advice: s.means.do,
+			goesRound: s.goesRound,
 		}
 		where := cmp.Or(s.function, "the host's network layer")
 		if s.netns != "" {
@@ -29,10 +30,17 @@ func droppedForReason(p *path) (found []suspect) {
 			where += " at " + f.object
 		}
 		f.keys = []string{"reason:" + s.reason + f.object}
-		f.say = fmt.Sprintf("%s of the packets are dropped for %s (%s): %s", percent(s.share), s.reason, where,
-			s.means.what)
+		if s.device != nil && p.macvtap(s.device) && !s.means.sends {
+			found = append(found, p.unopened(&s, f))
+			continue
+		}
+		of := percent(s.share) + " of the packets"
+		if s.means.sends {
+			of += s.way()
+		}
+		f.say = fmt.Sprintf("%s are dropped for %s (%s): %s", of, s.reason, where, s.means.what)
 		if s.reason == "NOT_SPECIFIED" { // the kernel gives none: the function tells
-			f.say = fmt.Sprintf("%s of the packets are dropped in %s: %s", percent(s.share), where, s.means.what)
+			f.say = fmt.Sprintf("%s are dropped in %s: %s", of, where, s.means.what)
 		}
 		if r := p.h.Routing; s.means.kind == RouteRefuses && r != nil && len(r.Refusing) > 0 && s.inOwnNetns() {
 			f.say += "; the host has " + strings.Join(r.Refusing, ", ")
@@ -47,6 +55,17 @@ func droppedForReason(p *path) (found []suspect) {
 		found = append(found, f)
 	}
 	return found
+}
+
+// unopened returns what is to be said of packets that come to a network layer by a macvtap: it has them only while no
+// program has it open (drivers/net/tap.c, tap_handle_frame).
+func (p *path) unopened(s *loss, f suspect) suspect {
+	f.kind, f.stage, f.object, f.strength = GuestDown, "", cmp.Or(s.guest, f.object), 0.9
+	f.say = fmt.Sprintf("%s of the packets for %s end in the network layer of its own namespace (%s): no program "+
+		"has it open", percent(s.share), deviceName(s.device), s.reason)
+	f.advice = "start the guest or program that should have it open"
+	f.show("refused for "+s.reason, p.rate(s.packets), "packets/s", s.source)
+	return f
 }
 
 // inOwnNetns reports whether a device of mpps's own network namespace lost the packets.

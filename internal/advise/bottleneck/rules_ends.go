@@ -57,9 +57,63 @@ func sockets(p *path) (found []suspect) {
 			}
 		}
 		p.explainReader(&f, t, queued)
+		if one := p.losing(s); one != nil && f.kind == Socket {
+			f.waitsIn(one.Waits)
+		}
 		found = append(found, f)
 	}
 	return found
+}
+
+// blockedSockets blames readers of sockets that lose little of all that comes to programs and yet are full: their own
+// packets are few.
+func blockedSockets(p *path) (found []suspect) {
+	if len(p.lossesAt(atSocket)) > 0 {
+		return nil
+	}
+	for _, s := range p.l.Sockets.Losing {
+		if s.Queued < 0.5 || p.rate(float64(s.Drops)) < minOwnLoss {
+			continue
+		}
+		f := suspect{kind: Socket, object: fmt.Sprintf("UDP socket (port %d)", s.Port), strength: 0.72,
+			lost: float64(s.Drops), share: shareOf(float64(s.Drops), float64(p.l.Sockets.UDPIn)),
+			keys: []string{fmt.Sprintf("socket:%d", s.Port)},
+			say: fmt.Sprintf("receive buffers of port %d lose %s packets a second", s.Port,
+				amount(p.rate(float64(s.Drops))))}
+		f.show("lost at its receive buffer", p.rate(float64(s.Drops)), "packets/s", "sock_diag")
+		f.show("fill of its buffer at the end", s.Queued, "share", "sock_diag")
+		t := (*facts.ThreadLoad)(nil)
+		if s.PID != 0 {
+			f.object = fmt.Sprintf("%s (%d), port %d", s.Comm, s.PID, s.Port)
+			t = p.busiestOfProcess(s.PID)
+		}
+		p.explainReader(&f, t, s.Queued)
+		f.waitsIn(s.Waits)
+		found = append(found, f)
+	}
+	return found
+}
+
+// waits are functions of the kernel in which a thread sleeps that does not read, and what it waits for.
+var waits = map[string]string{
+	"pipe_write": "until somebody reads from a pipe", "anon_pipe_write": "until somebody reads from a pipe",
+	"fifo_pipe_write": "until somebody reads from a pipe", "hrtimer_nanosleep": "for a time that it has set itself",
+	"do_nanosleep": "for a time that it has set itself", "do_signal_stop": "to be continued (SIGCONT)",
+	"ptrace_stop": "for a debugger", "sk_stream_wait_memory": "until a TCP connection takes what it sends",
+	"sock_alloc_send_pskb": "until a socket takes what it sends", "n_tty_write": "for its terminal",
+	"futex_do_wait": "for another thread", "futex_wait_queue": "for another thread", "do_wait": "for a child process",
+	"do_exit": "to be taken away", "io_schedule": "for a disk", "folio_wait_bit_common": "for a disk",
+}
+
+// waitsIn adds what the only thread of a reader waits for.
+func (s *suspect) waitsIn(function string) {
+	if function == "" {
+		return
+	}
+	s.say += "; its only thread sleeps in " + function
+	if what, known := waits[function]; known {
+		s.say += ": it waits " + what
+	}
 }
 
 // minClosed is how many windows of TCP connections are closed each second where their readers hold the path back.
@@ -91,6 +145,9 @@ func slowReaders(p *path) []suspect {
 		}
 	}
 	p.explainReader(&f, t, one.Queued)
+	if f.kind == Socket {
+		f.waitsIn(one.Waits)
+	}
 	return []suspect{f}
 }
 

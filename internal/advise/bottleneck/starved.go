@@ -89,6 +89,11 @@ func (p *path) contention(t *facts.ThreadLoad) (suspect, bool) {
 	if slices.Contains([]string{"fifo", "rr", "deadline"}, o.Policy) {
 		how = " (realtime)"
 	}
+	if o.Ran < first.share/2 {
+		say(fmt.Sprintf("%s use for %s, %s%s most of all", count(first.threads, "other thread"),
+			percent(min(first.share, 1)), label(o), how))
+		return f, true
+	}
 	say(fmt.Sprintf("%s%s uses for %s", label(o), how, percent(o.Ran)))
 	return f, true
 }

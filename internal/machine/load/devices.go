@@ -38,6 +38,7 @@ type deviceLook struct {
 	own        map[string]uint64 // the driver's own
 	qdiscs     map[string]qdiscLook
 	shared     bool // as in facts.DeviceLoad
+	macvtap    bool
 }
 
 // readSpace reads the counters of a network namespace; nil: there is no earlier look.
@@ -72,7 +73,8 @@ func (w *Watch) readSpace(name string, before *fullLook) (spaceLook, []facts.Uns
 		missing("MAC addresses that devices take frames for", err)
 		for _, link := range links {
 			d := deviceLook{name: link.Name, kind: w.kind(name, link), stats: link.Stats, shared: shared[link.Index],
-				xdp: xdpName(link.XDPProgram), qdiscs: map[string]qdiscLook{}}
+				macvtap: link.Kind == "macvtap",
+				xdp:     xdpName(link.XDPProgram), qdiscs: map[string]qdiscLook{}}
 			if link.Kind == "" || link.Kind == "veth" {
 				if driver, err := nicctl.ReadDriver(socket, link.Name); err == nil {
 					d.driver, d.own = driver.Name, nicctl.Statistics(socket, link.Name, driver.Statistics)
@@ -156,7 +158,7 @@ func (w *Watch) devicesBetween(netns string, before, after spaceLook, irqs []fac
 		}
 		grown := func(name string) uint64 { return facts.Increase(a.stats[name], b.stats[name]) }
 		d := facts.DeviceLoad{
-			Name: b.name, Kind: b.kind, Netns: netns, XDP: b.xdp, Shared: b.shared,
+			Name: b.name, Kind: b.kind, Netns: netns, XDP: b.xdp, Shared: b.shared, Macvtap: b.macvtap,
 			RxPackets: grown("rx_packets"), TxPackets: grown("tx_packets"),
 			RxBytes: grown("rx_bytes"), TxBytes: grown("tx_bytes"), Counters: map[string]uint64{}, SpeedMbps: -1,
 			Queues: queuesBetween(a.own, b.own), Qdisc: qdiscsBetween(a.qdiscs, b.qdiscs),

@@ -74,7 +74,7 @@ func (w *Watch) addOwners(l *facts.Load, before, after fullLook, allowed time.Du
 		for _, fd := range w.tree.List("proc/" + name + "/fd") {
 			to := w.tree.Target("proc/" + name + "/fd/" + fd)
 			if s := sockets[to]; s != nil && s.PID == 0 {
-				s.PID, s.Comm = pid, trust.Name(w.tree, pid, pid)
+				s.PID, s.Comm, s.Waits = pid, trust.Name(w.tree, pid, pid), w.sleepsIn(name)
 			}
 			if len(taps) == 0 || to != "tun" {
 				continue
@@ -94,6 +94,26 @@ func (w *Watch) addOwners(l *facts.Load, before, after fullLook, allowed time.Du
 			l.Sockets.Losing = append(l.Sockets.Losing, *s)
 		}
 	}
+}
+
+// sleepsIn returns the function of the kernel in which the only thread of a process sleeps; empty if it has several,
+// runs, or waits for packets or events.
+func (w *Watch) sleepsIn(pid string) string {
+	if len(w.tree.List("proc/"+pid+"/task")) != 1 {
+		return ""
+	}
+	text, _ := w.tree.Read("proc/" + pid + "/wchan") // it has ended, then
+	at := strings.TrimSpace(text)
+	for _, reads := range []string{"__skb_wait_for_more_packets", "sk_wait_data", "wait_woken", "poll", "ep_poll",
+		"do_poll", "do_select", "do_sys_poll", "schedule_hrtimeout"} {
+		if strings.HasPrefix(at, reads) {
+			return ""
+		}
+	}
+	if at == "0" { // it runs, or may not be told
+		return ""
+	}
+	return at
 }
 
 // maxFull is the most TCP sockets with full receive queues that are reported.

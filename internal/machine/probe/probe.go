@@ -245,6 +245,13 @@ func (p *Probe) drops(scale float64) ([]Drop, error) {
 		keys = append(keys, key)
 		d := Drop{DropSite: facts.DropSite{Reason: p.programs.reason(key.Reason),
 			Packets: uint64(math.Round(float64(sum) * scale))}, Inode: key.Netns, Ifindex: int(key.Ifindex)}
+		switch { // a backlog, say, drops them before they have a device that they came by
+		case d.Reason != "NETFILTER_DROP" || key.Ifindex == 0:
+		case key.Leaves != 0:
+			d.Way = "out"
+		default:
+			d.Way = "in"
+		}
 		if known, err := loadedSymbols(); err == nil {
 			if at := known.find(key.Where); at >= 0 {
 				d.Symbol = known[at].name

@@ -31,7 +31,7 @@ type probeDrop struct {
 	Reason  uint32
 	Netns   uint32
 	Ifindex uint32
-	Pad     uint32
+	Leaves  uint32
 }
 
 type probeRan struct {

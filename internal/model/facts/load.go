@@ -75,7 +75,8 @@ type DeviceLoad struct {
 	XDP  string `json:"xdp,omitempty"`     // name of the XDP program on it; empty: none or unknown
 	Held []int  `json:"held_by,omitempty"` // processes that have a tap open, if it lost packets and is no guest's
 	// it takes frames for further MAC addresses, as those of macvlans, which may be in namespaces that nobody watches
-	Shared bool `json:"shared,omitempty"`
+	Shared  bool `json:"shared,omitempty"`
+	Macvtap bool `json:"macvtap,omitempty"` // a tap that is one, whose packets its NIC counts too
 
 	SpeedMbps int         `json:"speed_mbps"` // −1: unknown
 	Queues    []QueueLoad `json:"queues"`     // as far as the driver or a tracepoint counts
@@ -163,6 +164,9 @@ type LosingSocket struct {
 	Queued float64 `json:"queued"`         // fill level of its receive queue at the end, 0 to 1
 	PID    int     `json:"pid,omitempty"`  // process that has it open; 0: not found
 	Comm   string  `json:"comm,omitempty"` // of that process
+	// function of the kernel in which its only thread sleeps at the end; empty: it has several, or none that sleeps,
+	// or waits for packets
+	Waits string `json:"waits,omitempty"`
 }
 
 // LocalLoad is the packets that a network namespace received for its own programs, and those that they sent. They are
@@ -222,10 +226,12 @@ type ProfileEntry struct {
 // DropSite is a place where the kernel dropped packets.
 type DropSite struct {
 	// skb drop reason without its prefix: NETFILTER_DROP, FULL_RING, QDISC_DROP, CPU_BACKLOG, SOCKET_RCVBUFF …
-	Reason  string `json:"reason"`
-	Symbol  string `json:"function"` // function that freed the packets
-	Device  string `json:"device,omitempty"`
-	Netns   string `json:"netns,omitempty"` // of the device or socket; empty: this process's
+	Reason string `json:"reason"`
+	Symbol string `json:"function"` // function that freed the packets
+	Device string `json:"device,omitempty"`
+	Netns  string `json:"netns,omitempty"` // of the device or socket; empty: this process's
+	// of rules of netfilter: in, the packets had come by the device; out, they were to leave by it; empty: not known
+	Way     string `json:"way,omitempty"`
 	Packets uint64 `json:"packets"`
 }
 

@@ -61,7 +61,7 @@ struct drop {
 	__u32 reason;
 	__u32 netns;
 	__u32 ifindex;
-	__u32 pad;
+	__u32 leaves; /* the device is not the one that the packet came by */
 };
 
 struct {
@@ -102,7 +102,7 @@ int dropped(__u64 *args)
 	struct net_device *dev = 0;
 	struct sock *sk = 0;
 	struct net *net = 0;
-	__u32 mask = sparse;
+	__u32 mask = sparse, iif = 0;
 	__u64 many = mask + 1, *n;
 
 	if (r)
@@ -117,6 +117,8 @@ int dropped(__u64 *args)
 		bpf_probe_read_kernel(&net, sizeof(net), &dev->nd_net.net);
 		d.netns = inode_of(net);
 		bpf_probe_read_kernel(&d.ifindex, sizeof(d.ifindex), &dev->ifindex);
+		bpf_probe_read_kernel(&iif, sizeof(iif), &skb->skb_iif);
+		d.leaves = iif != d.ifindex;
 	} else if (sk) {
 		bpf_probe_read_kernel(&net, sizeof(net), &sk->__sk_common.skc_net.net);
 		d.netns = inode_of(net);
