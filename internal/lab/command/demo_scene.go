@@ -28,11 +28,11 @@ const (
 	demoAddress = "10.50.0.2"
 	demoPort    = 7878
 	demoSecret  = "secret-of-the-demo"
-	demoRules   = 40
+	demoRules   = 254
 )
 
-// demoSetup creates bridge, uplink and rules. The rules are accounting that nobody reads: each matches a host that no
-// longer exists, so every frame of the guest passes all of them.
+// demoSetup creates bridge, uplink and rules. The rules are accounting that nobody reads, one for each address of a
+// /24: each matches a host that no longer exists, so every frame of the guest passes all of them.
 var demoSetup = fmt.Sprintf(`
 modprobe br_netfilter
 ip link add %[1]s type bridge forward_delay 0
@@ -45,9 +45,13 @@ for n in /sys/class/net/*; do
 done
 sysctl -qw net.bridge.bridge-nf-call-iptables=1
 echo 1 > /sys/class/net/%[1]s/bridge/nf_call_iptables
-for i in $(seq %[2]d); do
-	iptables-legacy -A FORWARD -s 192.0.2.$i -m comment --comment "accounting of a host that is gone" -j RETURN
-done
+{
+	echo "*filter"
+	for i in $(seq %[2]d); do
+		echo "-A FORWARD -s 192.0.2.$i -m comment --comment \"accounting of a host that is gone\" -j RETURN"
+	done
+	echo COMMIT
+} | iptables-legacy-restore --noflush
 `, demoBridge, demoRules)
 
 // demoSpec is the guest before tuning.
