@@ -128,5 +128,5 @@ func (a *app) writeLoad(h *facts.Host, f *diagnoseFlags) error {
 	if f.scrub {
 		h = facts.Scrub(h)
 	}
-	return a.writeEncoded(f.output, func(w io.Writer) error { return facts.Write(w, h, version) })
+	return a.writeJSON(f.output, func(w io.Writer) error { return facts.Write(w, h, version) })
 }

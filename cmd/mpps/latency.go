@@ -149,7 +149,7 @@ func (a *app) answerWakeups(f *latencyFlags, measure func() (*wakeup.File, error
 		return failure
 	}
 	if f.output != "" {
-		if err := a.writeEncoded(f.output, func(w io.Writer) error { return wakeup.Encode(w, file) }); err != nil {
+		if err := a.writeJSON(f.output, func(w io.Writer) error { return wakeup.Encode(w, file) }); err != nil {
 			return errors.Join(failure, err)
 		}
 	}

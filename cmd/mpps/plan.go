@@ -42,7 +42,7 @@ func (a *app) planCommand() *cobra.Command {
 			case isPage(output):
 				err = a.writeSheet(output, view)
 			case output != "":
-				err = a.writeEncoded(output, func(w io.Writer) error { return plan.Encode(w, p) })
+				err = a.writeJSON(output, func(w io.Writer) error { return plan.Encode(w, p) })
 			}
 			if err != nil {
 				return err

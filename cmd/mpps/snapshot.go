@@ -38,7 +38,7 @@ func (a *app) snapshotCommand() *cobra.Command {
 			if isPage(output) {
 				return a.writeSheet(output, sheet.Sheet{Host: h, Warnings: ops.UnseenWarnings(h), Data: h})
 			}
-			err = a.writeEncoded(output, func(w io.Writer) error { return facts.Write(w, h, version) })
+			err = a.writeJSON(output, func(w io.Writer) error { return facts.Write(w, h, version) })
 			if err != nil {
 				return err
 			}
@@ -112,6 +112,15 @@ func (a *app) writeEncoded(name string, encode func(io.Writer) error) error {
 		return err
 	}
 	return a.writeFile(name, text.Bytes())
+}
+
+// writeJSON writes the JSON that encode writes to a file, without characters that steer the terminal it is shown on.
+func (a *app) writeJSON(name string, encode func(io.Writer) error) error {
+	var text bytes.Buffer
+	if err := encode(&text); err != nil {
+		return err
+	}
+	return a.writeFile(name, report.TameJSON(text.Bytes()))
 }
 
 // writeFile writes a whole file, or standard output if the name is "-".

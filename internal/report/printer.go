@@ -3,6 +3,7 @@
 package report
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode/utf16"
 
 	"golang.org/x/sys/unix"
 
@@ -125,11 +127,38 @@ func (p *Printer) Answer(a Answer) error {
 
 // json prints a value as JSON.
 func (p *Printer) json(indent string, value any) error {
-	p.clear()
-	encoder := json.NewEncoder(p.out)
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
 	encoder.SetIndent("", indent)
 	encoder.SetEscapeHTML(false)
-	return encoder.Encode(value)
+	if err := encoder.Encode(value); err != nil {
+		return err
+	}
+	p.clear()
+	_, err := p.out.Write(TameJSON(text.Bytes()))
+	return err
+}
+
+// TameJSON returns JSON of the same meaning in which no character steers a terminal. Those that encoding/json leaves as
+// they are (DEL, C1 controls, Unicode's format characters) stand in strings only, and become escapes.
+func TameJSON(text []byte) []byte {
+	wild := func(r rune) bool { return r >= 0x7f && steers(r) }
+	if bytes.IndexFunc(text, wild) < 0 {
+		return text
+	}
+	var b bytes.Buffer
+	for _, r := range string(text) {
+		switch {
+		case !wild(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.Bytes()
 }
 
 func (p *Printer) write(text string) error {

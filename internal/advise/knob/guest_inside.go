@@ -130,7 +130,7 @@ func (v *View) readInside(g *facts.Guest) *facts.Host {
 // or the only one that runs, not for hundreds.
 func (v *View) fromHost(g *facts.Guest, what string) Advice {
 	running := 0
-	for _, other := range v.Guests {
+	for other := range facts.Each(v.Guests) {
 		if other.State == "running" {
 			running++
 		}

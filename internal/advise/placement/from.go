@@ -307,7 +307,7 @@ func Tapped(i facts.Interface) bool {
 // by the other: the guest of the bridge guide had two NICs of nine queues, and nine CPUs for their 18 threads.
 func queueBudget(ask Ask) int {
 	nics := 0 // pairs
-	for _, g := range ask.Guests {
+	for g := range facts.Each(ask.Guests) {
 		data := 0
 		for _, n := range g.NICs {
 			if !n.VF && n.Aside == "" {
@@ -322,7 +322,7 @@ func queueBudget(ask Ask) int {
 			aside++
 		}
 	}
-	for _, g := range ask.Guests {
+	for g := range facts.Each(ask.Guests) {
 		if g.Realtime {
 			realtime += g.VCPUs
 		}

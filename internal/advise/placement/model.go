@@ -20,7 +20,8 @@ type table struct {
 	vcpuOn     map[int]string // CPU → guest of its vCPU
 	vhostOn    map[int]int    // CPU → number of its vhost threads
 	frozen     map[string]*Placed
-	left       []Left         // guests that are left as they are
+	left       []Left // guests that are left as they are
+	isLeft     map[string]bool
 	shared     setting.CPUSet // the host's CPUs on cores of which other threads are isolated
 	cellOf     map[int]int    // core → its cell
 	near       [][]int        // by cell: the nearest others, filled on demand
@@ -63,7 +64,7 @@ func (c *cell) ordinary() bool { return !c.isolated && c.allowed == "" }
 // newTable returns the table of an ask, with the guests that stay on their CPUs.
 func newTable(ask Ask) *table {
 	t := &table{ask: ask, cpus: map[int]CPU{}, cores: map[int][]int{}, vcpuOn: map[int]string{}, vhostOn: map[int]int{},
-		frozen: map[string]*Placed{}, cellOf: map[int]int{}}
+		frozen: map[string]*Placed{}, isLeft: map[string]bool{}, cellOf: map[int]int{}}
 	t.ask.CPUs = slices.Clone(ask.CPUs)
 	slices.SortStableFunc(t.ask.CPUs, func(a, b CPU) int { return cmp.Compare(a.ID, b.ID) })
 	t.ask.CPUs = slices.CompactFunc(t.ask.CPUs, func(a, b CPU) bool { return a.ID == b.ID })
@@ -108,7 +109,7 @@ func (t *table) freeze() {
 			}
 			switch {
 			case g.left != nil:
-				t.left = append(t.left, *g.left)
+				t.left, t.isLeft[g.Name] = append(t.left, *g.left), true
 				continue
 			case len(g.Declined) > 0 && len(g.Pins) == 0 && !g.Named && !g.isNew && !g.free:
 				t.leave(g, "")
@@ -146,11 +147,9 @@ func (t *table) freeze() {
 func (t *table) leave(g *Guest, rule Rule) {
 	l := Left{Guest: g.Name, Why: "it shares CPUs with others, and too few that are not isolated are free for it: " +
 		"--guest " + g.Name + " gives it CPUs of its own, isolated ones first"}
-	for _, mask := range t.foundStandings() {
-		if mask.guest.Name == g.Name {
-			for _, set := range mask.vcpus {
-				l.CPUs = l.CPUs.Or(set)
-			}
+	if !g.isNew {
+		for _, set := range t.foundStanding(g, t.anywhere()).vcpus {
+			l.CPUs = l.CPUs.Or(set)
 		}
 	}
 	switch {
@@ -163,7 +162,7 @@ func (t *table) leave(g *Guest, rule Rule) {
 	default:
 		l.Rule, l.Why = rule, "another place would make this rule worse: "+ruleWords[rule]
 	}
-	t.left = append(t.left, l)
+	t.left, t.isLeft[g.Name] = append(t.left, l), true
 }
 
 // nodeIndex returns a node's index in the kernel's order; nodes that are not listed come last.

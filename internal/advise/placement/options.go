@@ -73,9 +73,13 @@ const maxSpread = 16
 func (t *table) items(may freedom, stores []store) []item {
 	var all []item
 	same := map[string][]option{} // by kind
+	least := math.Inf(1)
+	for g := range facts.Each(t.ask.Guests) {
+		least = min(least, rate(g))
+	}
 	for g := range facts.Each(t.ask.Guests) {
 		it := item{guest: g, seated: t.frozen[g.Name], vhost: vhostCount(g),
-			weight: t.weightOf(g)}
+			weight: min(int64(math.Round(rate(g)/least)), maxWeight)}
 		if g.threadsStay {
 			it.vhost = 0
 		}
@@ -116,15 +120,6 @@ func (t *table) kindOf(it *item) string {
 		kind += fmt.Sprint(" ", t.nicNode(n), max(1, n.Queues))
 	}
 	return kind
-}
-
-// weightOf returns a guest's rate relative to the lowest of all guests, at most maxWeight.
-func (t *table) weightOf(g *Guest) int64 {
-	least := math.Inf(1)
-	for other := range facts.Each(t.ask.Guests) {
-		least = min(least, rate(other))
-	}
-	return min(int64(math.Round(rate(g)/least)), maxWeight)
 }
 
 func rate(g *Guest) float64 {

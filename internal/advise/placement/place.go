@@ -262,8 +262,7 @@ func (c *cell) capacity(cores int) (n int) {
 
 // toPlace reports whether a guest is to be placed: it neither stays nor is left as it is.
 func (t *table) toPlace(g *Guest) bool {
-	return t.frozen[g.Name] == nil && !g.refused &&
-		!slices.ContainsFunc(t.left, func(l Left) bool { return l.Guest == g.Name })
+	return t.frozen[g.Name] == nil && !g.refused && !t.isLeft[g.Name]
 }
 
 // keep returns the place of a pinned guest if it is pinned well or must not move; nil otherwise.

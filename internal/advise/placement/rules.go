@@ -135,32 +135,37 @@ func (t *table) foundStandings() []standing {
 	anywhere := t.anywhere()
 	var all []standing
 	for g := range facts.Each(t.ask.Guests) {
-		if g.isNew {
-			continue
+		if !g.isNew {
+			all = append(all, t.foundStanding(g, anywhere))
 		}
-		s := standing{guest: g, emulator: anywhere}
-		if len(g.Emulator) > 0 {
-			s.emulator = t.reach(g.Emulator, anywhere)
-		}
-		for v := range min(g.VCPUs, maxJudged) {
-			mask := anywhere
-			if masks := g.masks(); len(masks) > v && len(masks[v]) > 0 {
-				mask = t.reach(masks[v], anywhere)
-			}
-			s.vcpus = append(s.vcpus, mask)
-		}
-		for _, i := range g.NICs {
-			for q := range queuesOf(i) {
-				mask := anywhere
-				if w := g.worker(i.MAC, q); w != nil {
-					mask = t.reach(w.CPUs, anywhere)
-				}
-				s.vhost = append(s.vhost, mask)
-			}
-		}
-		all = append(all, s)
 	}
 	return all
+}
+
+// foundStanding returns where a guest's threads may run today.
+func (t *table) foundStanding(g *Guest, anywhere setting.CPUSet) standing {
+	s := standing{guest: g, emulator: anywhere}
+	if len(g.Emulator) > 0 {
+		s.emulator = t.reach(g.Emulator, anywhere)
+	}
+	masks := g.masks()
+	for v := range min(g.VCPUs, maxJudged) {
+		mask := anywhere
+		if len(masks) > v && len(masks[v]) > 0 {
+			mask = t.reach(masks[v], anywhere)
+		}
+		s.vcpus = append(s.vcpus, mask)
+	}
+	for _, i := range g.NICs {
+		for q := range queuesOf(i) {
+			mask := anywhere
+			if w := g.worker(i.MAC, q); w != nil {
+				mask = t.reach(w.CPUs, anywhere)
+			}
+			s.vhost = append(s.vhost, mask)
+		}
+	}
+	return s
 }
 
 // masks returns where each vCPU may run today; empty: anywhere.

@@ -49,12 +49,17 @@ func guestsWith(
 		}
 		h.Guests = append(h.Guests, g.fact)
 	}
+	names := make(map[string]bool, len(h.Guests)+len(running))
+	for g := range facts.Each(h.Guests) {
+		names[g.Name] = true
+	}
 	for _, q := range running {
 		q.findTaps(m)
 		fact := q.guest()
-		if slices.ContainsFunc(h.Guests, func(g facts.Guest) bool { return g.Name == fact.Name }) {
+		if names[fact.Name] {
 			fact.Name = q.byPID() // of another user's session
 		}
+		names[fact.Name] = true
 		fact.Threads = find(q, all, nil)
 		if n := len(facts.Where(fact.Threads, func(t facts.Thread) bool { return t.Role == "vcpu" })); n > fact.VCPUs {
 			fact.VCPUs, fact.MaxVCPUs = n, n // its processors are in a file of -readconfig

@@ -285,5 +285,11 @@ func (m *Map) JudgesAny() bool {
 
 // Of returns the paths of a guest's NICs.
 func (m *Map) Of(guest string) []Path {
-	return slices.DeleteFunc(slices.Clone(m.Paths), func(p Path) bool { return p.Guest != guest })
+	var own []Path
+	for p := range facts.Each(m.Paths) {
+		if p.Guest == guest {
+			own = append(own, *p)
+		}
+	}
+	return own
 }

@@ -25,14 +25,20 @@ func Audit(h *facts.Host, g goal.Goal, adjust audit.Adjust) audit.Report {
 	if r.Role.Declined() || !slices.ContainsFunc(h.Guests, unknown) {
 		return r
 	}
+	guests := map[string]*facts.Guest{}
+	for guest := range facts.Each(h.Guests) {
+		if guests[guest.Name] == nil { // the first of the same name wins
+			guests[guest.Name] = guest
+		}
+	}
 	var more []audit.Finding
 	for _, f := range audit.RunWith(WithDefinitions(h), g, catalogue, adjust).Findings {
-		at := slices.IndexFunc(h.Guests, func(guest facts.Guest) bool { return guest.Name == f.Address.Object() })
-		if f.Address.Kind != setting.Domain || at < 0 || !unknown(h.Guests[at]) ||
-			!SeenOnCommandLine(&h.Guests[at], f.ID, f.Address.Rest()) {
+		guest := guests[f.Address.Object()]
+		if f.Address.Kind != setting.Domain || guest == nil || !unknown(*guest) ||
+			!SeenOnCommandLine(guest, f.ID, f.Address.Rest()) {
 			continue
 		}
-		if guest := &h.Guests[at]; f.State == audit.Off && !guest.Rewrites() {
+		if f.State == audit.Off && !guest.Rewrites() {
 			f.Blocked = ChangedBy(guest)
 		}
 		more = append(more, f)
