@@ -156,8 +156,8 @@ var domainNumatune = &Knob{
 			return Fine("its vNUMA cells are bound to nodes one by one (memnode)")
 		}
 		if v.choseMemory(g) {
-			return Fine(fmt.Sprintf("its memory is bound to node %s, not all of which have CPUs: memory of another kind, "+
-				"such as HBM or CXL's, which somebody chose", g.MemoryNodes))
+			return Fine(fmt.Sprintf("its memory is bound to node %s, not all with CPUs: memory of another kind, such "+
+				"as HBM or CXL's, which somebody chose", g.MemoryNodes))
 		}
 		placed, why := v.seat(g)
 		switch {
@@ -178,8 +178,8 @@ var domainNumatune = &Knob{
 	}),
 }
 
-// choseMemory reports whether a guest's memory is bound to nodes some of which have no CPUs, where domain.numatune leaves
-// it.
+// choseMemory reports whether a guest's memory is bound to nodes some of which have no CPUs. domain.numatune leaves it
+// there.
 func (v *View) choseMemory(g *facts.Guest) bool {
 	return slices.ContainsFunc(g.MemoryNodes, func(id int) bool { return len(v.cpusOf(setting.CPUs(id))) == 0 })
 }

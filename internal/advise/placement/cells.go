@@ -66,7 +66,8 @@ func (t *table) makeCells() {
 		cell.size++
 		t.cellOf[c.Core] = i
 		if !slices.ContainsFunc(all, func(cpu int) bool {
-			return t.vcpuOn[cpu] != "" || (t.vhostOn[cpu] > 0 || held.Has(cpu)) && !t.keeps(cpu) && !t.shared.Has(cpu) ||
+			vhost := t.vhostOn[cpu] > 0 || held.Has(cpu)
+			return t.vcpuOn[cpu] != "" || vhost && !t.keeps(cpu) && !t.shared.Has(cpu) ||
 				t.emulatorOn.Has(cpu) && t.ask.setAside(t.cpus[cpu])
 		}) {
 			cell.free = append(cell.free, core{id: c.Core, seats: seats, alike: c.Alike, slow: c.Slow})

@@ -141,7 +141,8 @@ func (t *table) keepThreads(p *Placed, g *Guest) {
 	for _, w := range places {
 		t.vhostOn[w.CPU]++
 	}
-	if len(g.Emulator) == 0 && slices.ContainsFunc(places, func(w Vhost) bool { return t.ask.setAside(t.cpus[w.CPU]) }) {
+	aside := func(w Vhost) bool { return t.ask.setAside(t.cpus[w.CPU]) }
+	if len(g.Emulator) == 0 && slices.ContainsFunc(places, aside) {
 		for w := range facts.Each(places) { // a pin of the emulator would have to take it to isolated CPUs
 			w.Stays = setting.CPUs(w.CPU)
 		}
