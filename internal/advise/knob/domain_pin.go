@@ -104,6 +104,10 @@ var domainEmulatorPin = &Knob{
 			func(w placement.Vhost) bool { return len(w.Stays) > 0 }) {
 			return Fine("its vhost threads are held in the emulator's CPUs, and they stay where they may run")
 		}
+		live, _ := v.cpusAt(setting.Of(setting.DomainLive, g.Name, a.Rest()))
+		if len(g.EmulatorPin) == 0 && placed.Emulator.Equal(live) && len(live.And(v.vcpuCPUs())) > 0 {
+			return Fine("no CPU without a vCPU is left for them but isolated ones: they run where they may today")
+		}
 		set, known := v.cpusAt(a)
 		known = known && len(set) > 0
 		outside := v.vhostMoves(g, placed).Minus(set)
@@ -152,7 +156,7 @@ var domainNumatune = &Knob{
 			return Fine("its vNUMA cells are bound to nodes one by one (memnode)")
 		}
 		if v.choseMemory(g) {
-			return Fine(fmt.Sprintf("its memory is bound to node %s, which has no CPUs: memory of another kind, such "+
+			return Fine(fmt.Sprintf("its memory is bound to node %s, not all with CPUs: memory of another kind, such "+
 				"as HBM or CXL's, which somebody chose", g.MemoryNodes))
 		}
 		placed, why := v.seat(g)
@@ -174,9 +178,10 @@ var domainNumatune = &Knob{
 	}),
 }
 
-// choseMemory reports whether a guest's memory is bound to nodes without CPUs, where domain.numatune leaves it.
+// choseMemory reports whether a guest's memory is bound to nodes some of which have no CPUs. domain.numatune leaves it
+// there.
 func (v *View) choseMemory(g *facts.Guest) bool {
-	return len(g.MemoryNodes) > 0 && len(v.cpusOf(g.MemoryNodes)) == 0
+	return slices.ContainsFunc(g.MemoryNodes, func(id int) bool { return len(v.cpusOf(setting.CPUs(id))) == 0 })
 }
 
 // memoryElsewhere reports whether another node is known to have memory.

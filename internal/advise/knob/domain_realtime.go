@@ -142,9 +142,23 @@ var domainNoSharePages = &Knob{
 		if why := v.overcommitted(); why != "" {
 			return Unsure(why)
 		}
+		if sharesMemory(g) {
+			return Fine("its memory is shared with other processes (access mode shared), which KSM does not merge")
+		}
 		return exact("yes",
 			"should page merging be started, the first write to a merged page stops the guest").At(Low).restart(g.Name)
 	}),
+}
+
+// sharesMemory reports whether a guest's memory is mapped shared, as virtio-fs and vhost-user need it: KSM ignores such
+// areas (mm/ksm.c, ksm_compatible: VM_SHARED). A cell of its own may be private.
+func sharesMemory(g *facts.Guest) bool {
+	doc, err := domain.Parse([]byte(g.Definition))
+	if err != nil {
+		return false
+	}
+	mode, _, err := doc.Get("memoryBacking/access.mode")
+	return err == nil && mode == "shared" && !strings.Contains(g.Definition, "memAccess")
 }
 
 // featureKnob is a switch in a guest's <features>. With ofHost, libvirt accepts it only with host-passthrough.

@@ -109,7 +109,7 @@ func pinnedOneByOne(g *facts.Guest) bool {
 
 // serving returns the CPUs that may serve a NIC's interrupts, nil if there are none. Guests that float leave no CPU
 // idle and have none of their own: beside them, an interrupt may be on any CPU of the NIC's node whose core is not a
-// guest's, isolated or polling.
+// guest's, isolated or polling. Those of a NIC that the goal does not keep busy go first where none of them may run.
 func (v *View) serving(nic string) *placement.Serving {
 	if s, known := v.served[nic]; known {
 		return s
@@ -121,22 +121,54 @@ func (v *View) serving(nic string) *placement.Serving {
 			open, where = open.And(node.CPUs), fmt.Sprintf("of the NIC's node %d", n.Node)
 		}
 		if len(open) > 0 {
-			most := 1 // 0: it is not busy, and one CPU serves all of its queues
-			if s != nil {
-				most = s.Most
-			}
-			s = &placement.Serving{Name: nic, CPUs: open, Stay: open, Most: most, Why: fmt.Sprintf("a CPU %s that is "+
+			all := placement.Serving{Name: nic, CPUs: open, Stay: open, Most: 1, Why: fmt.Sprintf("a CPU %s that is "+
 				"no guest's alone: %s not pinned, and may run on any of them", where, isIn(loose))}
+			if s != nil {
+				all.Most = s.Most // 0: it is not busy, and one CPU serves all of its queues
+			}
+			if all.Most == 0 && s != nil {
+				all.Stay = open.Or(v.offCores(s.Stay))
+			}
+			if quiet := open.Minus(v.floatingOn()); all.Most == 0 && len(quiet) > 0 {
+				all.CPUs = quiet
+				all.Why = fmt.Sprintf("a CPU %s that is no guest's alone: %s not pinned, and an interrupt that moves "+
+					"goes where none of them may run", where, isIn(loose))
+			}
+			s = &all
 		}
 	}
 	v.served[nic] = s
 	return s
 }
 
+// floatingOn returns the CPUs where vCPUs of guests that float may run.
+func (v *View) floatingOn() (on setting.CPUSet) {
+	for g := range facts.Each(v.ask().Guests) {
+		if !slices.Contains(v.floaters(), g.Name) {
+			continue
+		}
+		for vcpu := range min(g.VCPUs, maxVCPUs) {
+			if vcpu >= len(g.Masks) || len(g.Masks[vcpu]) == 0 {
+				return v.Topology.Online
+			}
+			on = on.Or(g.Masks[vcpu])
+		}
+	}
+	return on
+}
+
+// offCores returns those of some CPUs whose cores have no vCPU of a guest that has a place.
+func (v *View) offCores(cpus setting.CPUSet) setting.CPUSet {
+	return slices.DeleteFunc(slices.Clone(cpus), func(cpu int) bool {
+		c, _ := v.Topology.CPU(cpu)
+		return len(c.Siblings.Or(setting.CPUs(cpu)).And(v.vcpuCPUs())) > 0
+	})
+}
+
 // openCPUs returns the online CPUs on cores that are neither set aside nor those of poll-mode threads, nor have a vCPU
 // of a guest that is pinned, or will be; for latency not its vhost threads either.
 func (v *View) openCPUs() setting.CPUSet {
-	closed := v.SetAside().Or(v.ask().Taken)
+	closed := v.SetAside().Or(v.ask().Taken).Or(v.Goal.CPUs)
 	for g := range facts.Each(v.Guests) {
 		if !g.Active() || slices.Contains(v.floaters(), g.Name) {
 			continue

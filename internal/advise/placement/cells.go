@@ -27,6 +27,7 @@ func (t *table) makeCells() {
 		t.crowded = house
 	}
 	t.crowded = t.crowded.Or(t.lastOrdinary())
+	held := t.heldByVhost()
 	at := map[key]int{}
 	seen := map[int]bool{}
 	for _, c := range t.ask.CPUs {
@@ -65,7 +66,8 @@ func (t *table) makeCells() {
 		cell.size++
 		t.cellOf[c.Core] = i
 		if !slices.ContainsFunc(all, func(cpu int) bool {
-			return t.vcpuOn[cpu] != "" || t.vhostOn[cpu] > 0 && !t.keeps(cpu) && !t.shared.Has(cpu) ||
+			vhost := t.vhostOn[cpu] > 0 || held.Has(cpu)
+			return t.vcpuOn[cpu] != "" || vhost && !t.keeps(cpu) && !t.shared.Has(cpu) ||
 				t.emulatorOn.Has(cpu) && t.ask.setAside(t.cpus[cpu])
 		}) {
 			cell.free = append(cell.free, core{id: c.Core, seats: seats, alike: c.Alike, slow: c.Slow})
@@ -75,6 +77,17 @@ func (t *table) makeCells() {
 	for _, c := range t.cells {
 		slices.SortStableFunc(c.free, func(a, b core) int { return t.keepRank(b) - t.keepRank(a) })
 	}
+}
+
+// heldByVhost returns the CPUs of emulators whose vhost threads stay, some of them pinned there one by one: queues that
+// the guest has from its next start on get their threads there too.
+func (t *table) heldByVhost() (held setting.CPUSet) {
+	for g := range facts.Each(t.ask.Guests) {
+		if g.threadsStay && g.Seat == nil {
+			held = held.Or(vhostPinsOfEmulator(g))
+		}
+	}
+	return held.And(t.emulatorOn)
 }
 
 // emulators returns the CPUs that guests' emulator threads are pinned to, apart from all vCPUs.

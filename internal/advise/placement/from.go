@@ -180,7 +180,7 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 	}
 	slices.Sort(d.Declined)
 	d.Declined = slices.Compact(d.Declined)
-	d.threadsStay = len(d.Declined) > 0
+	d.threadsStay = len(d.Declined) > 0 || !movesVhost(g.Tier()) && len(d.Emulator) > 0 && d.knowsWorkers()
 	d.Named = g.Guest == guest.Name
 	d.Shared = len(h.SetAside()) > 0 && d.Pins == nil && !d.Named && len(d.Allowed) == 0 &&
 		(!d.Realtime || besideIsolated(h, guest))
@@ -195,6 +195,10 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 	}
 	return d
 }
+
+// movesVhost reports whether advice for a tier moves vhost threads by themselves. Otherwise those of a guest whose
+// emulator is pinned stay where that has them.
+func movesVhost(tier goal.Tier) bool { return tier == goal.Standard || tier == goal.Aggressive }
 
 // stayAsIs leaves a guest where it may run today.
 func (g *Guest) stayAsIs(why string) {

@@ -14,20 +14,22 @@ type Rule string
 
 // The rules.
 const (
-	OwnCPU       Rule = "vcpu-own-cpu"            // a vCPU is pinned to a CPU that no other vCPU is pinned to
-	OwnCore      Rule = "vcpu-own-core"           // no other vCPU may run on its core
-	SetAside     Rule = "vcpu-isolated"           // it is on an isolated CPU, if the host has any
-	Given        Rule = "vcpu-given"              // it is among the CPUs that the user gave
-	NotTaken     Rule = "vcpu-off-pollers"        // it is off the cores of poll-mode threads
-	OneNode      Rule = "guest-one-node"          // nodes of a guest's vCPUs beyond the first
-	NearMemory   Rule = "vcpu-near-memory"        // it is on the nodes that the guest's memory is bound to
-	NearNIC      Rule = "vcpu-near-nic"           // it is on the nodes of the guest's NICs
-	VhostCPU     Rule = "vhost-off-vcpus"         // a vhost thread is off the CPUs of vCPUs
-	VhostCore    Rule = "vhost-off-vcpu-cores"    // and off their cores
-	VhostNear    Rule = "vhost-near-guest"        // it is on one node with all vCPUs of the guest
-	VhostAlone   Rule = "vhost-own-cpu"           // it is pinned to a CPU that no other vhost thread is pinned to
-	EmulatorCPU  Rule = "emulator-off-vcpus"      // a guest's emulator threads are off the CPUs of vCPUs
-	EmulatorCore Rule = "emulator-off-vcpu-cores" // and off their cores
+	OwnCPU        Rule = "vcpu-own-cpu"            // a vCPU is pinned to a CPU that no other vCPU is pinned to
+	OwnCore       Rule = "vcpu-own-core"           // no other vCPU may run on its core
+	SetAside      Rule = "vcpu-isolated"           // it is on an isolated CPU, if the host has any
+	Given         Rule = "vcpu-given"              // it is among the CPUs that the user gave
+	NotTaken      Rule = "vcpu-off-pollers"        // it is off the cores of poll-mode threads
+	OneNode       Rule = "guest-one-node"          // nodes of a guest's vCPUs beyond the first
+	NearMemory    Rule = "vcpu-near-memory"        // it is on the nodes that the guest's memory is bound to
+	NearNIC       Rule = "vcpu-near-nic"           // it is on the nodes of the guest's NICs
+	VhostCPU      Rule = "vhost-off-vcpus"         // a vhost thread is off the CPUs of vCPUs
+	VhostCore     Rule = "vhost-off-vcpu-cores"    // and off their cores
+	VhostNear     Rule = "vhost-near-guest"        // it is on one node with all vCPUs of the guest
+	VhostAlone    Rule = "vhost-own-cpu"           // it is pinned to a CPU that no other vhost thread is pinned to
+	VhostAside    Rule = "vhost-off-isolated"      // it is off isolated CPUs, if the host has others
+	EmulatorCPU   Rule = "emulator-off-vcpus"      // a guest's emulator threads are off the CPUs of vCPUs
+	EmulatorCore  Rule = "emulator-off-vcpu-cores" // and off their cores
+	EmulatorAside Rule = "emulator-off-isolated"   // and off isolated CPUs, if the host has others
 )
 
 // ruleWords say what a rule asks.
@@ -38,11 +40,13 @@ var ruleWords = map[Rule]string{
 	Given:    "vCPUs are on the CPUs that the user gave", NotTaken: "vCPUs are off the cores of poll-mode threads",
 	OneNode: "all vCPUs of a guest are on one node", NearMemory: "vCPUs are on the nodes of the guest's memory",
 	NearNIC: "vCPUs are on the nodes of the guest's NICs", VhostCPU: "vhost threads are off the CPUs of vCPUs",
-	VhostCore:    "vhost threads are off the cores of vCPUs",
-	VhostNear:    "vhost threads are on one node with the guest's vCPUs",
-	VhostAlone:   "each vhost thread is pinned to a CPU of its own",
-	EmulatorCPU:  "emulator threads are off the CPUs of vCPUs",
-	EmulatorCore: "emulator threads are off the cores of vCPUs",
+	VhostCore:     "vhost threads are off the cores of vCPUs",
+	VhostNear:     "vhost threads are on one node with the guest's vCPUs",
+	VhostAlone:    "each vhost thread is pinned to a CPU of its own",
+	VhostAside:    "vhost threads are off isolated CPUs",
+	EmulatorCPU:   "emulator threads are off the CPUs of vCPUs",
+	EmulatorCore:  "emulator threads are off the cores of vCPUs",
+	EmulatorAside: "emulator threads are off isolated CPUs",
 }
 
 // Words says what the rule asks.
@@ -50,8 +54,8 @@ func (r Rule) Words() string { return ruleWords[r] }
 
 var (
 	vcpuRules   = []Rule{OwnCPU, OwnCore, SetAside, Given, NotTaken, OneNode, NearMemory, NearNIC}
-	threadRules = []Rule{VhostCPU, VhostCore, VhostNear, VhostAlone}
-	allRules    = slices.Concat(vcpuRules, threadRules, []Rule{EmulatorCPU, EmulatorCore})
+	threadRules = []Rule{VhostCPU, VhostCore, VhostNear, VhostAlone, VhostAside}
+	allRules    = slices.Concat(vcpuRules, threadRules, []Rule{EmulatorCPU, EmulatorCore, EmulatorAside})
 )
 
 // GivesWay is a rule that is worse for a guest than it is today.
@@ -158,7 +162,7 @@ func (t *table) foundStanding(g *Guest, anywhere setting.CPUSet) standing {
 	}
 	for _, i := range g.NICs {
 		for q := range queuesOf(i) {
-			mask := anywhere
+			mask := s.emulator // where libvirt will start it
 			if w := g.worker(i.MAC, q); w != nil {
 				mask = t.reach(w.CPUs, anywhere)
 			}
@@ -253,6 +257,10 @@ func (t *table) judge(all []standing) map[string]breaches {
 			return onCPU[cpu] > 0 || cores && onCore[t.coreOf(cpu)] > 0
 		}))
 	}
+	ordinary := t.hasOrdinary()
+	aside := func(set setting.CPUSet) int {
+		return count01(ordinary && slices.ContainsFunc(set, func(cpu int) bool { return t.cpus[cpu].Isolated }))
+	}
 	found := map[string]breaches{}
 	for _, s := range all {
 		b := t.judgeVCPUs(&s, pinned, onCore)
@@ -261,9 +269,11 @@ func (t *table) judge(all []standing) map[string]breaches {
 			b[VhostCPU] += touches(set, false)
 			b[VhostCore] += touches(set, true)
 			b[VhostNear] += count01(len(nodes.Or(t.nodesOf(set))) > 1)
+			b[VhostAside] += aside(set)
 			b[VhostAlone] += count01(len(set) != 1 || workers[set[0]] > 1)
 		}
 		b[EmulatorCPU], b[EmulatorCore] = touches(s.emulator, false), touches(s.emulator, true)
+		b[EmulatorAside] = aside(s.emulator)
 		found[s.guest.Name] = b
 	}
 	return found
@@ -297,6 +307,11 @@ func (t *table) judgeVCPUs(s *standing, pinned, onCore map[int]int) breaches {
 	}
 	b[OneNode] = max(len(t.nodesOfAll(s.vcpus))-1, 0)
 	return b
+}
+
+// hasOrdinary reports whether some CPUs of the host are not isolated.
+func (t *table) hasOrdinary() bool {
+	return slices.ContainsFunc(t.ask.CPUs, func(c CPU) bool { return !c.Isolated })
 }
 
 // coreOf returns the core of a CPU, and one of its own for a CPU that is not online.

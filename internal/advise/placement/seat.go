@@ -55,7 +55,7 @@ func (t *table) seat(r *Result, items []item, choice []int) {
 		}
 		p := &Placed{Name: g.Name, PageSize: o.page}
 		for _, part := range o.parts {
-			for _, core := range t.cells[part.cell].take(crowds[part.cell].divide(p, part.vcpus), nil) {
+			for _, core := range t.cells[part.cell].take(crowds[part.cell].divide(p, part.vcpus), t.offStaying) {
 				t.assignVCPU(p, core.seats[0])
 			}
 		}
@@ -134,6 +134,13 @@ func (c *cell) remove(cores []core) {
 	c.free = slices.DeleteFunc(slices.Clone(c.free), func(o core) bool {
 		return slices.ContainsFunc(cores, func(k core) bool { return k.id == o.id })
 	})
+}
+
+// offStaying answers -1 for cores where vhost threads stay within the CPUs of their guest's emulator.
+func (t *table) offStaying(c core) int {
+	return -count01(slices.ContainsFunc(t.ask.Guests, func(g Guest) bool {
+		return g.threadsStay && len(t.emulatorOn.And(g.Emulator).And(t.cores[c.id])) > 0
+	}))
 }
 
 // take removes n cores from a cell: those that wish answers 1 for first, and those that it answers -1 for last. In

@@ -141,6 +141,12 @@ func (t *table) keepThreads(p *Placed, g *Guest) {
 	for _, w := range places {
 		t.vhostOn[w.CPU]++
 	}
+	aside := func(w Vhost) bool { return t.ask.setAside(t.cpus[w.CPU]) }
+	if len(g.Emulator) == 0 && slices.ContainsFunc(places, aside) {
+		for w := range facts.Each(places) { // a pin of the emulator would have to take it to isolated CPUs
+			w.Stays = setting.CPUs(w.CPU)
+		}
+	}
 	p.Vhost, p.VhostWhy = places, "pinned already, each to a CPU of its own apart from all vCPUs"
 	if g.Fixed {
 		p.VhostWhy = "they are not to be moved"
@@ -148,7 +154,7 @@ func (t *table) keepThreads(p *Placed, g *Guest) {
 }
 
 // leaveThreads leaves the vhost threads of a guest where they are, if they are to stay. A thread that may use several
-// CPUs counts for the one of them that has the fewest.
+// CPUs counts for the one of them that it would be given.
 func (t *table) leaveThreads(p *Placed, g *Guest) {
 	if !g.threadsStay || len(p.Vhost) > 0 {
 		return
@@ -158,11 +164,13 @@ func (t *table) leaveThreads(p *Placed, g *Guest) {
 			mask := t.anywhere()
 			if w := g.worker(i.MAC, q); w != nil && len(w.CPUs) > 0 {
 				mask = t.reach(w.CPUs, mask)
+			} else if len(g.Emulator) > 0 { // where libvirt will start it
+				mask = t.reach(g.Emulator, mask)
 			}
 			if len(mask) == 0 {
 				continue
 			}
-			cpu := slices.MinFunc(mask, func(a, b int) int { return cmp.Compare(t.vhostOn[a], t.vhostOn[b]) })
+			cpu := t.fewestVhost(mask)
 			if len(mask) > 1 {
 				t.vhostOn[cpu]++
 			}
@@ -199,19 +207,25 @@ func (t *table) assignVhost(p *Placed, g *Guest, pool setting.CPUSet) {
 			assign(v, w.CPUs[0])
 		}
 	}
+	for v := range facts.Each(p.Vhost) {
+		if v.CPU < 0 {
+			assign(v, t.fewestVhost(pool))
+		}
+	}
+}
+
+// fewestVhost returns the first of some CPUs whose core has the fewest vhost threads, and of these the one that has the
+// fewest itself.
+func (t *table) fewestVhost(cpus setting.CPUSet) int {
 	onCore := func(cpu int) (n int) {
 		for _, sibling := range t.cores[t.cpus[cpu].Core] {
 			n += t.vhostOn[sibling]
 		}
 		return n
 	}
-	for v := range facts.Each(p.Vhost) {
-		if v.CPU < 0 {
-			assign(v, slices.MinFunc(pool, func(a, b int) int {
-				return cmp.Or(cmp.Compare(onCore(a), onCore(b)), cmp.Compare(t.vhostOn[a], t.vhostOn[b]))
-			}))
-		}
-	}
+	return slices.MinFunc(cpus, func(a, b int) int {
+		return cmp.Or(cmp.Compare(onCore(a), onCore(b)), cmp.Compare(t.vhostOn[a], t.vhostOn[b]))
+	})
 }
 
 // placeEmulator gives a guest's emulator threads the CPUs that they have today and those of its vhost threads, which
@@ -246,14 +260,22 @@ func (t *table) placeEmulator(r *Result, p *Placed, g *Guest, pool setting.CPUSe
 		}
 		choices = append(choices, kept)
 	}
+	aside := func(set setting.CPUSet) bool {
+		return t.hasOrdinary() && slices.ContainsFunc(set, func(cpu int) bool { return t.cpus[cpu].Isolated })
+	}
 	nearness := func(set setting.CPUSet) int {
 		switch off := t.offVCPUs(set); {
+		case aside(set):
+			return 3
 		case len(off) == len(set):
 			return 0
 		case !slices.ContainsFunc(set, func(cpu int) bool { return t.vcpuOn[cpu] != "" }):
 			return 1
 		}
 		return 2
+	}
+	if len(g.Emulator) == 0 && len(p.Vhost) == 0 && aside(p.VCPUSet()) {
+		choices = append(choices, t.anywhere()) // as today
 	}
 	choices = append(choices, p.VCPUSet())
 	if len(g.Confined) > 0 {
