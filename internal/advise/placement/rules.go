@@ -203,13 +203,13 @@ func (g *Guest) worker(mac string, queue int) *Worker {
 // standings returns where every guest's threads may run once a placement is carried out. Guests that it does not
 // change, and those that must not be changed, stay as they are.
 func (t *table) standings(r *Result, found []standing) []standing {
-	then := slices.Clone(found)
+	then, anywhere := slices.Clone(found), t.anywhere()
 	for p := range facts.Each(r.Guests) {
 		g := facts.Find(t.ask.Guests, func(g *Guest) bool { return g.Name == p.Name })
 		if g == nil || g.Fixed {
 			continue
 		}
-		s := standing{guest: g, emulator: p.Emulator}
+		s := standing{guest: g, emulator: t.reach(p.Emulator, anywhere)}
 		for _, v := range p.VCPUs {
 			s.vcpus = append(s.vcpus, setting.CPUs(v.CPU))
 		}

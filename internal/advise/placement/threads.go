@@ -233,13 +233,9 @@ func (t *table) fewestVhost(cpus setting.CPUSet) int {
 // the first that is best: off all vCPUs' cores, or at least off their CPUs.
 func (t *table) placeEmulator(r *Result, p *Placed, g *Guest, pool setting.CPUSet) {
 	var choices []setting.CPUSet
-	if len(g.Emulator) == 0 {
-		for _, w := range p.Vhost { // pinning the emulator would take threads along that are to stay
-			p.Emulator = p.Emulator.Or(w.Stays)
-		}
-		if len(p.Emulator) > 0 {
-			return
-		}
+	if len(g.Emulator) == 0 && slices.ContainsFunc(p.Vhost, func(w Vhost) bool { return len(w.Stays) > 0 }) {
+		p.Emulator = t.anywhere() // as today: a pin would take threads along that are to stay
+		return
 	}
 	if len(g.Emulator) > 0 && len(g.Emulator.Minus(t.online())) == 0 {
 		own := g.Emulator
