@@ -113,9 +113,6 @@ func raise(iface string, bridge netlink.Link, port bool) error {
 	if err != nil {
 		return err
 	}
-	if port {
-		traffic.TakeXDP(iface)
-	}
 	return netlink.LinkSetUp(link)
 }
 
