@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"strconv"
+	"strings"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -97,15 +98,25 @@ func named(m *tree.Tree, most int) []string {
 	return files
 }
 
-// ofProcesses returns a file of each network namespace that a process is in, at most so many.
+// ofProcesses returns a file of each network namespace that a process is in, or that an mpps has open: what mpps
+// measures with leads to namespaces without a process. At most so many.
 func ofProcesses(m *tree.Tree, most int) []string {
 	var files []string
 	seen := map[string]bool{}
-	for _, p := range trust.Processes(m) {
-		file := path.Join("proc", strconv.Itoa(p.PID), "ns/net")
-		if target := m.Target(file); target != "" && !seen[target] && len(files) < most {
+	add := func(file string) {
+		if target := m.Target(file); strings.HasPrefix(target, "net:[") && !seen[target] && len(files) < most {
 			seen[target] = true
 			files = append(files, "/"+file)
+		}
+	}
+	for _, p := range trust.Processes(m) {
+		dir := path.Join("proc", strconv.Itoa(p.PID))
+		add(path.Join(dir, "ns/net"))
+		if !trust.Own(m, p.PID) {
+			continue
+		}
+		for _, fd := range m.List(path.Join(dir, "fd")) {
+			add(path.Join(dir, "fd", fd))
 		}
 	}
 	return files
