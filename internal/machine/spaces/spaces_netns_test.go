@@ -264,6 +264,33 @@ func TestTunnelOfHost(t *testing.T) {
 	s.arrive("pod", udp(everybody, "192.0.2.9", "192.0.2.255"))
 }
 
+// TestOpenNamespace: a pair of mpps's own, as it measures with, leads from the bridge to a namespace that only a
+// descriptor holds. Without a look into it nobody could say where the bridge's packets go.
+func TestOpenNamespace(t *testing.T) {
+	if !treetest.InNamespace(t) {
+		return
+	}
+	s := newScene(t)
+	s.pod("pod")
+	held := -1
+	if err := thread.Do(func() (err error) {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		held, err = unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(held)
+	gear := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), held)
+	treetest.IP(t, "link add v0 type veth peer name eth0 netns pod", "link set v0 up", "-n pod link set eth0 up",
+		"-n pod link set eth0 master k6t", "link add br0 type bridge", "link set br0 up", "link set v0 master br0",
+		"link add g0 type veth peer name g1 netns "+gear, "link set g0 master br0", "link set g0 up")
+	treetest.Tool(t, "nsenter", "--net="+gear, "ip", "link", "set", "g1", "up")
+	s.is(s.host(), "inner other-namespace", "", "pod:tap0 pod:k6t pod:eth0 v0 br0 g0")
+}
+
 // TestProgram: a BPF program at the host's end of the pair chooses where packets go: nothing beyond it is claimed.
 func TestProgram(t *testing.T) {
 	if !treetest.InNamespace(t) {
@@ -394,31 +421,4 @@ func spent() time.Duration {
 	var u unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// TestOpenNamespace: a pair of mpps's own, as it measures with, leads from the bridge to a namespace that only a
-// descriptor holds. Without a look into it nobody could say where the bridge's packets go.
-func TestOpenNamespace(t *testing.T) {
-	if !treetest.InNamespace(t) {
-		return
-	}
-	s := newScene(t)
-	s.pod("pod")
-	held := -1
-	if err := thread.Do(func() (err error) {
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return err
-		}
-		held, err = unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(held)
-	gear := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), held)
-	treetest.IP(t, "link add v0 type veth peer name eth0 netns pod", "link set v0 up", "-n pod link set eth0 up",
-		"-n pod link set eth0 master k6t", "link add br0 type bridge", "link set br0 up", "link set v0 master br0",
-		"link add g0 type veth peer name g1 netns "+gear, "link set g0 master br0", "link set g0 up")
-	treetest.Tool(t, "nsenter", "--net="+gear, "ip", "link", "set", "g1", "up")
-	s.is(s.host(), "inner other-namespace", "", "pod:tap0 pod:k6t pod:eth0 v0 br0 g0")
 }
