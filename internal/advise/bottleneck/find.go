@@ -23,7 +23,7 @@ type suspect struct {
 	advice   string   // empty: the kind's
 
 	reason, function string // of packets that the kernel drops
-	goesRound        bool   // they came many times before: a small part of all that devices count
+	goesRound        bool   // a routing loop: devices counted each of their passes, so their share of all is small
 }
 
 // show adds a figure to the evidence.

@@ -37,8 +37,8 @@ type loss struct {
 	// of atKernel: the kernel's reason, the function that dropped them, and what that means; of a device, the direction
 	reason, function string
 	means            dropMeaning
-	goesRound        bool // they have been here many times, each of which devices count
-	wayKnown         bool // of atRule: means.sends tells whether they were to leave by the device
+	goesRound        bool // a routing loop: devices counted each of their passes
+	wayKnown         bool // of atRule: means.sends is what the packets said, not a guess
 	// counted by the network layer of a namespace, which does not tell the device; empty: mpps's own
 	counted bool
 	netns   string
