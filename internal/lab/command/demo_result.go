@@ -202,7 +202,11 @@ func (s *demoState) document(d *demo) *bench.Document {
 	if after == nil {
 		after = h
 	}
-	doc.Path = bench.Path(h, after, demoGuest, "XDP live frames into a veth port of the bridge", s.before.Run)
+	sender := "frames into a veth port of the bridge"
+	if run := s.before.Run; run != nil {
+		sender += ", generator " + run.Environment.Generator
+	}
+	doc.Path = bench.Path(h, after, demoGuest, sender, s.before.Run)
 	if h.Emulated || d.scene != nil && d.scene.lab.Emulated() {
 		doc.Host.Emulated = true
 		doc.Warn(outcome.Warning{Code: "emulated",
