@@ -4,13 +4,10 @@ package machine
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -60,30 +57,12 @@ func openTap(t *testing.T, space, name string) *os.File {
 // holdTap starts a process that calls itself QEMU and holds a tap as descriptor 3.
 func holdTap(t *testing.T, tap *os.File, netdev string) {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "qemu-kvm")
-	if err := os.Symlink("/bin/sh", program); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(program, "-c", "read -r line", "-name", "guest=web", "-netdev", netdev, "-device",
-		"virtio-net-pci,netdev=n0,mac=52:54:00:00:00:09")
-	cmd.ExtraFiles = []*os.File{tap}
-	in, err := cmd.StdinPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
-	for until := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", cmd.Process.Pid))
-		if strings.TrimSpace(string(comm)) == "qemu-kvm" {
-			return
-		}
-		if time.Now().After(until) {
-			t.Fatalf("%q is not QEMU", comm)
-		}
-	}
+	treetest.NamedQEMU(t, func(argv ...string) *exec.Cmd {
+		cmd := exec.Command(argv[0], append(argv[1:], "-name", "guest=web", "-netdev", netdev, "-device",
+			"virtio-net-pci,netdev=n0,mac=52:54:00:00:00:09")...)
+		cmd.ExtraFiles = []*os.File{tap}
+		return cmd
+	})
 }
 
 // TestTapElsewhere: QEMU runs on the host with a tap that another network namespace has, while the host has a tap, or

@@ -43,30 +43,10 @@ func (s *scene) pod(name string) {
 		"-n "+name+" link set tap0 up", "-n "+name+" link add k6t type bridge", "-n "+name+" link set k6t up",
 		"-n "+name+" link set tap0 master k6t")
 	s.Cleanup(func() { _ = exec.Command("ip", "netns", "del", name).Run() })
-	folder := s.TempDir()
-	program := filepath.Join(folder, "qemu-kvm")
-	if err := os.Symlink("/bin/sh", program); err != nil {
-		s.Fatal(err)
-	}
-	cmd := exec.Command("ip", "netns", "exec", name, program, "-c", "read -r line")
-	in, err := cmd.StdinPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(func() { in.Close(); _ = cmd.Wait() })
-	for until := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", cmd.Process.Pid))
-		if strings.TrimSpace(string(comm)) == "qemu-kvm" {
-			break
-		}
-		if time.Now().After(until) {
-			s.Fatalf("%s: %q is not QEMU", name, comm)
-		}
-	}
-	s.guests = append(s.guests, facts.Guest{Name: name, State: "running", PID: cmd.Process.Pid, Elsewhere: true,
+	pid := treetest.NamedQEMU(s.T, func(argv ...string) *exec.Cmd {
+		return exec.Command("ip", append([]string{"netns", "exec", name}, argv...)...)
+	})
+	s.guests = append(s.guests, facts.Guest{Name: name, State: "running", PID: pid, Elsewhere: true,
 		Interfaces: []facts.Interface{{MAC: name, Type: "tap", Tap: "tap0"}}})
 }
 

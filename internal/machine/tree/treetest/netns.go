@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -44,6 +45,33 @@ func InNamespace(t *testing.T) bool {
 	}
 	t.Logf("in its namespace:\n%s", out)
 	return false
+}
+
+// NamedQEMU starts a process that is named as QEMU is and does nothing, and returns its ID. It ends with the test. The
+// command runs the argument vector that it is given, which may go on.
+func NamedQEMU(t *testing.T, command func(argv ...string) *exec.Cmd) int {
+	t.Helper()
+	shell := filepath.Join(t.TempDir(), "qemu-kvm")
+	if err := os.Symlink("/bin/sh", shell); err != nil {
+		t.Fatal(err)
+	}
+	cmd := command(shell, "-c", "echo named; read -r line")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatalf("%v: %v", cmd.Args, err)
+	}
+	return cmd.Process.Pid
 }
 
 // Tool runs a program and returns its output. It skips the test if the program is not installed.
