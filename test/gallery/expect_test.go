@@ -125,21 +125,7 @@ func (v *verdict) says(e expectation) bool {
 func TestHosts(t *testing.T) {
 	for i, s := range allHosts(t) {
 		t.Run(s.Name, func(t *testing.T) {
-			p := problems{}
-			all, err := judged(s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.check(all, p)
-			m, err := s.Machine()
-			if err != nil {
-				t.Fatal(err)
-			}
-			one, err := judge(m, moreGoals[i%len(moreGoals)])
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.checkProperties(append(slices.Clone(all), one), i, p)
+			p := lookAt(t, s, i).problems
 			for _, key := range sorted(p) {
 				t.Errorf("%s: %s", key, p[key])
 			}

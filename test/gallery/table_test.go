@@ -27,29 +27,31 @@ var titles = map[string]string{
 func TestTable(t *testing.T) {
 	var b strings.Builder
 	folder := ""
-	for _, s := range allHosts(t) {
+	for i, s := range allHosts(t) {
 		if s.Folder != folder {
 			folder = s.Folder
 			b.WriteString(heading(folder))
 		}
-		all, err := judged(s)
-		if err != nil {
-			t.Errorf("%s: %v", s.Name, err)
-			continue
-		}
-		m, err := s.build()
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&b, "| [%s](../test/gallery/hosts/%s/%s.yaml) | %s | %s | %s |", s.Title, s.Folder, s.Name,
-			cmp.Or(m.Kernel.Release, "unknown"), strings.Join(s.drivers(), ", "), pathsInWords(m.Host))
-		for _, c := range columns {
-			i := slices.IndexFunc(all, func(v verdict) bool { return v.flags == c.flags })
-			fmt.Fprintf(&b, " %s |", all[i].inWords())
-		}
-		b.WriteString("\n")
+		b.WriteString(lookAt(t, s, i).row)
 	}
 	golden.Part(t, "../../docs/hosts.md", "hosts", b.String())
+}
+
+// row returns a host's row of the table.
+func (s *Spec) row(all []verdict) (string, error) {
+	m, err := s.build()
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "| [%s](../test/gallery/hosts/%s/%s.yaml) | %s | %s | %s |", s.Title, s.Folder, s.Name,
+		cmp.Or(m.Kernel.Release, "unknown"), strings.Join(s.drivers(), ", "), pathsInWords(m.Host))
+	for _, c := range columns {
+		i := slices.IndexFunc(all, func(v verdict) bool { return v.flags == c.flags })
+		fmt.Fprintf(&b, " %s |", all[i].inWords())
+	}
+	b.WriteString("\n")
+	return b.String(), nil
 }
 
 // heading returns the heading of a folder and of the columns.
