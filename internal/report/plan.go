@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	"mpps/internal/advise/plan"
+	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 	"mpps/internal/report/words"
 )
 
@@ -39,9 +41,15 @@ func Plan(t *Text, p *plan.Plan) {
 	drawHandover(t, p.Handover)
 	if len(p.Skipped) > 0 {
 		t.Section("left alone")
-		for _, s := range p.Skipped {
-			t.Wrap("   "+s.ID+"  ", fmt.Sprintf("%s (found %s, wanted %s): %s",
-				s.Address, brief(s.Found), brief(s.Wanted), s.Why))
+		terms := func(s plan.Skipped) plan.Skipped {
+			s.Address = setting.Address{}
+			return s
+		}
+		for _, alike := range Group(p.Skipped, terms) {
+			s := alike[0]
+			places := facts.Map(alike, func(s plan.Skipped) string { return s.Address.String() })
+			t.Wrap("   "+s.ID+"  ", fmt.Sprintf("%s (found %s, wanted %s): %s", few(places, mostBlocks),
+				brief(s.Found), brief(s.Wanted), s.Why))
 		}
 	}
 	drawFooting(t, p)
@@ -69,11 +77,21 @@ func drawHandover(t *Text, all []plan.Handed) {
 	}
 }
 
-// SameTerms reports whether two changes differ only in address and values, as those of a NIC's queues do.
+// SameTerms reports whether two changes differ only in address and values, as those of a NIC's queues do, or in the
+// guest that must be restarted.
 func SameTerms(a, b plan.Change) bool {
-	return a.ID == b.ID && a.Risk == b.Risk && a.Lasts == b.Lasts && a.Needs == b.Needs && a.Kept == b.Kept &&
-		a.Warning == b.Warning && slices.Equal(a.Rules, b.Rules) &&
-		slices.Equal(a.GivesWay, b.GivesWay)
+	return a.ID == b.ID && a.Risk == b.Risk && a.Lasts == b.Lasts && a.Needs.Kind == b.Needs.Kind &&
+		a.Needs.Words == b.Needs.Words && a.Kept == b.Kept && a.Warning == b.Warning &&
+		slices.Equal(a.Rules, b.Rules) && slices.Equal(a.GivesWay, b.GivesWay)
+}
+
+// Needs says what must happen before changes of the same terms take effect, "" for nothing.
+func Needs(group []plan.Change) string {
+	need := group[0].Needs
+	if slices.ContainsFunc(group, func(c plan.Change) bool { return c.Needs != need }) {
+		return "restart of the guest that each belongs to"
+	}
+	return need.String()
 }
 
 // drawPhases draws what the changes need (a reboot, a guest's restart), if the plan has more than one phase.
@@ -82,30 +100,54 @@ func drawPhases(t *Text, all []plan.Phase) {
 		return
 	}
 	t.Section("what needs what")
-	for _, f := range all {
-		t.Line("   %s", t.In(Bold, f.What))
-		t.Field("      "+words.Count(f.Changes, "change")+": ", words.Either(f.Changes > 0, strings.Join(f.IDs, ", "),
-			""))
+	for _, alike := range Runs(all, samePhase) {
+		f := alike[0]
+		events := facts.Map(alike, func(f plan.Phase) string { return f.What })
+		t.Wrap("   ", t.In(Bold, few(events, mostFolded)))
+		t.Field("      "+words.Count(f.Changes, "change")+words.If(len(alike) > 1, " each")+": ",
+			words.Either(f.Changes > 0, strings.Join(f.IDs, ", "), ""))
 		t.Field("      yours to do: ", strings.Join(f.ByHand, ", "))
 		t.Field("      to attest ('mpps attest'): ",
 			words.Either(f.Name == plan.PhaseFirmware, strings.Join(f.Unseen, ", "), ""))
 	}
 }
 
+// few lists the first of what is alike.
+func few(all []string, most int) string {
+	n := fold(len(all), most, false)
+	return strings.Join(all[:n], ", ") + words.If(n < len(all), ", and %d more", len(all)-n)
+}
+
+// samePhase reports whether two phases differ only in what must happen, as the restarts of guests do.
+func samePhase(a, b plan.Phase) bool {
+	return a.Name == b.Name && a.Changes == b.Changes && slices.Equal(a.IDs, b.IDs) &&
+		slices.Equal(a.ByHand, b.ByHand) && slices.Equal(a.Unseen, b.Unseen)
+}
+
+// mostBlocks is how many changes of a group have their values below each other, as in a diff. Of more, each takes a
+// line.
+const mostBlocks = 3
+
 func drawChanges(t *Text, number string, group []plan.Change) {
 	c := group[0]
 	t.Wrap(number+t.In(Bold, c.ID)+"  ", c.Title)
-	for _, c := range group {
-		t.Wrap("   ", t.In(Faint, c.Address.String()))
-		drawValues(t, "   ", c.Address, c.From.String(), c.To.String())
+	all := foldChanges(group)
+	for _, c := range all {
+		address, from, to := t.In(Faint, c.where), c.From.String(), c.To.String()
+		if len(all) > mostBlocks && !c.Address.Kind.IsText() {
+			t.Row("   "+address+"  ", t.In(Red, words.Or(from))+" → "+t.In(Green, words.Or(to)))
+		} else {
+			t.Wrap("   ", address)
+			drawValues(t, "   ", c.Address, from, to)
+		}
 		t.Each("   "+t.In(Yellow, "also: "), c.Owners)
 	}
 	reasons := Distinct(group, func(c plan.Change) string { return c.Because })
 	t.Each("   why: ", reasons[:min(len(reasons), 2)])
 	t.LineIf(len(reasons) > 2, "        and alike for the others (--json has each)")
 	lasts := "lasts " + string(c.Lasts) + words.If(c.Kept != "", " (%s)", c.Kept)
-	needs := words.If(!c.Needs.IsZero(), "takes effect after %s", c.Needs)
-	t.Wrap("   ", words.Join(" · ", "risk "+string(c.Risk), lasts, needs))
+	t.Wrap("   ", words.Join(" · ", "risk "+string(c.Risk), lasts,
+		words.If(!c.Needs.IsZero(), "takes effect after %s", Needs(group))))
 	t.Field("   "+t.In(Yellow, "careful: "), c.Warning)
 	for _, w := range c.GivesWay {
 		t.Wrap("   "+t.In(Yellow, "gives way: "), w.Words())
@@ -127,12 +169,17 @@ func drawFooting(t *Text, p *plan.Plan) {
 	if len(p.Restarts) > 0 || len(p.Later) > 0 || len(p.Management) > 0 {
 		t.Blank()
 	}
-	for _, r := range p.Restarts {
-		changes := words.Count(len(r.Addresses), "change takes effect", "changes take effect")
-		t.Wrap("needs ", fmt.Sprintf("%s: %s then; mpps does not do it", r.What, changes))
+	for _, alike := range Group(p.Restarts, func(r plan.Restart) int { return len(r.Addresses) }) {
+		events := facts.Map(alike, func(r plan.Restart) string { return r.What.String() })
+		n, each := len(alike[0].Addresses), words.If(len(alike) > 1, " each")
+		t.Wrap("needs ", fmt.Sprintf("%s: %s%s %s effect then; mpps does not do it", few(events, mostFolded),
+			words.Count(n, "change"), each, words.Either(n == 1 && each == "", "takes", "take")))
 	}
-	for _, l := range p.Later {
-		t.Wrap("later ", fmt.Sprintf("after %s: %s; %s", l.After, strings.Join(l.IDs, ", "), l.Why))
+	terms := func(l plan.Later) [2]string { return [2]string{strings.Join(l.IDs, ", "), l.Why} }
+	for _, alike := range Group(p.Later, terms) {
+		events := facts.Map(alike, func(l plan.Later) string { return l.After })
+		t.Wrap("later ", fmt.Sprintf("after %s: %s; %s", few(events, mostFolded), strings.Join(alike[0].IDs, ", "),
+			alike[0].Why))
 	}
 	cuts := slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Risk == goal.Connectivity })
 	for _, m := range p.Management {

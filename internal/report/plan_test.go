@@ -52,3 +52,36 @@ func TestPlanTerms(t *testing.T) {
 		t.Errorf("no word of confirming in\n%s", text)
 	}
 }
+
+// TestPlanFolds: changes that differ in a number alone are one line, with the numbers as a list. Addresses of MACs and
+// functions, whose numbers are no counts, and other values stay apart; each of many takes a line.
+func TestPlanFolds(t *testing.T) {
+	p := &plan.Plan{Phases: []plan.Phase{{Name: plan.PhaseNow, What: "at once"}}}
+	change := func(id, path, from, to string, needs setting.Needs) {
+		p.Changes = append(p.Changes, plan.Change{ID: id, Address: setting.Of(setting.Sysctl, path),
+			From: setting.Value(from), To: setting.Value(to), Needs: needs})
+	}
+	for _, cpu := range []string{"0", "1", "2", "7", "03"} {
+		change("governor", "cpu"+cpu+"/a0", "powersave", "performance", setting.Needs{})
+	}
+	change("governor", "cpu9/a0", "schedutil", "performance", setting.Needs{})
+	for _, guest := range []string{"t1", "t2", "t3", "t4"} {
+		change("backend", guest+"/52:54:00:00:00:2"+guest[1:]+"/x", "absent", "vhost", setting.RestartOf(guest))
+		p.Phases = append(p.Phases, plan.Phase{Name: plan.PhaseGuest, What: "restart of guest " + guest, Changes: 1,
+			IDs: []string{"backend"}})
+	}
+	change("texts", "mac 52:1:3", "a", "b", setting.Needs{})
+	change("texts", "mac 52:2:3", "a", "b", setting.Needs{})
+	text := draw(100, func(t *Text) { Plan(t, p) })
+	for _, want := range []string{
+		"restart of guest t1, restart of guest t2, restart of guest t3, restart of guest t4",
+		"1 change each: backend",
+		"sysctl:cpu{0-2,7}/a0\n   - powersave\n   + performance", "sysctl:cpu03/a0", "sysctl:cpu9/a0\n   - schedutil",
+		"sysctl:t1/52:54:00:00:00:21/x  absent → vhost", "sysctl:t4/52:54:00:00:00:24/x  absent → vhost",
+		"takes effect after restart of the guest that each belongs to", "sysctl:mac 52:1:3", "sysctl:mac 52:2:3",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}

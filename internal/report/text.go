@@ -118,6 +118,15 @@ func (t *Text) Field(name, text string) {
 	}
 }
 
+// Row adds two texts, on one line if it is wide enough.
+func (t *Text) Row(name, text string) {
+	if Visible(name+text) <= t.Width {
+		t.Line("%s", name+text)
+		return
+	}
+	t.Wrap(name, text)
+}
+
 // WrapIf adds a formatted text after a prefix where it holds.
 func (t *Text) WrapIf(holds bool, prefix, format string, args ...any) {
 	if holds {

@@ -63,7 +63,7 @@ func HTML(w io.Writer, s Sheet, version string, made time.Time) error {
 	if s.Plan != nil {
 		for _, all := range report.Runs(s.Plan.Changes, report.SameTerms) {
 			n := min(len(all), mostPlaces)
-			b.Changes = append(b.Changes, changes{all[:n], all[n:]})
+			b.Changes = append(b.Changes, changes{all[:n], all[n:], report.Needs(all)})
 		}
 		b.Lead = s.Plan.Why
 		b.Next = words.If(!s.Plan.Empty(), "mpps apply plan.json")
@@ -124,7 +124,10 @@ func chips(h *facts.Host) []string {
 }
 
 // changes are changes that differ in place and values alone: those that are shown, and the rest.
-type changes struct{ Shown, Rest []plan.Change }
+type changes struct {
+	Shown, Rest []plan.Change
+	Needs       string // what must happen before they take effect
+}
 
 // finding is what is off with one setting, at one or several places.
 type finding struct {
