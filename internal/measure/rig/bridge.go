@@ -113,6 +113,9 @@ func raise(iface string, bridge netlink.Link, port bool) error {
 	if err != nil {
 		return err
 	}
+	if port {
+		traffic.TakeXDP(iface)
+	}
 	return netlink.LinkSetUp(link)
 }
 

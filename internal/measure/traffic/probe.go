@@ -9,6 +9,8 @@ import (
 	"github.com/mdlayher/genetlink"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/machine/nicctl"
 )
 
 // Answer is the result of a probe.
@@ -100,6 +102,18 @@ func checkTransmit(dev Device) error {
 		What: fmt.Sprintf("sending XDP frames on %s (%s)", dev.Endpoint, dev.Kind), Answer: No,
 		Err: errors.New("the device does not offer it (netdev xdp-features without ndo-xmit)"),
 	}
+}
+
+// TakeXDP turns on GRO at an end of a veth pair of mpps's own, in the calling thread's network namespace. Without it
+// there is no NAPI, and the other end sends no XDP frames (drivers/net/veth.c, veth_set_xdp_features). Where it stays
+// off, Auto takes packet sockets.
+func TakeXDP(veth string) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	_ = nicctl.Call(fd, veth, []uint32{unix.ETHTOOL_SGRO, 1})
 }
 
 // Transmits reports whether the device declares that it sends XDP frames (NETDEV_XDP_ACT_NDO_XMIT); Unknown where the
