@@ -12,7 +12,8 @@ const lobbySeats = 128
 
 // A Lobby bounds the connections that have not proven who they are: how many there are, and for how long. If it is
 // full, the oldest connection of the address that has the most is closed, so that whoever opens thousands loses his
-// own. Addresses of IPv6 count by their first 64 bits: the others are the machine's to choose (RFC 4291, 2.5.1). The zero Lobby is ready for use.
+// own. Addresses of IPv6 count by their first 64 bits: the others are the machine's to choose (RFC 4291, 2.5.1). The
+// zero Lobby is ready for use.
 type Lobby struct {
 	mu      sync.Mutex
 	closed  bool
