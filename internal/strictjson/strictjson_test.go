@@ -61,7 +61,7 @@ func TestUnmarshal(t *testing.T) {
 // FuzzUnmarshal: the walk ends at the end of whatever the decoder accepts.
 func FuzzUnmarshal(f *testing.F) {
 	f.Add([]byte(`{"a":[1,"\"",{"b":{}}], "a":null}`))
-	f.Add([]byte(strings.Repeat("[", 9000) + strings.Repeat("]", 9000)))
+	f.Add([]byte(strings.Repeat("[", 90) + strings.Repeat("]", 90)))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var into any
 		plain := json.Unmarshal(text, &into)
