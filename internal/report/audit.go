@@ -103,7 +103,7 @@ func drawWorst(t *Text, all []audit.Finding) {
 	t.Wrap("by stage: ", strings.Join(stages, ", "))
 }
 
-// drawCauses says why values could not be judged: how many for each of the commonest reasons, a line each.
+// drawCauses says why values could not be judged: how many for each of the commonest reasons.
 func drawCauses(t *Text, unknown []audit.Finding) {
 	if len(unknown) == 0 {
 		return
@@ -114,7 +114,7 @@ func drawCauses(t *Text, unknown []audit.Finding) {
 	t.Blank()
 	t.Line("not judged:")
 	for _, group := range groups[:min(len(groups), most)] {
-		t.Line("%4d  %s", len(group), Cut(group[0].Why, t.Width-6))
+		t.Wrap(fmt.Sprintf("%4d  ", len(group)), group[0].Why)
 	}
 	rest := 0
 	for _, group := range groups[min(len(groups), most):] {

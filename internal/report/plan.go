@@ -3,10 +3,12 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mpps/internal/advise/plan"
 	"mpps/internal/model/goal"
+	"mpps/internal/model/setting"
 	"mpps/internal/report/words"
 )
 
@@ -95,8 +97,9 @@ func drawPhases(t *Text, all []plan.Phase) {
 func drawChanges(t *Text, number string, group []plan.Change) {
 	c := group[0]
 	t.Wrap(number+t.In(Bold, c.ID)+"  ", c.Title)
-	for _, c := range group {
-		t.Wrap("   ", t.In(Faint, c.Address.String()))
+	for _, equal := range Group(group, exceptCPU) {
+		c := equal[0]
+		t.Wrap("   ", t.In(Faint, addressesText(equal)))
 		drawValues(t, "   ", c.Address, c.From.String(), c.To.String())
 		t.Each("   "+t.In(Yellow, "also: "), c.Owners)
 	}
@@ -111,6 +114,42 @@ func drawChanges(t *Text, number string, group []plan.Change) {
 		t.Wrap("   "+t.In(Yellow, "gives way: "), w.Words())
 	}
 	drawRules(t, c.Rules)
+}
+
+// cpuFolders has a folder cpuN of each CPU (Documentation/ABI/testing/sysfs-devices-system-cpu).
+const cpuFolders = "devices/system/cpu/cpu"
+
+// cpuOf returns the CPU whose file an address of sysfs names, and the file; false for other addresses.
+func cpuOf(a setting.Address) (cpu int, file string, is bool) {
+	number, file, is := strings.Cut(strings.TrimPrefix(a.Path, cpuFolders), "/")
+	cpu, err := strconv.Atoi(number)
+	return cpu, file, is && err == nil && a.Kind == setting.Sysfs && strings.HasPrefix(a.Path, cpuFolders)
+}
+
+// equalChange is what changes have in common that are one for the reader.
+type equalChange struct{ address, from, to, owners string }
+
+// exceptCPU returns a change without the CPU whose file it sets: on a host of 64 CPUs there are 64 of it.
+func exceptCPU(c plan.Change) equalChange {
+	address := c.Address.String()
+	if _, file, is := cpuOf(c.Address); is {
+		address = file
+	}
+	return equalChange{address, c.From.String(), c.To.String(), strings.Join(c.Owners, "\n")}
+}
+
+// addressesText returns the address of changes that are equal except for the CPU, with all CPUs.
+func addressesText(equal []plan.Change) string {
+	if len(equal) == 1 {
+		return equal[0].Address.String()
+	}
+	var cpus []int
+	file := ""
+	for _, c := range equal {
+		cpu, of, _ := cpuOf(c.Address)
+		cpus, file = append(cpus, cpu), of
+	}
+	return string(setting.Sysfs) + ":" + cpuFolders + "N/" + file + "  " + setting.CPUs(cpus...).Words()
 }
 
 // drawRules lists rules that would stop matching: the operator must see them before consenting, and before applying.

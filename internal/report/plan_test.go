@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -50,5 +51,34 @@ func TestPlanTerms(t *testing.T) {
 	p.Changes[2].Risk = goal.Connectivity
 	if text := draw(100, func(t *Text) { Plan(t, p) }); !strings.Contains(text, "apply undoes itself unless") {
 		t.Errorf("no word of confirming in\n%s", text)
+	}
+}
+
+// TestPlanFoldsCPUs: what is set alike for many CPUs is one line, with their list; what differs is not folded.
+func TestPlanFoldsCPUs(t *testing.T) {
+	p := &plan.Plan{}
+	add := func(from, format string, cpus ...int) {
+		for _, cpu := range cpus {
+			p.Changes = append(p.Changes, plan.Change{ID: "cpu.governor", Risk: goal.None, From: setting.Value(from),
+				To: setting.Value("performance"), Address: setting.Of(setting.Sysfs, fmt.Sprintf(format, cpu))})
+		}
+	}
+	const governor = "devices/system/cpu/cpu%d/cpufreq/scaling_governor"
+	add("powersave", governor, 0, 1, 2, 3, 5, 10, 11)
+	add("schedutil", governor, 4)
+	add("powersave", "devices/system/cpu/cpu%d/cpufreq/other", 6, 7)
+	add("powersave", "devices/other/cpu%d/x", 8)
+	text := draw(100, func(t *Text) { Plan(t, p) })
+	for _, line := range []string{
+		" 1-11 cpu.governor", "sysfs:devices/system/cpu/cpuN/cpufreq/scaling_governor CPUs 0-3,5,10-11\n",
+		"sysfs:devices/system/cpu/cpu4/cpufreq/scaling_governor\n", "sysfs:devices/system/cpu/cpuN/cpufreq/other CPUs 6-7\n",
+		"sysfs:devices/other/cpu8/x\n",
+	} {
+		if !strings.Contains(text, line) {
+			t.Errorf("no %q in\n%s", line, text)
+		}
+	}
+	if n := strings.Count(text, "sysfs:"); n != 4 {
+		t.Errorf("%d addresses in\n%s", n, text)
 	}
 }
