@@ -12,6 +12,7 @@ import (
 
 	"mpps/internal/machine/tree"
 	"mpps/internal/model/facts"
+	"mpps/internal/strictjson"
 )
 
 // attestFile has people's statements about what the operating system cannot see.
@@ -35,7 +36,7 @@ func (m *Machine) Attested() (map[string]facts.Attestation, error) {
 		return nil, err
 	}
 	var a attestFormat
-	if err := json.Unmarshal([]byte(text), &a); err != nil {
+	if err := strictjson.Unmarshal([]byte(text), &a); err != nil {
 		return nil, fmt.Errorf("/%s: %w", attestFile, err)
 	}
 	if a.Schema != attestSchema {

@@ -8,6 +8,8 @@ import (
 	"io"
 	"math"
 	"strings"
+
+	"mpps/internal/strictjson"
 )
 
 // maxFile is the largest run file, in bytes. One of a thousand samples on 512 CPUs with histograms has about 60 MB.
@@ -34,7 +36,7 @@ func Decode(reader io.Reader) (*Run, error) {
 	var head struct {
 		Schema string `json:"schema"`
 	}
-	switch err := json.Unmarshal(text, &head); {
+	switch err := strictjson.Unmarshal(text, &head); {
 	case err == nil && head.Schema == SchemaAB:
 		return nil, fmt.Errorf("%w: %w", ErrNotARun, ErrInterleaved)
 	case err == nil && head.Schema == SchemaModes:
@@ -43,7 +45,7 @@ func Decode(reader io.Reader) (*Run, error) {
 		return nil, fmt.Errorf("%w: %w", ErrNotARun, ErrSearch)
 	}
 	r := &Run{}
-	if err := json.Unmarshal(text, r); err != nil {
+	if err := strictjson.Unmarshal(text, r); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotARun, err)
 	}
 	return r, r.check()
@@ -67,7 +69,7 @@ func content(reader io.Reader) ([]byte, error) {
 	}
 	var kind *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
-	if err := json.Unmarshal(text, &head); errors.As(err, &kind) && kind.Field == "" {
+	if err := strictjson.Unmarshal(text, &head); errors.As(err, &kind) && kind.Field == "" {
 		return nil, fmt.Errorf("%w: expected a JSON object, found %s", ErrNotARun, kind.Value)
 	} else if errors.As(err, &syntax) {
 		return nil, fmt.Errorf("%w: it is no JSON from byte %d on", ErrNotARun, syntax.Offset)
@@ -89,13 +91,13 @@ func decode[T any](reader io.Reader, schema string) (*T, error) {
 		return nil, err
 	}
 	result := new(T)
-	if err := json.Unmarshal(text, result); err != nil {
+	if err := strictjson.Unmarshal(text, result); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotARun, err)
 	}
 	var head struct {
 		Schema string `json:"schema"`
 	}
-	if err := json.Unmarshal(text, &head); err != nil || head.Schema != schema {
+	if err := strictjson.Unmarshal(text, &head); err != nil || head.Schema != schema {
 		return nil, fmt.Errorf("%w: found schema %q, expected %q", ErrNotARun, head.Schema, schema)
 	}
 	return result, nil

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"mpps/internal/strictjson"
 )
 
 // SchemaCampaign is the version of the format of an unfinished campaign: lines of JSON, first the plan, then one sample
@@ -57,7 +59,7 @@ func DecodeCampaign(r io.Reader) (c *ModesCampaign, whole int64, err error) {
 			break
 		}
 		var l CampaignLine
-		if err := json.Unmarshal(line, &l); err != nil {
+		if err := strictjson.Unmarshal(line, &l); err != nil {
 			return nil, 0, fmt.Errorf("%w: line %d: %w", ErrNotACampaign, n, err)
 		}
 		switch {

@@ -11,6 +11,7 @@ import (
 	"mpps/internal/advise/knob"
 	"mpps/internal/advise/plan"
 	"mpps/internal/model/setting"
+	"mpps/internal/strictjson"
 )
 
 // Schema is the version of the list of desired values.
@@ -36,7 +37,7 @@ type list struct {
 // kinds that are restored.
 func ParseDesired(text string) ([]Value, error) {
 	var l list
-	if err := json.Unmarshal([]byte(text), &l); err != nil {
+	if err := strictjson.Unmarshal([]byte(text), &l); err != nil {
 		return nil, fmt.Errorf("/%s: %w", DesiredFile, err)
 	}
 	if l.Schema != Schema {

@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/strictjson"
 )
 
 // Bounds of a plan file. A plan for 200 guests of 64 vCPUs on a host with 8 NICs of 64 queues has fewer than 30,000
@@ -50,7 +51,7 @@ func Decode(r io.Reader) (*Plan, error) {
 	}
 	var kind *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
-	if err := json.Unmarshal(text, &head); errors.As(err, &kind) && kind.Field == "" {
+	if err := strictjson.Unmarshal(text, &head); errors.As(err, &kind) && kind.Field == "" {
 		return nil, fmt.Errorf("%w: expected a JSON object, found %s", ErrFormat, kind.Value)
 	} else if errors.As(err, &syntax) {
 		return nil, fmt.Errorf("%w: it is no JSON from byte %d on", ErrFormat, syntax.Offset)
@@ -64,7 +65,7 @@ func Decode(r io.Reader) (*Plan, error) {
 		text = head.Result
 	}
 	var p Plan
-	if err := json.Unmarshal(text, &p); err != nil {
+	if err := strictjson.Unmarshal(text, &p); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	if err := p.check(); err != nil {

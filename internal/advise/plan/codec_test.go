@@ -80,6 +80,7 @@ func TestHostile(t *testing.T) {
 		"a risk not consented": edit(`"risk": "guest-restart"`, `"risk": "data"`),
 		"no stage":             edit(`"stage": "nic"`, `"station": "nic"`),
 		"no digest":            edit(`"digest": "`, `"digest": "0`),
+		"a value twice":        edit(`"value": "virtio"`, `"Value": "rtl8139", "value": "virtio"`),
 	} {
 		if p, err := Decode(strings.NewReader(hostile)); err == nil || !errors.Is(err, ErrFormat) {
 			t.Errorf("%s: found %v, %v; expected to be refused", name, p, err)

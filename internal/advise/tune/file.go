@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"mpps/internal/strictjson"
 )
 
 // ErrNotAResult is wrapped by every error of Decode about the contents of the file.
@@ -20,14 +22,14 @@ func Decode(reader io.Reader) (*Result, error) {
 		Schema string          `json:"schema"`
 		Result json.RawMessage `json:"result"`
 	}
-	if err := json.Unmarshal(text, &answer); err != nil {
+	if err := strictjson.Unmarshal(text, &answer); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotAResult, err)
 	}
 	if len(answer.Result) > 0 {
 		text = answer.Result
 	}
 	var r Result
-	switch err := json.Unmarshal(text, &r); {
+	switch err := strictjson.Unmarshal(text, &r); {
 	case r.Schema != Schema:
 		return nil, fmt.Errorf("%w: schema %q, expected %q", ErrNotAResult, r.Schema, Schema)
 	case err != nil:

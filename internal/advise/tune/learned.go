@@ -8,6 +8,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"mpps/internal/strictjson"
 )
 
 // EffectsSchema names the format of learned effects and its version.
@@ -149,7 +151,7 @@ func ReadEffects(r io.Reader) (Effects, error) {
 		return Effects{}, fmt.Errorf("learned effects: larger than %d bytes", maxEffects)
 	}
 	var e Effects
-	if err := json.Unmarshal(text, &e); err != nil {
+	if err := strictjson.Unmarshal(text, &e); err != nil {
 		return Effects{}, fmt.Errorf("learned effects: %w", err)
 	}
 	if e.Schema != EffectsSchema {

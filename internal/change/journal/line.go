@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"mpps/internal/strictjson"
 )
 
 // Every line is a JSON object whose last member is "sum": the first 8 bytes, in hexadecimal, of the SHA-256 of the
@@ -50,7 +52,7 @@ func decodeLine[T Header | Record](line []byte, previous string, into *T) (lineS
 	if want := sum(previous, content); found != want {
 		return "", fmt.Errorf("sum is %q, expected %s: the line, or one before it, was damaged or changed", found, want)
 	}
-	if err := json.Unmarshal(line, into); err != nil {
+	if err := strictjson.Unmarshal(line, into); err != nil {
 		return "", err
 	}
 	return found, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"mpps/internal/model/goal"
+	"mpps/internal/strictjson"
 )
 
 // ResumeSchema is the version of the resume data. A transaction with another version can be read and rolled back, but
@@ -41,7 +42,7 @@ func (t *Transaction) Resume() (*Resume, error) {
 		return nil, nil
 	}
 	var version struct{ Schema string }
-	if err := json.Unmarshal(t.Header.Resume, &version); err != nil {
+	if err := strictjson.Unmarshal(t.Header.Resume, &version); err != nil {
 		return nil, fmt.Errorf("what transaction %s keeps for going on cannot be read: %w", t.Header.TX, err)
 	}
 	if version.Schema != ResumeSchema {
@@ -49,7 +50,7 @@ func (t *Transaction) Resume() (*Resume, error) {
 			version.Schema, ResumeSchema)
 	}
 	r := &Resume{}
-	if err := json.Unmarshal(t.Header.Resume, r); err != nil {
+	if err := strictjson.Unmarshal(t.Header.Resume, r); err != nil {
 		return nil, fmt.Errorf("what transaction %s keeps for going on cannot be read: %w", t.Header.TX, err)
 	}
 	if err := r.Goal.Check(); err != nil {

@@ -57,7 +57,7 @@ func (v Virsh) Ask(ctx context.Context, guest string, commands ...AgentCommand) 
 	for i, output := range outputs {
 		answers[i] = ReturnValue(output)
 		if answers[i] == nil && err == nil {
-			err = fmt.Errorf("libvirt says %q to %s", strings.TrimSpace(output), commands[i].Execute)
+			err = fmt.Errorf("libvirt says %.200q to %s", strings.TrimSpace(output), commands[i].Execute)
 		}
 	}
 	if err != nil {
@@ -324,7 +324,7 @@ func Allows(answer json.RawMessage, wanted ...string) error {
 		} `json:"supported_commands"`
 	}
 	if err := json.Unmarshal(answer, &info); err != nil {
-		return fmt.Errorf("its agent answers %q to guest-info", answer)
+		return fmt.Errorf("its agent answers %.200q to guest-info", answer)
 	}
 	enabled := map[string]bool{}
 	for _, c := range info.Commands {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -78,11 +79,20 @@ const (
 	longestClaim   = 64
 )
 
+// mostUnmanaged is how many guests without libvirt are looked into: more than a host runs, and what is made of them
+// takes seconds.
+const mostUnmanaged = 2048
+
 // runningGuests returns the QEMU processes of guests, those that libvirt started first. It adds those that only have
-// the name to h.Unverified.
+// the name to h.Unverified. Beyond mostUnmanaged, processes that libvirt did not start are counted and not read.
 func runningGuests(m *tree.Tree, h *facts.Host, all []trust.Process) []qemu {
 	var started, others []qemu
+	more := 0
 	for _, p := range trust.QEMUs(m, all) {
+		if len(others) == mostUnmanaged && !p.OfLibvirt() {
+			more++
+			continue
+		}
 		q, ok := readQEMU(m, p)
 		switch {
 		case !ok:
@@ -96,6 +106,10 @@ func runningGuests(m *tree.Tree, h *facts.Host, all []trust.Process) []qemu {
 		default:
 			others = append(others, q)
 		}
+	}
+	if more > 0 {
+		h.Unseen = append(h.Unseen, facts.Unseen{What: "guests without libvirt", Part: facts.UnseenGuests,
+			Why: fmt.Sprintf("%d are looked into, %d more processes have QEMU's name", mostUnmanaged, more)})
 	}
 	return append(started, others...)
 }

@@ -103,7 +103,7 @@ func (c *control) ask(command string, args ...string) (string, error) {
 	case message.ID != c.id:
 		return "", fmt.Errorf("ovs-vswitchd answers another question than %s", command)
 	case message.Error != nil:
-		return "", fmt.Errorf("%w: %.200v", errControl, message.Error)
+		return "", fmt.Errorf("%w: %.200s", errControl, fmt.Sprint(message.Error))
 	case message.Result == nil:
 		return "", fmt.Errorf("ovs-vswitchd answers nothing to %s", command)
 	}

@@ -122,7 +122,7 @@ func exchange(conn net.Conn, operations []operation) ([]outcome, error) {
 		switch {
 		case message.ID != id || message.Method != "": // a request of the server, such as echo
 		case message.Error != nil:
-			return nil, fmt.Errorf("%w: %v", errDatabase, message.Error)
+			return nil, fmt.Errorf("%w: %.200s", errDatabase, fmt.Sprint(message.Error))
 		default:
 			return parseResult(message.Result)
 		}
@@ -152,9 +152,9 @@ type Refused struct {
 }
 
 func (r *Refused) Error() string {
-	text := errDatabase.Error() + ": " + r.Reason
+	text := fmt.Sprintf("%v: %.200s", errDatabase, r.Reason)
 	if r.Details != "" {
-		text += ", " + r.Details
+		text += fmt.Sprintf(", %.200s", r.Details)
 	}
 	return text
 }

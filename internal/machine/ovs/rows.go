@@ -266,27 +266,30 @@ func interfacesByUUID(rows []interfaceRow, o *facts.OpenVSwitch) map[string]fact
 	return all
 }
 
+// take returns the rows of references, each for the first that names it: the schema lets many name one, and an answer
+// of 16 MiB could hold 10^10 interfaces.
+func take[T any](from map[string]T, uuids references) []T {
+	rows := []T{}
+	for _, uuid := range uuids {
+		if row, known := from[uuid]; known {
+			rows = append(rows, row)
+			delete(from, uuid)
+		}
+	}
+	return rows
+}
+
 func (r portRow) fact(interfaces map[string]facts.OVSInterface) facts.OVSPort {
 	p := facts.OVSPort{Name: string(r.Name), BondMode: string(r.BondMode), Tag: r.Tag.value, Trunks: r.Trunks.count,
 		QoS: len(r.QoS) > 0, Fake: r.Fake, Localnet: r.IDs["ovn-localnet-port"] != "",
-		Interfaces: []facts.OVSInterface{}}
-	for _, uuid := range r.Interfaces {
-		if i, known := interfaces[uuid]; known {
-			p.Interfaces = append(p.Interfaces, i)
-		}
-	}
+		Interfaces: take(interfaces, r.Interfaces)}
 	slices.SortFunc(p.Interfaces, func(a, b facts.OVSInterface) int { return strings.Compare(a.Name, b.Name) })
 	return p
 }
 
 func (r bridgeRow) fact(ports map[string]facts.OVSPort) facts.OVSBridge {
 	b := facts.OVSBridge{Name: string(r.Name), Datapath: cmp.Or(string(r.Datapath), "system"),
-		FailMode: string(r.FailMode), Ports: []facts.OVSPort{}}
-	for _, uuid := range r.Ports {
-		if p, known := ports[uuid]; known {
-			b.Ports = append(b.Ports, p)
-		}
-	}
+		FailMode: string(r.FailMode), Ports: take(ports, r.Ports)}
 	slices.SortFunc(b.Ports, func(a, b facts.OVSPort) int { return strings.Compare(a.Name, b.Name) })
 	return b
 }

@@ -69,6 +69,9 @@ func (q QEMU) Same(m *tree.Tree) bool {
 // Libvirt reports whether libvirt started the process for a guest.
 func (q QEMU) Libvirt(guest string) bool { return slices.Contains(q.guests, guest) }
 
+// OfLibvirt reports whether libvirt started the process for any guest.
+func (q QEMU) OfLibvirt() bool { return len(q.guests) > 0 }
+
 // proxmoxFolder has a file ID.pid of each running guest of Proxmox VE (qemu-server, PVE/QemuServer/Helpers.pm,
 // vm_pidfile_name; /var/run is a link to /run).
 const proxmoxFolder = "run/qemu-server/"

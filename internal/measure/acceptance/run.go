@@ -1,7 +1,6 @@
 package acceptance
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/strictjson"
 )
 
 // Schema is the version of the report's format.
@@ -226,7 +226,7 @@ func Decode(reader io.Reader) (*Report, error) {
 		return nil, fmt.Errorf("%w: larger than %d MiB", ErrNotAReport, maxReport>>20)
 	}
 	p := &Report{}
-	if err := json.Unmarshal(text, p); err != nil {
+	if err := strictjson.Unmarshal(text, p); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotAReport, err)
 	}
 	if p.Schema != Schema {

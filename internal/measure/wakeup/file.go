@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/measure"
 	"mpps/internal/model/setting"
+	"mpps/internal/strictjson"
 )
 
 // maxFile is the largest file, in bytes. One with the most intervals and counters has about 8 MB.
@@ -37,14 +38,14 @@ func Decode(reader io.Reader) (*File, error) {
 		Schema string          `json:"schema"`
 		Result json.RawMessage `json:"result"`
 	}
-	if err := json.Unmarshal(text, &head); err != nil {
+	if err := strictjson.Unmarshal(text, &head); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotAFile, err)
 	}
 	if strings.HasPrefix(head.Schema, "mpps.latency/") && len(head.Result) > 0 {
 		text = head.Result
 	}
 	f := &File{Schema: head.Schema}
-	if err := json.Unmarshal(text, f); f.Schema == Schema && err != nil {
+	if err := strictjson.Unmarshal(text, f); f.Schema == Schema && err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotAFile, err)
 	}
 	return f, f.check()

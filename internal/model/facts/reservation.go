@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/strictjson"
 )
 
 // How a guest gets a VF.
@@ -82,7 +83,7 @@ func ReservationText(given []Reservation) string {
 // ParseReservations reads such a file. It refuses other formats, and reservations for another address.
 func ParseReservations(at setting.Address, text string) ([]Reservation, error) {
 	var file reservationFile
-	if err := json.Unmarshal([]byte(text), &file); err != nil {
+	if err := strictjson.Unmarshal([]byte(text), &file); err != nil {
 		return nil, fmt.Errorf("/%s: %w", at.Path, err)
 	}
 	if file.Schema != reservationSchema {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"mpps/internal/strictjson"
 )
 
 // MaxSnapshot is the size limit of a snapshot in bytes. A host with 256 CPUs, 8 NICs of 64 queues and 200 guests needs
@@ -89,7 +91,7 @@ func readSnapshot(r io.Reader, most int64, objects int) (*Host, error) {
 		return nil, err
 	}
 	var s snapshot
-	if err := json.Unmarshal(text, &s); err != nil {
+	if err := strictjson.Unmarshal(text, &s); err != nil {
 		return nil, decodeError(err, len(text))
 	}
 	if s.Result == nil {

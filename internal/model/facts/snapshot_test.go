@@ -112,6 +112,8 @@ func TestHostileSnapshotsAreRefused(t *testing.T) {
 		"later version":      {swap("mpps.snapshot/1", "mpps.snapshot/2"), "this version reads"},
 		"foreign":            {`{"schema":"\u001b[2Jowned","result":{}}`, "expected"},
 		"no result":          {`{"schema":"mpps.snapshot/1"}`, "no result"},
+		"schema twice":       {swap("{", `{"schema":"mpps.snapshot/1",`), `"schema" stands twice`},
+		"a name twice":       {swap(`"name": "eth0"`, `"Name":"eth1","name": "eth0"`), `"name" stands twice`},
 		"NaN":                {swap(`"ifindex": 2`, `"ifindex": NaN`), "not JSON"},
 		"wrong type":         {swap(`"ifindex": 2`, `"ifindex": "two"`), "expected int"},
 		"huge number":        {swap(`"ifindex": 2`, `"ifindex": 1e400`), "expected int"},

@@ -12,6 +12,7 @@ import (
 	"mpps/internal/model/domain"
 	"mpps/internal/model/facts"
 	"mpps/internal/ops"
+	"mpps/internal/ops/judging"
 	"mpps/internal/outcome"
 )
 
@@ -54,7 +55,16 @@ func Of(ctx context.Context, env *ops.Env, word string, stdin io.Reader) (*Defin
 	return &Definition{Doc: doc, Text: []byte(g.Definition), Guest: g, Host: h, Name: "guest " + word}, nil
 }
 
+// noGuest says why there is no definition of a name.
 func noGuest(word string, h *facts.Host) error {
+	if g := facts.Find(h.Guests, func(g *facts.Guest) bool { return g.Name == word }); g != nil {
+		hint := judging.ChangedBy(g)
+		if g.Rewrites() {
+			hint = "'mpps handover --guest " + word + "' says what to set there"
+		}
+		return outcome.Failed(fmt.Errorf("guest %s (%s) runs without libvirt here: it has no definition", word,
+			g.Owner), hint)
+	}
 	var names []string
 	for _, g := range h.Guests {
 		if g.Managed {
@@ -69,6 +79,11 @@ func noGuest(word string, h *facts.Host) error {
 	for _, u := range h.Unseen {
 		if u.Part == facts.UnseenGuests || u.Part == facts.UnseenDefinition && u.Of == word {
 			hint = u.What + " could not be seen: " + u.Why
+		}
+	}
+	for _, u := range h.Unverified {
+		if u.Guest == word {
+			hint = fmt.Sprintf("process %d only has its name: %s", u.PID, u.Why)
 		}
 	}
 	return outcome.Failed(fmt.Errorf("no guest %q on this host, and no file of that name", word), hint)

@@ -2,6 +2,9 @@ package definition
 
 import (
 	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -39,6 +42,34 @@ func TestShow(t *testing.T) {
 	_, err = Show(t.Context(), env, "web9", nil)
 	if _, hint := outcome.Of(err); err == nil || !strings.Contains(hint, "web1") {
 		t.Errorf("web9: %v, hint %q", err, hint)
+	}
+}
+
+// TestWithoutDefinition: a guest that runs without libvirt is named as such, with who changes it.
+func TestWithoutDefinition(t *testing.T) {
+	t.Parallel()
+	env := recorded(t)
+	line := "/usr/bin/kvm\x00-id\x00101\x00-name\x00shop\x00-smp\x002\x00"
+	for name, text := range map[string]string{
+		"proc/400/comm": "kvm\n", "proc/400/cmdline": line, "run/qemu-server/101.pid": "400\n",
+		"proc/401/comm": "kvm\n", "proc/401/cmdline": strings.Replace(line, "shop", "byhand", 1),
+		"proc/402/comm": "kvm\n", "proc/402/cmdline": strings.Replace(line, "shop", "claim", 1),
+		"proc/400/status": "Name:\tkvm\nUid:\t0\t0\t0\t0\n", "proc/401/status": "Name:\tkvm\nUid:\t0\t0\t0\t0\n",
+		"proc/402/status": "Name:\tkvm\nUid:\t1000\t1000\t1000\t1000\n",
+	} {
+		file := filepath.Join(env.Root, name)
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)))
+	}
+	for guest, want := range map[string][2]string{
+		"shop":   {"Proxmox VE (101)", "'mpps handover --guest shop'"},
+		"byhand": {"QEMU", "command line"},
+		"claim":  {`no guest "claim"`, "process 402 only has its name"},
+	} {
+		_, err := Of(t.Context(), env, guest, nil)
+		if _, hint := outcome.Of(err); err == nil || !strings.Contains(err.Error(), want[0]) ||
+			!strings.Contains(hint, want[1]) {
+			t.Errorf("%s: %v, hint %q", guest, err, hint)
+		}
 	}
 }
 

@@ -136,7 +136,7 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// TestLobbyIsFair: the address that has the most connections loses one, and time ends.
+// TestLobbyIsFair: the address, or the /64 of IPv6, that has the most connections loses one, and time ends.
 func TestLobbyIsFair(t *testing.T) {
 	var l Lobby
 	enter := func(from string, within time.Duration) (net.Conn, func() bool) {
@@ -161,6 +161,13 @@ func TestLobbyIsFair(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	if leave() {
 		t.Error("a connection stayed for longer than its time")
+	}
+	_, one = enter("2001:db8:0:1::1", time.Minute)
+	for i := range 2 * lobbySeats { // one machine has 2^64 addresses
+		enter(fmt.Sprintf("2001:db8:0:2::%x", i), time.Minute)
+	}
+	if !one() {
+		t.Error("the only connection of its network was closed")
 	}
 	l.Close()
 	if _, leave := enter("10.0.0.4", time.Minute); leave() || crowd[lobbySeats-1]() {

@@ -12,7 +12,8 @@ const lobbySeats = 128
 
 // A Lobby bounds the connections that have not proven who they are: how many there are, and for how long. If it is
 // full, the oldest connection of the address that has the most is closed, so that whoever opens thousands loses his
-// own. The zero Lobby is ready for use.
+// own. Addresses of IPv6 count by their first 64 bits: the others are the machine's to choose (RFC 4291, 2.5.1). The
+// zero Lobby is ready for use.
 type Lobby struct {
 	mu      sync.Mutex
 	closed  bool
@@ -30,7 +31,7 @@ type waiting struct {
 func (l *Lobby) Enter(c net.Conn, within time.Duration) (leave func() bool) {
 	w := &waiting{conn: c}
 	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-		w.from = a.AddrPort().Addr().Unmap()
+		w.from = networkOf(a.AddrPort().Addr().Unmap())
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,6 +49,16 @@ func (l *Lobby) Enter(c net.Conn, within time.Duration) (leave func() bool) {
 		defer l.mu.Unlock()
 		return l.remove(w) != nil
 	}
+}
+
+// networkOf returns the address with which others of the same machine are counted.
+func networkOf(a netip.Addr) netip.Addr {
+	if a.Is6() {
+		if network, err := a.Prefix(64); err == nil {
+			return network.Addr()
+		}
+	}
+	return a
 }
 
 // mostFrequent returns the oldest connection of the address that has the most.

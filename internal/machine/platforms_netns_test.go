@@ -1,0 +1,86 @@
+//go:build netns
+
+package machine
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/machine/libvirt"
+	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/model/facts"
+)
+
+// TestPlatformProcesses: whose a real process is says a PID file that only root can write. One that a group or a person
+// can write, a link, and one that names another process say nothing; and a person's process stays unverified whatever
+// names it.
+func TestPlatformProcesses(t *testing.T) {
+	if !treetest.InNamespace(t) {
+		return
+	}
+	// The mounts are this process's own.
+	if err := unix.Mount("run", "/run", "tmpfs", 0, "mode=755"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir("/run/qemu-server", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const user = 4711
+	file := func(number int) string { return fmt.Sprintf("/run/qemu-server/%d.pid", number) }
+	write := func(t *testing.T, name string, pid int) {
+		if err := os.WriteFile(name, fmt.Appendln(nil, pid), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	number := 100
+	for _, c := range []struct {
+		what     string
+		uid      uint32
+		names    func(t *testing.T, file string, pid int) error
+		platform facts.Platform // empty: unverified
+	}{
+		{"root's file", 0, func(t *testing.T, file string, pid int) error { write(t, file, pid); return nil }, facts.Proxmox},
+		{"no file", 0, func(*testing.T, string, int) error { return nil }, facts.QEMU},
+		{"a file of another process", 0, func(t *testing.T, file string, _ int) error { write(t, file, 1); return nil },
+			facts.QEMU},
+		{"a file that a group can write", 0, func(t *testing.T, file string, pid int) error {
+			write(t, file, pid)
+			return os.Chmod(file, 0o664)
+		}, facts.QEMU},
+		{"a person's file", 0, func(t *testing.T, file string, pid int) error {
+			write(t, file, pid)
+			return os.Chown(file, user, user)
+		}, facts.QEMU},
+		{"a link", 0, func(t *testing.T, file string, pid int) error {
+			write(t, "/run/elsewhere", pid)
+			return os.Symlink("/run/elsewhere", file)
+		}, facts.QEMU},
+		{"root's file names a person's process", user, func(t *testing.T, file string, pid int) error {
+			write(t, file, pid)
+			return nil
+		}, ""},
+	} {
+		number++
+		t.Run(c.what, func(t *testing.T) {
+			guest := fmt.Sprint("platform-test-", number)
+			pid, _ := namedProcess(t, "kvm", c.uid, "-id", fmt.Sprint(number), "-name", guest+",debug-threads=on")
+			if err := c.names(t, file(number), pid); err != nil {
+				t.Fatal(err)
+			}
+			h := &facts.Host{}
+			libvirt.Inventory(t.Context(), liveMachine(t).Tree, h, new(libvirt.Definitions))
+			found := facts.Find(h.Guests, func(g *facts.Guest) bool { return g.Name == guest })
+			unverified := facts.Find(h.Unverified, func(u *facts.Unverified) bool { return u.PID == pid })
+			switch {
+			case c.platform == "" && (found != nil || unverified == nil || !strings.Contains(unverified.Why, "user")):
+				t.Errorf("guest %+v, unverified %+v", found, unverified)
+			case c.platform != "" && (found == nil || found.PID != pid || found.Platform() != c.platform):
+				t.Errorf("expected a guest of %s, found %+v", c.platform, found)
+			}
+		})
+	}
+}
