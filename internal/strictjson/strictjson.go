@@ -1,7 +1,7 @@
 // Package strictjson reads JSON files that two readers must not understand differently. RFC 8259 (section 4) leaves
 // open which of two equal keys counts, and encoding/json takes a key for a field that differs from it in case: a file
-// could show one value to whoever reviews it, and another to mpps. encoding/json/v2 refuses such objects by itself, and is
-// an experiment in Go 1.26: once it is not, this package goes.
+// could show one value to whoever reviews it, and another to mpps. encoding/json/v2 refuses such objects by itself, and
+// is an experiment in Go 1.26: once it is not, this package goes.
 package strictjson
 
 import (
