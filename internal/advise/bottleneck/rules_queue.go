@@ -3,7 +3,10 @@ package bottleneck
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"mpps/internal/model/facts"
 )
@@ -170,6 +173,14 @@ func tapQueues(p *path) (found []suspect) {
 			found = append(found, f)
 			continue
 		}
+		if q := unreadQueue(d); q != "" && d.Guest == "" {
+			f.kind, f.strength = TapReader, 0.88
+			f.say = fmt.Sprintf("%s of %s is not read: its packets are the %s that are lost, and the other queues "+
+				"lose none", q, name, percent(s.share))
+			f.advice = "have its program read every queue that it opened, or give the queue up (TUNSETQUEUE)"
+			found = append(found, f)
+			continue
+		}
 		if r, is := p.tapReader(d, f); is {
 			found = append(found, r)
 			continue
@@ -192,6 +203,25 @@ func tapQueues(p *path) (found []suspect) {
 			}
 		}
 		found = append(found, f)
+	}
+	return found
+}
+
+// unreadQueue returns the transmit queue of a tap all of whose packets are lost, while the other queues lose none, or
+// "a queue" if several had as many; "" if there is none such. The tap counts what it drops after a queue's discipline
+// has passed it on (drivers/net/tun.c, tun_net_xmit).
+func unreadQueue(d *facts.DeviceLoad) string {
+	lost, found := float64(d.Counters["tx_dropped"]), ""
+	for _, q := range d.Qdisc {
+		number, isQueue := strings.CutPrefix(q.Parent, "0:") // the queue of mq, counted from 1
+		n, err := strconv.ParseUint(number, 16, 16)
+		if !isQueue || err != nil || q.Packets == 0 || math.Abs(float64(q.Packets)-lost) > 0.01*lost {
+			continue
+		}
+		if found != "" {
+			return "a queue"
+		}
+		found = "queue " + strconv.FormatUint(n-1, 10)
 	}
 	return found
 }
