@@ -230,6 +230,12 @@ func (p *path) explainReader(f *suspect, t *facts.ThreadLoad, queued float64) {
 	case queued < 0.1 && (t == nil || t.Ran < 0.8):
 		f.kind, f.strength = SocketBuffer, 0.76
 		f.say += ", though the application has read them empty at the end: bursts are longer than the buffer"
+		if t != nil && t.Waited >= minWait { // then packets that come steadily are a burst too
+			f.strength = 0.6
+			f.say += fmt.Sprintf(", or become too long while %s waits for a CPU (%s of the time)", label(t),
+				percent(t.Waited))
+			f.show("share of the time that "+label(t)+" waited for a CPU", t.Waited, "share", schedstat(t))
+		}
 	case t != nil:
 		f.strength, f.object = 0.9, label(t)
 		f.say += fmt.Sprintf(": %s is at %s of a CPU", label(t), percent(t.Ran))

@@ -190,6 +190,15 @@ func tapQueues(p *path) (found []suspect) {
 			f.say = fmt.Sprintf("the queue of %s is full: %s of the packets are lost; whether who empties it has "+
 				"time was not seen", name, percent(s.share))
 		}
+		waits := func(t *facts.ThreadLoad) float64 { return t.Waited }
+		for _, g := range p.guests {
+			w := most(slices.Values(slices.Concat(g.vhost, g.vcpus)), waits)
+			if g.name == d.Guest && w != nil && w.Waited >= minWait {
+				f.strength = 0.6
+				f.say = fmt.Sprintf("the queue of %s is full: %s of the packets are lost; it is too short for bursts, "+
+					"or for the time that %s waits for a CPU (%s)", name, percent(s.share), label(w), percent(w.Waited))
+			}
+		}
 		if t := facts.Find(p.h.Taps, func(t *facts.Tap) bool {
 			return t.Name == d.Name && (d.Netns == "" || t.TxQueueLen != 0)
 		}); t != nil {
