@@ -23,7 +23,7 @@ func TestSteerHost(t *testing.T) {
 	if !inHost(t) {
 		return
 	}
-	s := newSteered(t)
+	s := newSteered(t, "vxlan")
 	for q := range 2 { // as a driver would
 		if err := os.WriteFile(fmt.Sprintf("/sys/class/net/nic0/queues/tx-%d/xps_cpus", q), []byte("3"),
 			0); err != nil {
@@ -127,7 +127,7 @@ func TestSteerKilled(t *testing.T) {
 	if !inHost(t) {
 		return
 	}
-	s := newSteered(t)
+	s := newSteered(t, "vxlan")
 	s.send()
 	for q := range 8 {
 		if err := os.WriteFile(fmt.Sprintf("/sys/class/net/nic0/queues/tx-%d/xps_cpus", q), []byte("1"),
@@ -190,7 +190,7 @@ func TestSteerClassifier(t *testing.T) {
 	if !inHost(t) {
 		return
 	}
-	s := newSteered(t)
+	s := newSteered(t, "vxlan")
 	s.send()
 	s.mpps(outcome.CodeOK, "path", "--steer", "--for", "1s", "--by", "program", "--nic", "nic0")
 	s.must("tc", "qdisc", "add", "dev", "tap1", "handle", "ffff:", "ingress")

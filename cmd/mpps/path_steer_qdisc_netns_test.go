@@ -15,7 +15,7 @@ func TestSteerDiscipline(t *testing.T) {
 	if !inHost(t) {
 		return
 	}
-	s := newSteered(t)
+	s := newSteered(t, "vxlan")
 	shown := func() string { return strings.TrimSpace(s.must("tc", "qdisc", "show", "dev", "vx0")) }
 	s.must("tc", "qdisc", "replace", "dev", "vx0", "root", "handle", "8123:", "pfifo_fast")
 	before := shown()

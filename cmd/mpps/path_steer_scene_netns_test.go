@@ -3,9 +3,9 @@
 package main
 
 import (
-	"cmp"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/advise/queuepath"
@@ -49,7 +50,7 @@ func inHost(t *testing.T) bool {
 		t.Skip("namespaces need root")
 	}
 	t.Parallel()
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd := exec.Command(os.Args[0], "-test.run=^"+strings.ReplaceAll(t.Name(), "/", "$/^")+"$", "-test.v")
 	cmd.Env = append(os.Environ(), mark+"="+t.Name())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS}
 	out, err := cmd.CombinedOutput()
@@ -63,12 +64,15 @@ func inHost(t *testing.T) bool {
 	return false
 }
 
-// tunnels are the commands that make vx0 by the tunnel's name. The test machine's kernel may have none but the first:
-// test/queuepath runs TestSteerManyFlows with each of them on the emulated host.
+// tunnels are the commands that make vx0 by the tunnel's name. The test machine's kernel may not have all of them:
+// test/queuepath runs TestSteerManyFlows with each on the emulated host. Of those without a command the guests make the
+// tunnel themselves, and there is no vx0.
 var tunnels = map[string][]string{
+	"gre-inside": nil, "geneve-inside": nil,
 	"vxlan":      {"link add vx0 type vxlan id 7 dstport 4789 remote 10.9.0.2 local 10.9.0.1 dev nic0"},
 	"geneve":     {"link add vx0 type geneve id 7 dstport 6081 remote 10.9.0.2"},
 	"gretap":     {"link add vx0 type gretap remote 10.9.0.2 local 10.9.0.1 dev nic0"},
+	"ip6gretap":  {"link add vx0 type ip6gretap remote fd00::2 local fd00::1 dev nic0 encaplimit none"},
 	"gretap-key": {"link add vx0 type gretap key 7 remote 10.9.0.2 local 10.9.0.1 dev nic0"},
 	"gretap-fou": {
 		"fou add port 5555 ipproto 47",
@@ -80,10 +84,24 @@ var tunnels = map[string][]string{
 	},
 }
 
+// underlay6 is what tunnels over IPv6 need, which is turned off otherwise.
+var underlay6 = map[string][]string{"ip6gretap": {"addr add fd00::1/64 dev nic0 nodad",
+	"neigh add fd00::2 lladdr 02:00:00:00:00:77 dev nic0 nud permanent"}}
+
+// headers are what guests that make the tunnel themselves put between two Ethernet headers: IPv4 and GRE with a key
+// (RFC 2890), or IPv4, UDP and Geneve (RFC 8926).
+var headers = map[string][]byte{
+	"gre-inside": {0x45, 0, 0, 88, 0, 0, 0, 0, 64, unix.IPPROTO_GRE, 0, 0, 10, 7, 0, 1, 10, 7, 0, 2,
+		0x20, 0, 0x65, 0x58, 0, 0, 0, 7},
+	"geneve-inside": {0x45, 0, 0, 96, 0, 0, 0, 0, 64, unix.IPPROTO_UDP, 0, 0, 10, 7, 0, 1, 10, 7, 0, 2,
+		0xc0, 0, 0x17, 0xc1, 0, 76, 0, 0, 0, 0, 0x65, 0x58, 0, 0, 7, 0},
+}
+
 // steered is a host with two guests of four queues on a bridge, behind a tunnel device with one queue and a NIC with
 // eight.
 type steered struct {
 	t    *testing.T
+	kind string     // of the tunnel
 	mu   sync.Mutex // held while a guest's queues are opened or closed
 	taps [2][]*os.File
 	sent atomic.Uint64
@@ -100,15 +118,25 @@ func (s *steered) must(argv ...string) string {
 	return string(out)
 }
 
-// newSteered makes the host with a VXLAN device, or with the tunnel that MPPS_TEST_TUNNEL names.
-func newSteered(t *testing.T) *steered {
-	kind := cmp.Or(os.Getenv("MPPS_TEST_TUNNEL"), "vxlan")
-	tunnel, known := tunnels[kind]
-	if !known {
-		t.Fatalf("MPPS_TEST_TUNNEL: there is no tunnel %q", kind)
+// newSteered makes the host with a tunnel. Where the kernel has no such device the test is skipped.
+func newSteered(t *testing.T, kind string) *steered {
+	s := &steered{t: t, kind: kind, stop: make(chan struct{})}
+	device, _, _ := strings.Cut(kind, "-")
+	if tunnels[kind] != nil {
+		probe := &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Name: "vx0"}, LinkType: device}
+		if err := netlink.LinkAdd(probe); errors.Is(err, unix.EOPNOTSUPP) {
+			t.Skip("this kernel has no " + device)
+		}
+		_ = exec.Command("ip", "link", "del", "vx0").Run() // where it takes no options
 	}
-	s := &steered{t: t, stop: make(chan struct{})}
+	exit := "vx0"
+	if tunnels[kind] == nil {
+		exit = "nic0"
+	}
 	for _, family := range []string{"all", "default"} {
+		if underlay6[kind] != nil {
+			break
+		}
 		if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+family+"/disable_ipv6", []byte("1"), 0); err != nil &&
 			!os.IsNotExist(err) {
 			t.Fatal(err)
@@ -119,13 +147,13 @@ func newSteered(t *testing.T) *steered {
 		"link set far0 address 02:00:00:00:00:77",
 		"link set nic0 up", "link set far0 up", "addr add 10.9.0.1/24 dev nic0", "neigh add 10.9.0.2 lladdr " +
 			"02:00:00:00:00:77 dev nic0 nud permanent",
-	}, tunnel, []string{
-		"link set vx0 up", "link add br0 type bridge forward_delay 0 mcast_snooping 0", "link set br0 up",
-		"link set vx0 master br0",
+	}, underlay6[kind], tunnels[kind], []string{
+		"link set " + exit + " up", "link add br0 type bridge forward_delay 0 mcast_snooping 0", "link set br0 up",
+		"link set " + exit + " master br0",
 	}) {
 		s.must(append([]string{"ip"}, strings.Fields(command)...)...)
 	}
-	s.must("bridge", "fdb", "add", "02:00:00:00:00:77", "dev", "vx0", "master", "static")
+	s.must("bridge", "fdb", "add", "02:00:00:00:00:77", "dev", exit, "master", "static")
 	for i := range s.taps {
 		s.open(i)
 	}
@@ -234,7 +262,7 @@ func (s *steered) mpps(code int, argv ...string) string {
 
 // during is how long mpps watches: on the emulated host, where packets are few, longer.
 func (s *steered) during(here, emulated string) string {
-	if os.Getenv("MPPS_TEST_TUNNEL") != "" {
+	if os.Getenv("MPPS_TEST_EMULATED") != "" {
 		return emulated
 	}
 	return here

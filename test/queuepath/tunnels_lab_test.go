@@ -24,12 +24,12 @@ func TestTunnelDevices(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	s := labtest.On(t, l)
-	s.Must("cp /share/steer.test /tmp; modprobe -a vxlan geneve ip_gre fou bridge tun veth")
-	for _, kind := range []string{"vxlan", "geneve", "gretap", "gretap-key", "gretap-fou", "gretap-gue"} {
+	s.Must("cp /share/steer.test /tmp; modprobe -a vxlan geneve ip_gre ip6_gre fou bridge tun veth")
+	for _, kind := range []string{"vxlan", "geneve", "gretap", "ip6gretap", "gretap-key", "gretap-fou", "gretap-gue"} {
 		t.Run(kind, func(t *testing.T) {
-			out := s.In(t).Must("cd /tmp && MPPS_TEST_TUNNEL=" + kind + " ./steer.test -test.run " +
-				"'^TestSteerManyFlows$' -test.v")
-			if !strings.Contains(out, "--- PASS: TestSteerManyFlows") {
+			out := s.In(t).Must("cd /tmp && MPPS_TEST_EMULATED=1 ./steer.test -test.run " +
+				"'^TestSteerManyFlows$/^" + kind + "$' -test.v")
+			if !strings.Contains(out, "--- PASS: TestSteerManyFlows/"+kind+" ") {
 				t.Errorf("not played:\n%s", out)
 			}
 			t.Log(out)

@@ -74,7 +74,7 @@ var rules = []func(*path) []suspect{
 	queueLocks, rateLimits, qdiscLimits,
 	tapQueues, vhostThreads, emulatedNICs, wrongNode,
 	quotas, vcpus, insideGuests, exhaustedCPUs, stolenCPUs,
-	sockets, blockedSockets, slowReaders, fullListeners, packetSockets, generators,
+	sockets, blockedSockets, slowReaders, narrowSockets, fullListeners, packetSockets, generators,
 }
 
 // Find returns which stage holds the path back. It names none if nothing is lost and no stage is full, nor without
@@ -83,6 +83,11 @@ func Find(h *facts.Host, l *facts.Load) *Diagnosis {
 	p := newPath(h, l)
 	d := &Diagnosis{Seconds: l.Seconds, Method: l.Method, Role: h.Role(), Stages: p.stages(),
 		Unseen: notNil(l.Unseen)}
+	if s := p.unread(); p.quiet() && s != nil {
+		f := p.neverRead(s)
+		d.Bottleneck, d.Why = p.answer(&f, nil), f.say
+		return d
+	}
 	if p.quiet() {
 		d.Why = withRole(d.Role, fmt.Sprintf("no traffic to speak of (%.0f packets per second): nothing to diagnose",
 			p.rate(p.packets)))
@@ -93,7 +98,7 @@ func Find(h *facts.Host, l *facts.Load) *Diagnosis {
 		all = append(all, rule(p)...)
 	}
 	for s := range facts.Each(all) { // bursts that lose little are named only if the queue is known to be short
-		if About(s.kind).level == byBuffer && s.share < 0.02 {
+		if About(s.kind).level == byBuffer && s.lost > 0 && s.share < 0.02 {
 			s.strength *= 0.65
 		}
 	}

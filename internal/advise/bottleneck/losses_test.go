@@ -311,3 +311,36 @@ func TestFloodedCopies(t *testing.T) {
 		}
 	}
 }
+
+// TestNeverRead: on a path without traffic a TCP connection that nobody reads is named, and nothing beside traffic.
+func TestNeverRead(t *testing.T) {
+	t.Parallel()
+	for pps, kind := range map[float64]Kind{10: Socket, 1e6: ""} {
+		for _, unread := range []bool{true, false} {
+			s := newScene(1)
+			s.offered, s.taken = pps, pps
+			s.flow()
+			s.l.Sockets.Full = []facts.LosingSocket{{Port: 5001, Queued: 0.97, PID: 7, Comm: "server", Unread: unread}}
+			b := Find(s.h, s.l).Bottleneck
+			if named := b != nil; named != (unread && kind != "") ||
+				named && (b.Kind != kind || b.Object != "server (7), port 5001") {
+				t.Errorf("%g packets per second, unread %v: %+v", pps, unread, b)
+			}
+		}
+	}
+}
+
+// TestNarrowSocket: a receive buffer that a program asked for holds back the connection that carries most of what
+// passes, and is not named for one that carries little.
+func TestNarrowSocket(t *testing.T) {
+	t.Parallel()
+	for bits, named := range map[float64]bool{4e8: true, 1e6: false} {
+		s := newScene(1)
+		s.l.Sockets.Narrow = []facts.LosingSocket{{Port: 5001, PID: 7, Comm: "server", Buffer: 4608, RTT: 2e-5,
+			Received: s.count(bits / 8)}}
+		b := Find(s.h, s.l).Bottleneck
+		if (b != nil && b.Kind == SocketBuffer) != named || named && b.Object != "server (7), port 5001" {
+			t.Errorf("%g bits per second: %+v", bits, b)
+		}
+	}
+}

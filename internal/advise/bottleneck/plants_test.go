@@ -465,6 +465,16 @@ var plants = slices.Concat(ovsPlants, pmdPlants, endPlants, []plant{
 		s.l.Sockets = facts.SocketLoad{WindowsClosed: s.count(8), Full: []facts.LosingSocket{{Port: 5001, Queued: 0.97,
 			PID: 800, Comm: "backup"}}}
 	}, true},
+	{"a tap of several queues, of which its program does not read one", TapReader, func(s *scene) {
+		s.tapHeldBy(0.3, 0.01)
+		tap := s.dev("vnet0")
+		tap.Held = nil // there was no time to look
+		lost := tap.Counters["tx_dropped"]
+		tap.Qdisc = []facts.QdiscLoad{{Kind: "mq", Parent: "root", Packets: tap.TxPackets + lost},
+			{Kind: "pfifo_fast", Parent: "0:1", Packets: tap.TxPackets / 2},
+			{Kind: "pfifo_fast", Parent: "0:2", Packets: lost},
+			{Kind: "pfifo_fast", Parent: "0:3", Packets: tap.TxPackets / 2}}
+	}, true},
 	{"a realtime program beside the one that reads the tap", CPUHog, func(s *scene) {
 		s.tapHeldBy(0.05, 0.94)
 		s.hog(13, 0.95).Policy = "fifo"

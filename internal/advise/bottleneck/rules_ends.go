@@ -37,9 +37,8 @@ func sockets(p *path) (found []suspect) {
 		queued, object := p.l.Sockets.Queued, "UDP socket"
 		t := p.reader()
 		if one := p.losing(s); one != nil {
-			queued, object = one.Queued, fmt.Sprintf("UDP socket (port %d)", one.Port)
+			queued, object = one.Queued, socketName("UDP socket", one)
 			if one.PID != 0 {
-				object = fmt.Sprintf("%s (%d), port %d", one.Comm, one.PID, one.Port)
 				t = cmp.Or(p.busiestOfProcess(one.PID), t)
 			}
 		}
@@ -71,11 +70,11 @@ func blockedSockets(p *path) (found []suspect) {
 	if len(p.lossesAt(atSocket)) > 0 {
 		return nil
 	}
-	for _, s := range p.l.Sockets.Losing {
+	for s := range facts.Each(p.l.Sockets.Losing) {
 		if s.Queued < 0.5 || p.rate(float64(s.Drops)) < minOwnLoss {
 			continue
 		}
-		f := suspect{kind: Socket, object: fmt.Sprintf("UDP socket (port %d)", s.Port), strength: 0.72,
+		f := suspect{kind: Socket, object: socketName("UDP socket", s), strength: 0.72,
 			lost: float64(s.Drops), share: shareOf(float64(s.Drops), float64(p.l.Sockets.UDPIn)),
 			keys: []string{fmt.Sprintf("socket:%d", s.Port)},
 			say: fmt.Sprintf("receive buffers of port %d lose %s packets a second", s.Port,
@@ -84,7 +83,6 @@ func blockedSockets(p *path) (found []suspect) {
 		f.show("fill of its buffer at the end", s.Queued, "share", "sock_diag")
 		t := (*facts.ThreadLoad)(nil)
 		if s.PID != 0 {
-			f.object = fmt.Sprintf("%s (%d), port %d", s.Comm, s.PID, s.Port)
 			t = p.busiestOfProcess(s.PID)
 		}
 		p.explainReader(&f, t, s.Queued)
@@ -126,8 +124,8 @@ func slowReaders(p *path) []suspect {
 	if closed < minClosed || len(full) == 0 {
 		return nil
 	}
-	one := full[0]
-	f := suspect{kind: Socket, object: fmt.Sprintf("TCP socket (port %d)", one.Port), strength: 0.72,
+	one := &full[0]
+	f := suspect{kind: Socket, object: socketName("TCP socket", one), strength: 0.72,
 		keys: []string{"socket:tcp"}, say: fmt.Sprintf("windows of TCP connections close %s times a second, and their "+
 			"senders wait", amount(closed)),
 		evidence: []Evidence{{"windows that were closed", closed, "times/s", "/proc/net/netstat, TCPToZeroWindowAdv"},
@@ -136,7 +134,6 @@ func slowReaders(p *path) []suspect {
 	}
 	var t *facts.ThreadLoad
 	if one.PID != 0 {
-		f.object = fmt.Sprintf("%s (%d), port %d", one.Comm, one.PID, one.Port)
 		t = p.busiestOfProcess(one.PID)
 	}
 	if t != nil && p.waiting(t) {
@@ -149,6 +146,56 @@ func slowReaders(p *path) []suspect {
 		f.waitsIn(one.Waits)
 	}
 	return []suspect{f}
+}
+
+// unread returns a TCP connection that nobody reads; nil if there is none. Where packets pass that proves nothing of
+// the path: programs let connections stand.
+func (p *path) unread() *facts.LosingSocket {
+	return facts.Find(p.l.Sockets.Full, func(s *facts.LosingSocket) bool { return s.Unread })
+}
+
+// neverRead blames the program of a connection that nobody reads, on a path that has no other traffic.
+func (p *path) neverRead(s *facts.LosingSocket) suspect {
+	f := suspect{kind: Socket, object: socketName("TCP socket", s), strength: 0.72, keys: []string{"socket:tcp"},
+		say: fmt.Sprintf("the receive queue of a TCP connection is %s full, and nothing was read from it meanwhile: "+
+			"its sender waits", percent(s.Queued)),
+		advice: "see what the program does: it holds the connection and does not read"}
+	f.show("fill of its receive queue", s.Queued, "share", "sock_diag")
+	f.waitsIn(s.Waits)
+	return f
+}
+
+// socketName names a socket by its program, where that is known.
+func socketName(kind string, s *facts.LosingSocket) string {
+	if s.PID == 0 {
+		return fmt.Sprintf("%s (port %d)", kind, s.Port)
+	}
+	return fmt.Sprintf("%s (%d), port %d", s.Comm, s.PID, s.Port)
+}
+
+// narrowSockets blames receive buffers that programs have asked for and that are as short as what comes in a round
+// trip: the sender waits for room, and nothing is lost. The connection carries much of what passes.
+func narrowSockets(p *path) []suspect {
+	most := 0.0
+	for d := range facts.Each(p.l.Devices) {
+		most = max(most, p.bits(d))
+	}
+	for s := range facts.Each(p.l.Sockets.Narrow) {
+		rate := p.rate(float64(s.Received))
+		if 8*rate < 0.3*most {
+			continue
+		}
+		f := suspect{kind: SocketBuffer, object: socketName("TCP socket", s), strength: 0.8,
+			keys: []string{"socket:tcp"},
+			say: fmt.Sprintf("a TCP connection has a receive buffer of %s bytes, which its program asked for: no more "+
+				"comes in a round trip", amount(float64(s.Buffer))),
+			advice: "do not set SO_RCVBUF: the buffer grows by itself then (net.ipv4.tcp_rmem)"}
+		f.show("receive buffer", float64(s.Buffer), "bytes", "sock_diag")
+		f.show("bytes received", rate, "bytes/s", "sock_diag, tcpi_bytes_received")
+		f.show("round trip", s.RTT, "s", "sock_diag, tcpi_rtt")
+		return []suspect{f}
+	}
+	return nil
 }
 
 // fullListeners blames programs that accept too few TCP connections: requests for new ones are dropped, which no drop
@@ -183,6 +230,12 @@ func (p *path) explainReader(f *suspect, t *facts.ThreadLoad, queued float64) {
 	case queued < 0.1 && (t == nil || t.Ran < 0.8):
 		f.kind, f.strength = SocketBuffer, 0.76
 		f.say += ", though the application has read them empty at the end: bursts are longer than the buffer"
+		if t != nil && t.Waited >= minWait { // then packets that come steadily are a burst too
+			f.strength = 0.6
+			f.say += fmt.Sprintf(", or become too long while %s waits for a CPU (%s of the time)", label(t),
+				percent(t.Waited))
+			f.show("share of the time that "+label(t)+" waited for a CPU", t.Waited, "share", schedstat(t))
+		}
 	case t != nil:
 		f.strength, f.object = 0.9, label(t)
 		f.say += fmt.Sprintf(": %s is at %s of a CPU", label(t), percent(t.Ran))

@@ -97,6 +97,12 @@ func (p *path) tunnelOnOneCPU(cpu int) (suspect, bool) {
 		say: fmt.Sprintf("CPU %d takes all packets out of the tunnel %s, and has %s left", cpu, deviceName(t),
 			percent(p.idle(cpu))),
 	}
+	if facts.Find(p.h.Tunnels, func(h *facts.Tunnel) bool {
+		return h.Name == t.Name && slices.Contains(facts.GRETaps, h.Type) && !h.InUDP
+	}) != nil {
+		f.say += "; GRE has no ports outside, and RPS of the NIC spreads by what is inside"
+		f.knobs = []string{"nic.rps", "nic.channels", "nic.irq_affinity"}
+	}
 	f.show("packets out of the tunnel "+deviceName(t), p.rate(float64(t.RxPackets)), "packets/s",
 		"/sys/class/net/"+t.Name+"/statistics")
 	f.show("packets received on "+cpuName(cpu), share, "share", "/proc/net/softnet_stat")

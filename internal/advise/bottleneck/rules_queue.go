@@ -3,7 +3,10 @@ package bottleneck
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"mpps/internal/model/facts"
 )
@@ -170,6 +173,14 @@ func tapQueues(p *path) (found []suspect) {
 			found = append(found, f)
 			continue
 		}
+		if q := unreadQueue(d); q != "" && d.Guest == "" {
+			f.kind, f.strength = TapReader, 0.88
+			f.say = fmt.Sprintf("%s of %s is not read: its packets are the %s that are lost, and the other queues "+
+				"lose none", q, name, percent(s.share))
+			f.advice = "have its program read every queue that it opened, or give the queue up (TUNSETQUEUE)"
+			found = append(found, f)
+			continue
+		}
 		if r, is := p.tapReader(d, f); is {
 			found = append(found, r)
 			continue
@@ -178,6 +189,15 @@ func tapQueues(p *path) (found []suspect) {
 			f.strength = 0.55 // its readers are not in the load: they may have no time
 			f.say = fmt.Sprintf("the queue of %s is full: %s of the packets are lost; whether who empties it has "+
 				"time was not seen", name, percent(s.share))
+		}
+		waits := func(t *facts.ThreadLoad) float64 { return t.Waited }
+		for _, g := range p.guests {
+			w := most(slices.Values(slices.Concat(g.vhost, g.vcpus)), waits)
+			if g.name == d.Guest && w != nil && w.Waited >= minWait {
+				f.strength = 0.6
+				f.say = fmt.Sprintf("the queue of %s is full: %s of the packets are lost; it is too short for bursts, "+
+					"or for the time that %s waits for a CPU (%s)", name, percent(s.share), label(w), percent(w.Waited))
+			}
 		}
 		if t := facts.Find(p.h.Taps, func(t *facts.Tap) bool {
 			return t.Name == d.Name && (d.Netns == "" || t.TxQueueLen != 0)
@@ -192,6 +212,25 @@ func tapQueues(p *path) (found []suspect) {
 			}
 		}
 		found = append(found, f)
+	}
+	return found
+}
+
+// unreadQueue returns the transmit queue of a tap all of whose packets are lost, while the other queues lose none, or
+// "a queue" if several had as many; "" if there is none such. The tap counts what it drops after a queue's discipline
+// has passed it on (drivers/net/tun.c, tun_net_xmit).
+func unreadQueue(d *facts.DeviceLoad) string {
+	lost, found := float64(d.Counters["tx_dropped"]), ""
+	for _, q := range d.Qdisc {
+		number, isQueue := strings.CutPrefix(q.Parent, "0:") // the queue of mq, counted from 1
+		n, err := strconv.ParseUint(number, 16, 16)
+		if !isQueue || err != nil || q.Packets == 0 || math.Abs(float64(q.Packets)-lost) > 0.01*lost {
+			continue
+		}
+		if found != "" {
+			return "a queue"
+		}
+		found = "queue " + strconv.FormatUint(n-1, 10)
 	}
 	return found
 }

@@ -55,11 +55,14 @@ func (p *path) contention(t *facts.ThreadLoad) (suspect, bool) {
 		f.say = fmt.Sprintf("%s waits %s of the time for CPU %d, which %s", label(t), percent(t.Waited), at, what)
 	}
 	first := slices.MaxFunc(p.takers(t), func(a, b taker) int { return cmp.Compare(a.share, b.share) })
+	if first.share < t.Waited/2 { // most of the wait is for others
+		f.strength -= 0.15
+	}
 	switch {
 	case first.share < 0.15 && t.Waited < max(t.Ran, 0.35):
 		return suspect{}, false
 	case first.share < 0.15:
-		f.kind, f.stage, f.strength = CPUHog, pathStage(t), f.strength-0.15
+		f.kind, f.stage = CPUHog, pathStage(t)
 		f.say = fmt.Sprintf("%s waits %s of the time for a CPU", label(t), percent(t.Waited))
 		if runner != "" {
 			f.object = runner

@@ -133,6 +133,10 @@ var nicRPS = &Knob{
 			return Fine(fmt.Sprintf("%s, %s that may serve them: steering in software can pay, measuring decides",
 				Count(n.RxQueues, "queue"), Count(len(serving.CPUs), "CPU")))
 		}
+		if tunnel := v.byAddresses(n); tunnel != "" {
+			return Fine(fmt.Sprintf("packets of %s have no ports outside, so that the NIC puts all from one host on "+
+				"one queue; steering in software spreads them by what is inside", tunnel))
+		}
 		return exact("", fmt.Sprintf("the NIC spreads over %s itself: handing packets on to other CPUs is a detour",
 			Count(n.RxQueues, "queue"))).At(Low)
 	},

@@ -68,10 +68,26 @@ var overlayQueues = &Knob{
 		case need == 0 && t.TxQueues > 1:
 			return Unsure("which NIC it sends through depends on the route to the other end: " +
 				"compare its " + has + " with that NIC's")
+		case t.LockedBy != "":
+			return fact(has+", with a lock", exact("none locked", fmt.Sprintf("all CPUs that send through %s take "+
+				"turns at its lock, which it has for %s", t.Name, t.LockedBy)).At(High))
 		}
 		return fact(has+", with a lock", exact(fmt.Sprintf("%s, or none locked", Count(max(2, need), "transmit "+
 			"queue")), fmt.Sprintf("all CPUs that send through %s take turns at the lock of %s", t.Name, has)).At(High))
 	}),
+}
+
+// byAddresses returns a tunnel over a NIC whose packets have no ports outside, so that RSS knows them by the two hosts'
+// addresses alone; "" if there is none.
+func (v *View) byAddresses(n *facts.NIC) string {
+	t := facts.Find(v.Tunnels, func(t *facts.Tunnel) bool {
+		return t.Up && slices.Contains(facts.GRETaps, t.Type) && !t.InUDP &&
+			slices.Contains(v.paths.NICs(t.Name), n.Name)
+	})
+	if t == nil {
+		return ""
+	}
+	return t.Name
 }
 
 func (v *View) tunnel(name string) *facts.Tunnel {

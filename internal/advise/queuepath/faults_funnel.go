@@ -110,6 +110,11 @@ func funnelMend(d *Device) Mend {
 			"let it send without %s (noqueue), and carry each packet's queue past it to the NIC", d.Qdisc),
 			Command: steerCommand, Knob: "overlay.queues"}
 	}
+	if slices.Contains(facts.GRETaps, d.Kind) {
+		return Mend{Text: "make it again without sequence numbers (oseq), or without checksums (ocsum) where UDP is " +
+			"around it: it takes the lock for them, and more queues would have numbers arrive late",
+			Command: steerCommand, Knob: "overlay.queues"}
+	}
 	return Mend{
 		Text: "recreate it with as many queues as the NIC (numtxqueues), which cuts its guests off meanwhile; " +
 			"then mpps path --steer carries each packet's queue past it",

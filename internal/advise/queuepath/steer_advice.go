@@ -82,6 +82,11 @@ func (s *steerer) advise(g group, one Steered) []Advice {
 		case t.Master == facts.OVSDatapath: // lib/dpif-netlink-rtnl.c makes it
 			add("", "%s, which ovs-vswitchd made, has one transmit queue with a lock that all lanes take in turn, "+
 				"steered or not; a tunnel of another type may have none (mpps inspect)", t.Name)
+		case t.LockedBy != "":
+			add(unlock(t), "%s has a transmit queue with a lock that all lanes take in turn, steered or not, for %s; "+
+				"more queues would not help: the far end drops a number that comes late. Change the far end first, "+
+				"that it asks for none, and mind that a device made again cuts its guests off meanwhile", t.Name,
+				t.LockedBy)
 		default:
 			add(fmt.Sprintf("ip -d link show %s; ip link del %s; ip link add %s numtxqueues %d numrxqueues %d type "+
 				"%s … (the options shown)", t.Name, t.Name, t.Name, want, want, t.Type),
@@ -127,6 +132,25 @@ func (s *steerer) advise(g group, one Steered) []Advice {
 		}
 	}
 	return all
+}
+
+// unlock returns the command that takes off a GRE device what it has a lock for. Before Linux 6.12 the device follows
+// its options (net/ipv4/ip_gre.c, ipgre_link_update; not that of IPv6), since then it stays as it was made.
+func unlock(t *facts.Tunnel) string {
+	made := slices.DeleteFunc(slices.Clone(t.Made), func(word string) bool { return word == t.LockedBy })
+	again := fmt.Sprintf("ip link del %[1]s && ip link add %[1]s %[2]s && ip link set %[1]s", t.Name,
+		strings.Join(made, " "))
+	if t.Master != "" {
+		again += " master " + t.Master
+	}
+	switch {
+	case t.LocklessBy == "feature" && t.Type == "gretap":
+		return fmt.Sprintf("ip link set %s type %s no%s", t.Name, t.Type, t.LockedBy)
+	case len(made) == 0:
+		return "ip -d link show " + t.Name + " (its options; make it again without " + t.LockedBy + ")"
+	}
+	return fmt.Sprintf("bridge -d link show dev %[1]s; bridge fdb show dev %[1]s; %s up (and what was shown)", t.Name,
+		again)
 }
 
 // guestOf returns the active guest of a tap, nil if there is none.

@@ -119,7 +119,8 @@ func TestMendIsWhatSteerDoes(t *testing.T) {
 		{Device{Name: "gre0", Kind: "gretap", TxQueues: 1, Lockless: true, Qdisc: "noqueue"}, funnelMend, steerCommand},
 		{Device{Name: "gre1", Kind: "gre", TxQueues: 1, Lockless: true, Qdisc: "fq_codel"}, funnelMend,
 			"tc qdisc replace dev gre1 root noqueue"},
-		{Device{Name: "gre0", Kind: "gretap", TxQueues: 1, Qdisc: "noqueue"}, funnelMend, "ip -d link show gre0"},
+		{Device{Name: "gre0", Kind: "gretap", TxQueues: 1, Qdisc: "noqueue"}, funnelMend, steerCommand},
+		{Device{Name: "vx0", Kind: "vxlan", TxQueues: 1, Qdisc: "noqueue"}, funnelMend, "ip -d link show vx0"},
 		{Device{Name: "gre0", Kind: "gretap", TxQueues: 4, Lockless: true, Qdisc: "fq_codel"}, rootMend, steerCommand},
 		{Device{Name: "gre0", Kind: "gretap", TxQueues: 4, Qdisc: "fq_codel"}, rootMend,
 			"tc qdisc replace dev gre0 root mq"},
@@ -127,6 +128,30 @@ func TestMendIsWhatSteerDoes(t *testing.T) {
 	} {
 		if m := c.mend(&c.d); m.Command != c.command || m.Text == "" {
 			t.Errorf("%+v: %+v, expected %q", c.d, m, c.command)
+		}
+	}
+}
+
+// TestUnlockGRE: of a GRE device with a lock the command is told that takes off what it has the lock for.
+func TestUnlockGRE(t *testing.T) {
+	made := []string{"address", "52:54:00:00:00:09", "mtu", "1458", "type", "gretap", "remote", "192.0.2.2", "oseq"}
+	for want, spoil := range map[string]func(*facts.Tunnel){
+		"ip link set gre1 type gretap nooseq": func(t *facts.Tunnel) { t.LocklessBy = "feature" },
+		"bridge -d link show dev gre1; bridge fdb show dev gre1; ip link del gre1 && ip link add gre1 address " +
+			"52:54:00:00:00:09 mtu 1458 type gretap remote 192.0.2.2 && ip link set gre1 master br0 up (and what was " +
+			"shown)": func(t *facts.Tunnel) { t.LocklessBy, t.Made = "driver", made },
+		"ip -d link show gre1 (its options; make it again without oseq)": func(t *facts.Tunnel) {
+			t.Type, t.LocklessBy = "ip6gretap", "feature"
+		},
+	} {
+		h := steerHost(2, 2, 8)
+		through(h, 1, false)
+		h.Bridges[0].Ports[0], h.Tunnels[0].Name, h.Tunnels[0].Type = "gre1", "gre1", "gretap"
+		h.Tunnels[0].LockedBy = "oseq"
+		spoil(&h.Tunnels[0])
+		advice := mustSteer(t, h, nil, SteerOptions{}).Advice
+		if !slices.ContainsFunc(advice, func(a Advice) bool { return a.Command == want }) {
+			t.Errorf("expected %q, found %+v", want, advice)
 		}
 	}
 }

@@ -40,8 +40,8 @@ type Device struct {
 	xdp        bool
 	XDPProgram uint32 // number of its XDP program; 0: none
 	Stats      map[string]uint64
-	sequence   bool // GRE with sequence numbers
-	numVFs     int  // only in a reply with VFs
+	gre        greOptions // of a GRE device
+	numVFs     int        // only in a reply with VFs
 	vfs        []virtual
 }
 
@@ -299,11 +299,11 @@ func (d *Device) parseInfo(ad *netlink.AttributeDecoder) error {
 }
 
 // tunnelAttributes are the numbers of a tunnel's attributes; 0 if it has no such attribute.
-type tunnelAttributes struct{ link, flags, local, local6, remote, remote6, external uint16 }
+type tunnelAttributes struct{ link, local, local6, remote, remote6, external uint16 }
 
 // gre and inIP are those of GRE and of IP in IP (include/uapi/linux/if_tunnel.h, IFLA_GRE_… and IFLA_IPTUN_…).
 var (
-	gre  = tunnelAttributes{link: 1, flags: 3, local: 6, remote: 7, external: 18}
+	gre  = tunnelAttributes{link: 1, local: 6, remote: 7, external: 18}
 	inIP = tunnelAttributes{link: 1, local: 2, remote: 3, external: 19}
 	vti  = tunnelAttributes{link: 1, local: 4, remote: 5} // IFLA_VTI_…
 )
@@ -318,10 +318,7 @@ var tunnels = map[string]tunnelAttributes{
 	"xfrm": {link: 1, external: 3},
 }
 
-// greSequence is the flag for sequence numbers, in network byte order (include/uapi/linux/if_tunnel.h).
-const greSequence = 0x1000
-
-// parseTunnel reads the ends of a tunnel, the device that it is bound to, and whether GRE uses sequence numbers.
+// parseTunnel reads the ends of a tunnel, the device that it is bound to, and the options of GRE.
 func (d *Device) parseTunnel(ad *netlink.AttributeDecoder, is tunnelAttributes) error {
 	address := func() netip.Addr {
 		a, ok := netip.AddrFromSlice(ad.Bytes())
@@ -331,13 +328,12 @@ func (d *Device) parseTunnel(ad *netlink.AttributeDecoder, is tunnelAttributes) 
 		return a.Unmap()
 	}
 	for ad.Next() {
+		if is == gre {
+			d.gre.parse(ad)
+		}
 		switch ad.Type() {
 		case is.link:
 			d.tunnel.link = int(ad.Uint32())
-		case is.flags:
-			if b := ad.Bytes(); len(b) == 2 {
-				d.sequence = binary.BigEndian.Uint16(b)&greSequence != 0
-			}
 		case is.local, is.local6:
 			d.tunnel.local = address()
 		case is.remote, is.remote6:

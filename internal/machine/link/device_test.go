@@ -91,16 +91,19 @@ func TestLinkWithVFs(t *testing.T) {
 
 func TestLinkOfTunnels(t *testing.T) {
 	for _, c := range []struct {
-		kind     string
-		link     uint16
-		flags    []byte
-		lower    int
-		sequence bool
+		kind   string
+		link   uint16
+		flags  []byte
+		encap  uint16
+		lower  int
+		locked string
 	}{
-		{"vxlan", unix.IFLA_VXLAN_LINK, nil, 4, false},
-		{"gretap", gre.link, []byte{0x10, 0}, 4, true},
-		{"gretap", gre.link, []byte{0x20, 0}, 4, false},
-		{"geneve", 99, nil, 0, false},
+		{"vxlan", unix.IFLA_VXLAN_LINK, nil, 0, 4, ""},
+		{"gretap", gre.link, []byte{0x10, 0}, 0, 4, "oseq"},
+		{"gretap", gre.link, []byte{0x20, 0}, 0, 4, ""},
+		{"gretap", gre.link, []byte{0x80, 0}, 0, 4, ""},
+		{"ip6gretap", gre.link, []byte{0xa0, 0}, 2, 4, "ocsum"},
+		{"geneve", 99, nil, 0, 0, ""},
 	} {
 		d, err := ParseLink(linkMessage(t, 8, false, func(e *netlink.AttributeEncoder) {
 			e.Uint8(unix.IFLA_CARRIER, 1)
@@ -109,15 +112,17 @@ func TestLinkOfTunnels(t *testing.T) {
 				info.Nested(unix.IFLA_INFO_DATA, func(data *netlink.AttributeEncoder) error {
 					data.Uint32(c.link, 4)
 					if c.flags != nil {
-						data.Bytes(gre.flags, c.flags)
+						data.Bytes(3, c.flags)
+						data.Uint16(14, c.encap)
 					}
 					return nil
 				})
 				return nil
 			})
 		}))
-		if err != nil || d.Kind != c.kind || d.lower != c.lower || d.sequence != c.sequence || d.Carrier != "unknown" {
-			t.Errorf("%s: %+v (%v), want lower %d, sequence %v, carrier unknown", c.kind, d, err, c.lower, c.sequence)
+		if err != nil || d.Kind != c.kind || d.lower != c.lower || d.gre.lockedBy() != c.locked ||
+			d.Carrier != "unknown" {
+			t.Errorf("%s: %+v (%v), want lower %d, locked by %q, carrier unknown", c.kind, d, err, c.lower, c.locked)
 		}
 	}
 	// The peer of a veth in another namespace has an index that means nothing here.

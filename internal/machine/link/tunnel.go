@@ -20,6 +20,7 @@ func tunnel(m *tree.Tree, d Device, u *underlays) facts.Tunnel {
 	t := facts.Tunnel{
 		Name: d.Name, Type: d.Kind, Lower: u.names[d.lower], Master: u.names[d.master], Up: d.Up,
 		Underlay: u.of(d), External: d.tunnel.external, Elsewhere: d.elsewhere, MTU: d.mtu,
+		InUDP: d.gre.encap != 0,
 	}
 	if d.Kind == "bond" {
 		var ports []string
@@ -31,7 +32,9 @@ func tunnel(m *tree.Tree, d Device, u *underlays) facts.Tunnel {
 		t.Lower = strings.Join(ports, ",")
 	}
 	t.RxQueues, t.TxQueues = queueCounts(m.List(path.Join(tree.ClassNet, d.Name, "queues")))
-	t.Lockless, t.LocklessBy = lockless(m, d)
+	if t.Lockless, t.LocklessBy = lockless(m, d); !t.Lockless {
+		t.LockedBy, t.Made = d.gre.lockedBy(), d.made(t.Lower)
+	}
 	if m.Live() {
 		// If they cannot be read, the check after steering finds them.
 		t.Classifiers, _ = lanes.ClassifiersOut(lanes.Device{Name: d.Name, Index: d.Index})
@@ -41,8 +44,8 @@ func tunnel(m *tree.Tree, d Device, u *underlays) facts.Tunnel {
 
 // lockless reports whether a device transmits without taking its queue's lock, and how that is known. Up to Linux 6.11
 // it is a feature (tx-lockless, NETIF_F_LLTX); 6.12 made it a private flag (commit 00d066a4d4ed), which follows from
-// the driver: vxlan, geneve, vlan and bond set it on every device, GRE on those without sequence numbers
-// (net/ipv4/ip_gre.c, __gre_tunnel_init; net/ipv6/ip6_gre.c, ip6gre_tnl_init_features).
+// the driver: vxlan, geneve, vlan and bond set it on every device, GRE on most (greOptions.lockedBy). An option
+// that was changed since leaves it as it was made (ipgre_link_update), which is not seen.
 func lockless(m *tree.Tree, d Device) (bool, string) {
 	if m.Live() {
 		if e, err := ethtool.Dial(); err == nil {
@@ -53,7 +56,7 @@ func lockless(m *tree.Tree, d Device) (bool, string) {
 						return f.On, "feature"
 					}
 				}
-				return !d.sequence, "driver"
+				return d.gre.lockedBy() == "", "driver"
 			}
 		}
 	}

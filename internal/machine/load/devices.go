@@ -88,7 +88,7 @@ func (w *Watch) readSpace(name string, before *fullLook) (spaceLook, []facts.Uns
 		missing("queue disciplines", readQdiscs(now.devices))
 		sockets, err := readSockets(w.tree)
 		missing("sockets", err)
-		if before != nil && sockets.closed > before.spaces[name].sockets.closed {
+		if sockets.established <= maxCompared || before != nil && sockets.closed > before.spaces[name].sockets.closed {
 			missing("receive queues of TCP", sockets.diagnoseTCP())
 		}
 		now.sockets = sockets

@@ -296,3 +296,23 @@ func TestParseNUMAMaps(t *testing.T) {
 		t.Errorf("found %v", found)
 	}
 }
+
+// TestNarrow: figures of connections over a veth pair between two looks of 2 s (ss -tnmi), whose sender waited 94 % and
+// 85 % of the time for the window (tcpi_rwnd_limited), and not at all.
+func TestNarrow(t *testing.T) {
+	for what, c := range map[string]struct {
+		tcpLook
+		want bool
+	}{
+		"4 kB":                       {tcpLook{buffer: 4608, window: 1448, rtt: 10, received: 45_671_870}, true},
+		"16 kB":                      {tcpLook{buffer: 16384, window: 11737, rtt: 9, received: 535_133_320}, true},
+		"64 kB":                      {tcpLook{buffer: 65536, window: 57614, rtt: 11, received: 2_247_742_496}, true},
+		"the sender has 1 Mbit/s":    {tcpLook{buffer: 4608, window: 1448, rtt: 19, received: 250_000}, false},
+		"a buffer that grew":         {tcpLook{buffer: 33554432, window: 30014278, rtt: 37, received: 2_795_500_486}, false},
+		"a kernel that tells little": {tcpLook{buffer: 4608, received: 45_671_870}, false},
+	} {
+		if got := c.narrow(tcpLook{}, 2); got != c.want {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+}

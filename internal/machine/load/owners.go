@@ -46,10 +46,9 @@ func (w *Watch) addOwners(l *facts.Load, before, after fullLook, allowed time.Du
 			}
 		}
 	}
-	full := fullSockets(after)
-	for inode, s := range full {
-		sockets[inode] = s
-	}
+	full, narrow := tcpSockets(before, after)
+	maps.Copy(sockets, full)
+	maps.Copy(sockets, narrow)
 	taps := map[string]*facts.DeviceLoad{}
 	for i := range l.Devices {
 		d := &l.Devices[i]
@@ -88,11 +87,13 @@ func (w *Watch) addOwners(l *facts.Load, before, after fullLook, allowed time.Du
 		}
 	}
 	for inode, s := range sortedSockets(sockets) {
-		if _, is := full[inode]; is {
-			l.Sockets.Full = append(l.Sockets.Full, *s)
-		} else {
-			l.Sockets.Losing = append(l.Sockets.Losing, *s)
+		into := &l.Sockets.Losing
+		if full[inode] != nil {
+			into = &l.Sockets.Full
+		} else if narrow[inode] != nil {
+			into = &l.Sockets.Narrow
 		}
+		*into = append(*into, *s)
 	}
 }
 
@@ -119,21 +120,36 @@ func (w *Watch) sleepsIn(pid string) string {
 // maxFull is the most TCP sockets with full receive queues that are reported.
 const maxFull = 8
 
-// fullSockets returns the TCP sockets with the fullest receive queues, by what a link in /proc/PID/fd says.
-func fullSockets(after fullLook) map[string]*facts.LosingSocket {
-	all := map[string]*facts.LosingSocket{}
-	for _, space := range after.spaces {
-		for inode, s := range space.sockets.full {
-			all[socketLink(inode)] = &facts.LosingSocket{Port: s.port, Queued: s.queued}
+// tcpSockets returns the TCP sockets with the fullest receive queues, and of the others those with a narrow buffer, by
+// what a link in /proc/PID/fd says.
+func tcpSockets(before, after fullLook) (full, narrow map[string]*facts.LosingSocket) {
+	full, narrow = map[string]*facts.LosingSocket{}, map[string]*facts.LosingSocket{}
+	seconds := after.at.Sub(before.at).Seconds()
+	for name, space := range after.spaces {
+		earlier := before.spaces[name].sockets
+		for inode, b := range space.sockets.tcp {
+			a, known := earlier.tcp[inode]
+			s := &facts.LosingSocket{Port: b.port, Queued: b.queued}
+			unread := known && b.unread > 0 && b.unread == a.unread && b.received == a.received
+			switch {
+			case b.queued >= 0.5 && (unread || space.sockets.closed > earlier.closed):
+				s.Unread = unread
+				full[socketLink(inode)] = s
+			case known && seconds > 0 && b.narrow(a, seconds):
+				s.Buffer, s.Received, s.RTT = uint64(b.buffer), b.received-a.received, float64(b.rtt)/1e6
+				narrow[socketLink(inode)] = s
+			}
 		}
 	}
-	n := 0
-	for inode := range sortedSockets(all) {
-		if n++; n > maxFull {
-			delete(all, inode)
+	for _, all := range []map[string]*facts.LosingSocket{full, narrow} {
+		n := 0
+		for inode := range sortedSockets(all) {
+			if n++; n > maxFull {
+				delete(all, inode)
+			}
 		}
 	}
-	return all
+	return full, narrow
 }
 
 func socketLink(inode uint32) string { return "socket:[" + strconv.FormatUint(uint64(inode), 10) + "]" }
@@ -142,7 +158,8 @@ func socketLink(inode uint32) string { return "socket:[" + strconv.FormatUint(ui
 func sortedSockets(all map[string]*facts.LosingSocket) iter.Seq2[string, *facts.LosingSocket] {
 	inodes := slices.SortedFunc(maps.Keys(all), func(x, y string) int {
 		a, b := all[x], all[y]
-		return cmp.Or(cmp.Compare(b.Drops, a.Drops), cmp.Compare(b.Queued, a.Queued), cmp.Compare(a.Port, b.Port),
+		return cmp.Or(cmp.Compare(b.Drops, a.Drops), cmp.Compare(b.Received, a.Received),
+			cmp.Compare(b.Queued, a.Queued), cmp.Compare(a.Port, b.Port),
 			cmp.Compare(a.PID, b.PID), cmp.Compare(x, y))
 	})
 	return func(yield func(string, *facts.LosingSocket) bool) {

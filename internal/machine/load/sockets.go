@@ -23,7 +23,7 @@ type socketLook struct {
 	queued                                       float64            // fill level of the fullest receive queue, 0 to 1
 	udp                                          map[uint32]udpLook // by inode
 	closed, established                          uint64             // windows of TCP closed so far; connections
-	full                                         map[uint32]udpLook // TCP sockets, as in facts.SocketLoad, by inode
+	tcp                                          map[uint32]tcpLook // by inode; nil: not read
 
 	delivered, sent uint64 // by IP to programs, and from them
 }
@@ -33,6 +33,25 @@ type udpLook struct {
 	port   int
 	drops  uint32
 	queued float64
+}
+
+// tcpLook is what a TCP socket tells (include/uapi/linux/tcp.h, struct tcp_info).
+type tcpLook struct {
+	udpLook
+	buffer, window, unread uint32
+	received               uint64
+	rtt                    uint32 // µs: the shorter of those that it has of itself and of its peer
+}
+
+// shortest is the least receive buffer of TCP that grows by itself (net/ipv4/tcp.c, tcp_init: sysctl_tcp_rmem). One
+// that a program has asked for stays as it is (SO_RCVBUF).
+const shortest = 131072
+
+// narrow returns whether the peer waited for room in a socket's buffer between two looks: what came in a round trip was
+// a tenth of the window or more. One that its sender holds back has a thousandth.
+func (t tcpLook) narrow(before tcpLook, seconds float64) bool {
+	rate := float64(facts.Increase(before.received, t.received)) / seconds
+	return t.buffer < shortest && t.window > 0 && rate*float64(t.rtt)/1e6 >= 0.1*float64(t.window)
 }
 
 // readSockets reads the socket counters of the calling thread's namespace.
@@ -89,6 +108,7 @@ func (s *socketLook) addCounters(snmp, netstat, six string) {
 // (include/uapi/linux/sock_diag.h, SK_MEMINFO_…).
 const (
 	sockDiagByFamily  = 20
+	inetDiagInfo      = 2
 	inetDiagSKMemInfo = 7
 	packetShowMemInfo = 1 << 4
 	packetDiagMemInfo = 6
@@ -107,9 +127,9 @@ func (s *socketLook) diagnose() error {
 	defer conn.Close()
 	s.udp = map[uint32]udpLook{}
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
-		err := askInet(conn, family, unix.IPPROTO_UDP, ^uint32(0), func(inode uint32, u udpLook) { // in every state
+		err := askInet(conn, family, unix.IPPROTO_UDP, ^uint32(0), func(inode uint32, u tcpLook) { // in every state
 			s.queued = max(s.queued, u.queued)
-			s.udp[inode] = u
+			s.udp[inode] = u.udpLook
 		})
 		if err != nil {
 			return err
@@ -119,16 +139,19 @@ func (s *socketLook) diagnose() error {
 	request := make([]byte, 20) // struct packet_diag_req
 	request[0] = unix.AF_PACKET
 	binary.NativeEndian.PutUint32(request[8:], packetShowMemInfo)
-	return askDiag(conn, request, 16, packetDiagMemInfo, func(message, memory []byte) {
-		s.packet[binary.NativeEndian.Uint32(message[4:])] = uint64(word(memory, memDrops))
+	return askDiag(conn, request, 16, func(message []byte, attributes map[uint16][]byte) {
+		s.packet[binary.NativeEndian.Uint32(message[4:])] = uint64(word(attributes[packetDiagMemInfo], memDrops))
 	})
 }
 
-// maxEstablished is how many connections a namespace may have for its TCP sockets to be read: a look must stay cheap.
-const maxEstablished = 10_000
+// maxEstablished is how many connections a namespace may have for its TCP sockets to be read where windows were closed
+// since an earlier look, maxCompared for them to be read at every look: a look must stay cheap.
+const (
+	maxEstablished = 10_000
+	maxCompared    = 1000
+)
 
-// diagnoseTCP reads which TCP sockets have a receive queue that is at least half full. It is called where windows were
-// closed since an earlier look.
+// diagnoseTCP reads the established TCP sockets.
 func (s *socketLook) diagnoseTCP() error {
 	if s.established > maxEstablished {
 		return fmt.Errorf("%d TCP connections: at most %d are looked at", s.established, maxEstablished)
@@ -138,14 +161,11 @@ func (s *socketLook) diagnoseTCP() error {
 		return fmt.Errorf("sock_diag: %w", err)
 	}
 	defer conn.Close()
-	s.full = map[uint32]udpLook{}
+	s.tcp = map[uint32]tcpLook{}
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
-		err := askInet(conn, family, unix.IPPROTO_TCP, 1<<unix.BPF_TCP_ESTABLISHED, func(inode uint32, u udpLook) {
-			if u.queued >= 0.5 {
-				s.full[inode] = u
-			}
-		})
-		if err != nil {
+		if err := askInet(conn, family, unix.IPPROTO_TCP, 1<<unix.BPF_TCP_ESTABLISHED, func(inode uint32, t tcpLook) {
+			s.tcp[inode] = t
+		}); err != nil {
 			return err
 		}
 	}
@@ -153,21 +173,30 @@ func (s *socketLook) diagnoseTCP() error {
 }
 
 // askInet calls a function for each socket of a protocol in states that are bits of a mask, with its inode.
-func askInet(conn *netlink.Conn, family, protocol byte, states uint32, each func(uint32, udpLook)) error {
+func askInet(conn *netlink.Conn, family, protocol byte, states uint32, each func(uint32, tcpLook)) error {
 	request := make([]byte, 56) // struct inet_diag_req_v2
-	request[0], request[1], request[2] = family, protocol, 1<<(inetDiagSKMemInfo-1)
+	request[0], request[1], request[2] = family, protocol, 1<<(inetDiagSKMemInfo-1)|1<<(inetDiagInfo-1)
 	binary.NativeEndian.PutUint32(request[4:], states)
-	return askDiag(conn, request, 72, inetDiagSKMemInfo, func(message, memory []byte) {
-		u := udpLook{port: int(binary.BigEndian.Uint16(message[4:])), drops: word(memory, memDrops)}
-		if room := word(memory, memReceiveBuffer); room > 0 {
-			u.queued = min(float64(word(memory, memReceive))/float64(room), 1)
+	return askDiag(conn, request, 72, func(message []byte, attributes map[uint16][]byte) {
+		memory, info := attributes[inetDiagSKMemInfo], attributes[inetDiagInfo]
+		t := tcpLook{udpLook: udpLook{port: int(binary.BigEndian.Uint16(message[4:])), drops: word(memory, memDrops)},
+			buffer: word(memory, memReceiveBuffer), unread: binary.NativeEndian.Uint32(message[56:])} // idiag_rqueue
+		if t.buffer > 0 {
+			t.queued = min(float64(word(memory, memReceive))/float64(t.buffer), 1)
 		}
-		each(binary.NativeEndian.Uint32(message[68:]), u) // idiag_inode
+		if len(info) >= 136 && protocol == unix.IPPROTO_TCP {
+			// tcpi_rcv_ssthresh, tcpi_rtt, tcpi_bytes_received, tcpi_rcv_rtt
+			t.window, t.rtt, t.received = word(info, 16), word(info, 17), binary.NativeEndian.Uint64(info[128:])
+			if own := word(info, 23); own > 0 {
+				t.rtt = min(t.rtt, own)
+			}
+		}
+		each(binary.NativeEndian.Uint32(message[68:]), t) // idiag_inode
 	})
 }
 
-// askDiag sends a request and calls a function for each reply that has the attribute, which begins behind the head.
-func askDiag(conn *netlink.Conn, data []byte, head int, attribute uint16, each func(message, words []byte)) error {
+// askDiag sends a request and calls a function for each reply with its attributes, which begin behind the head.
+func askDiag(conn *netlink.Conn, data []byte, head int, each func([]byte, map[uint16][]byte)) error {
 	messages, err := conn.Execute(netlink.Message{Header: netlink.Header{Type: sockDiagByFamily,
 		Flags: netlink.Request | netlink.Dump}, Data: data})
 	if err != nil {
@@ -181,11 +210,11 @@ func askDiag(conn *netlink.Conn, data []byte, head int, attribute uint16, each f
 		if err != nil {
 			return err
 		}
+		attributes := map[uint16][]byte{}
 		for ad.Next() {
-			if ad.Type() == attribute && len(ad.Bytes()) >= 4*(memReceiveBuffer+1) {
-				each(m.Data, ad.Bytes())
-			}
+			attributes[ad.Type()] = ad.Bytes()
 		}
+		each(m.Data, attributes)
 	}
 	return nil
 }

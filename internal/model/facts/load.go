@@ -155,6 +155,9 @@ type SocketLoad struct {
 	WindowsClosed uint64 `json:"windows_closed,omitempty"`
 	// where windows were closed, TCP sockets whose receive queue is at least half full, at most 8, the fullest first
 	Full []LosingSocket `json:"full,omitempty"`
+	// TCP sockets whose receive buffer is shorter than any that grows by itself, and about as long as what came in a
+	// round trip, at most 8, the one that received most first
+	Narrow []LosingSocket `json:"narrow,omitempty"`
 }
 
 // LosingSocket is a socket whose receive buffer overflowed (UDP) or stays full (TCP, which loses nothing by it).
@@ -167,6 +170,12 @@ type LosingSocket struct {
 	// function of the kernel in which its only thread sleeps at the end; empty: it has several, or none that sleeps,
 	// or waits for packets
 	Waits string `json:"waits,omitempty"`
+	// of a TCP socket: as many bytes waited at the start, and none was read since
+	Unread bool `json:"unread,omitempty"`
+	// of a narrow one
+	Buffer   uint64  `json:"buffer,omitempty"` // bytes
+	Received uint64  `json:"received,omitempty"`
+	RTT      float64 `json:"rtt_s,omitempty"`
 }
 
 // LocalLoad is the packets that a network namespace received for its own programs, and those that they sent. They are

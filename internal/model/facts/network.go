@@ -215,6 +215,9 @@ type Bridge struct {
 // TunnelTypes are the device types between bridges and NICs, in the kernel's terms (IFLA_INFO_KIND).
 var TunnelTypes = []string{"vxlan", "gretap", "ip6gretap", "geneve", "vlan", "bond"}
 
+// GRETaps are those with Ethernet in GRE: they may take a lock, and outside of UDP they have no ports.
+var GRETaps = []string{"gretap", "ip6gretap"}
+
 // Tunnel is an overlay device.
 type Tunnel struct {
 	Name     string `json:"name"`
@@ -226,7 +229,12 @@ type Tunnel struct {
 	Lockless bool   `json:"lockless"` // NETIF_F_LLTX: transmits without a queue lock
 	// LocklessBy is the source of Lockless: "feature" (reported by the device), "driver" (Linux 6.12 and later hide the
 	// flag, but it is the same for every device of this type), or empty for unknown.
-	LocklessBy  string   `json:"lockless_by,omitempty"`
+	LocklessBy string `json:"lockless_by,omitempty"`
+	// LockedBy is the option of ip-link(8) for which a GRE device takes a lock: "oseq", "ocsum". Made has the words
+	// that make such a device again, after its name; none if they are not all known.
+	LockedBy    string   `json:"locked_by,omitempty"`
+	Made        []string `json:"made,omitempty"`
+	InUDP       bool     `json:"in_udp,omitempty"` // GRE that is in UDP (FoU, GUE)
 	Up          bool     `json:"up"`
 	MTU         int      `json:"mtu,omitempty"`         // 0 in snapshots from versions that did not collect it
 	Classifiers []string `json:"classifiers,omitempty"` // tc filters on egress: "u32", "bpf"

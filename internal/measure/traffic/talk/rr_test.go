@@ -85,7 +85,7 @@ func TestUDPLoss(t *testing.T) {
 				switch n {
 				case 3: // never
 				case 5:
-					answer(400 * time.Millisecond) // too late
+					answer(700 * time.Millisecond) // too late
 				case 7:
 					answer(0)
 					answer(0)
@@ -94,11 +94,11 @@ func TestUDPLoss(t *testing.T) {
 				}
 			})
 			r := must.Get(RR(t.Context(), RRConfig{
-				Target: Target{Addr: addr}, UDP: true, Count: 60, Request: size, Response: size, Rate: rate,
-				Timeout: 100 * time.Millisecond,
+				Target: Target{Addr: addr}, UDP: true, Count: 120, Request: size, Response: size, Rate: rate,
+				Timeout: 300 * time.Millisecond, // on a busy machine a CPU is had after 100
 			}))(t)
-			if r.Sent != 60 || r.Transactions+r.Lost != 60 || r.Lost != 2 || r.Late < 1 || r.Late > 2 ||
-				traffic.FromBins(r.Delays).Count() != r.Transactions || r.Elapsed > 3*time.Second {
+			if r.Sent != 120 || r.Transactions+r.Lost != 120 || r.Lost != 2 || r.Late < 1 || r.Late > 2 ||
+				traffic.FromBins(r.Delays).Count() != r.Transactions || r.Elapsed > 10*time.Second {
 				t.Errorf("rate %g, %d bytes: %d sent, %d answered, %d lost, %d late in %v", rate, size, r.Sent,
 					r.Transactions, r.Lost, r.Late, r.Elapsed)
 			}
@@ -143,16 +143,16 @@ func TestOpenLoop(t *testing.T) {
 	for _, udp := range []bool{false, true} {
 		for _, conns := range []int{1, 3} {
 			r := must.Get(RR(t.Context(), RRConfig{
-				Target: Target{Addr: s.Addr(), Conns: conns}, UDP: udp, Rate: 2000, Duration: 252 * time.Millisecond,
+				Target: Target{Addr: s.Addr(), Conns: conns}, UDP: udp, Rate: 500, Duration: 1002 * time.Millisecond,
 				Request: 16, Response: 32,
 			}))(t)
-			// 250 ms behind the lead-in of 2 ms.
+			// A second behind the lead-in of 2 ms: a fifth of it may pass without a CPU.
 			if r.Due != 500 || r.Sent < 400 || r.Sent > 500 || r.Transactions+r.Lost != r.Sent || r.Lost != 0 ||
 				r.Blocked != 0 {
 				t.Errorf("udp %v, %d connections: %d due, %d sent, %d answered, %d lost, %d blocked", udp, conns, r.Due,
 					r.Sent, r.Transactions, r.Lost, r.Blocked)
 			}
-			if rate := r.PerSecond(); rate < 1600 || rate > 2001 {
+			if rate := r.PerSecond(); rate < 400 || rate > 501 {
 				t.Errorf("udp %v, %d connections: %g a second in %v", udp, conns, rate, r.Elapsed)
 			}
 			due, sent := traffic.FromBins(r.Delays), traffic.FromBins(r.SinceSent)
