@@ -108,7 +108,7 @@ type Guest struct {
 	Workers     []Worker         // its vhost threads today, as far as they are known
 	Home        setting.CPUSet   // nodes that the memory of the running guest is bound to; empty: not known
 	Allowed     setting.CPUSet   // CPUs that the user gives to its vCPUs; empty: the placement chooses
-	Confined    setting.CPUSet   // CPUs of its own control group, a pod's; none of its threads gets others; empty: any
+	Confined    setting.CPUSet   // CPUs that its control groups have; none of its threads gets others; empty: any
 	Hugepages   bool             // its memory should be in huge pages
 	Passthrough bool             // with a device passed through, all its memory is pinned when it starts
 	Realtime    bool             // only isolated CPUs will do, if the host has any
