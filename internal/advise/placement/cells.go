@@ -68,7 +68,7 @@ func (t *table) makeCells() {
 		t.cellOf[c.Core] = i
 		if !slices.ContainsFunc(all, func(cpu int) bool {
 			vhost := t.vhostOn[cpu] > 0 || held.Has(cpu)
-			return t.vcpuOn[cpu] != "" || vhost && !t.keeps(cpu) && !t.shared.Has(cpu) ||
+			return t.vcpuOn[cpu] != "" || vhost && !t.shared.Has(cpu) && (k.isolated || !t.keeps(cpu)) ||
 				t.emulatorOn.Has(cpu) && t.ask.setAside(t.cpus[cpu])
 		}) {
 			cell.free = append(cell.free, core{id: c.Core, seats: seats, alike: c.Alike, slow: c.Slow})

@@ -134,7 +134,8 @@ func (t *table) freeze() {
 				}
 			}
 		}
-		if (g.threadsStay || g.refused) && g.Seat == nil {
+		placed := t.frozen[g.Name] != nil && len(t.frozen[g.Name].Vhost) > 0
+		if (g.threadsStay || g.refused || g.Fixed) && g.Seat == nil && !placed {
 			for _, w := range g.Workers {
 				if len(w.CPUs) == 1 {
 					t.vhostOn[w.CPUs[0]]++

@@ -127,6 +127,7 @@ type Guest struct {
 	nodes       setting.CPUSet // it stays on these
 	stays       Rule           // its vCPUs are left as they are, because this rule would become worse
 	threadsStay bool           // its vhost threads are left as they are
+	pinStays    bool           // its emulator threads are left where they are pinned
 	refused     bool           // there is no other place for it
 }
 

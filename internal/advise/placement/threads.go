@@ -253,6 +253,12 @@ func (t *table) placeEmulator(r *Result, p *Placed, g *Guest, pool setting.CPUSe
 		}
 		choices = append(choices, own)
 	}
+	if g.pinStays && len(choices) > 0 && !slices.ContainsFunc(choices[0], func(cpu int) bool {
+		return t.vcpuOn[cpu] != ""
+	}) {
+		p.Emulator = choices[0]
+		return
+	}
 	if len(pool) > 0 {
 		choices = append(choices, pool)
 	}
