@@ -78,6 +78,8 @@ type verdict struct {
 	paths  []reach.Path
 	guests []facts.Guest
 	polled setting.CPUSet // CPUs of polling processes
+	// guests that a control group or the goal gives certain CPUs
+	bounded map[string]bool
 
 	topology facts.Topology
 }
@@ -108,6 +110,12 @@ func judge(m *Machine, flags string) (v verdict, err error) {
 		}
 	}
 	v.paths, v.guests, v.topology = reach.Of(m.Host).Paths, m.Guests, m.Topology
+	v.bounded = map[string]bool{}
+	for g := range facts.Each(m.Guests) {
+		top := m.TopGroup(g)
+		v.bounded[g.Name] = m.OwnGroup(g) != nil || top != nil && len(top.CPUs) > 0 ||
+			len(v.goal.CPUs) > 0 && v.goal.ForGuest(g.Name)
+	}
 	for _, p := range m.Pollers {
 		v.polled = v.polled.Or(p.CPUs)
 	}

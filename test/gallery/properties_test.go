@@ -86,7 +86,7 @@ func (s *Spec) checkOwn(v verdict, half bool, p problems) {
 	}
 }
 
-// checkRefused: a guest that gets no place must not fit into what is left.
+// checkRefused: a guest that gets no place must not fit into what is left, if it may have that.
 func (s *Spec) checkRefused(v verdict, p problems) {
 	if v.report.Place == nil {
 		return
@@ -98,7 +98,7 @@ func (s *Spec) checkRefused(v verdict, p problems) {
 			if v.report.Tier == goal.Realtime && len(v.topology.Isolated) > 0 { // which these guests need
 				spare = v.isolatedCores(n.Node, r.Guest)
 			}
-			if g != nil && !g.Hugepages && spare >= g.VCPUs && n.Left >= g.Memory {
+			if g != nil && !g.Hugepages && !v.bounded[g.Name] && spare >= g.VCPUs && n.Left >= g.Memory {
 				p.add(s.Name+" refused", "with %q: guest %s of %d vCPUs has no place, and node %d has %d cores left: %s",
 					v.flags, g.Name, g.VCPUs, n.Node, spare, r.Shortage)
 			}

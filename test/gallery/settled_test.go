@@ -1,6 +1,7 @@
 package gallery
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -70,7 +71,7 @@ func (s *settling) again(when string) (err error) {
 		if was, right := s.right[c.Address]; right {
 			s.p.add(s.spec.Name+" moves "+c.ID, "with %q, %s: %s is to change from %s to %s, which was right: %s; now: %s",
 				s.flags, when, c.Address, c.From, c.To, was, c.Because)
-		} else if !s.later[c.ID] || !s.reboots && !s.touched[c.Address.Object()] {
+		} else if !s.later[c.ID] || !s.reboots && !s.touched[object(c.Address)] {
 			s.p.add(s.spec.Name+" second "+c.ID, "with %q, %s: once its plan is applied, %s is to change from %s to %s: %s",
 				s.flags, when, c.Address, c.From, c.To, c.Because)
 		}
@@ -95,7 +96,7 @@ func (s *settling) apply(when string) {
 		if err := s.Write(c.Address, c.To); err != nil {
 			s.p.add(s.spec.Name+" applies "+c.ID, "with %q: %v", s.flags, err)
 		}
-		s.right[c.Address], s.touched[c.Address.Object()] = when+" plan", true
+		s.right[c.Address], s.touched[object(c.Address)] = when+" plan", true
 		s.reboots = s.reboots || c.Needs == setting.Reboot()
 		if c.ID == "nic.channels" {
 			resized[c.Address.Object()] = true
@@ -112,6 +113,9 @@ func (s *settling) apply(when string) {
 		}
 	}
 }
+
+// object returns the device, guest or other object that an address belongs to.
+func object(a setting.Address) string { return cmp.Or(a.Device(), a.Object()) }
 
 // movedBetween names the first difference of two placements, empty if there is none.
 func movedBetween(a, b *placement.Result) string {

@@ -31,7 +31,7 @@ func (s *Spec) topology() (facts.Topology, error) {
 	nodes := make([]setting.CPUSet, c.Sockets*c.Nodes)
 	caches := make([]setting.CPUSet, max(0, cores/max(1, c.coresOfL3())))
 	for id := range cores * c.Threads {
-		core, thread := c.seat(id)
+		core := c.core(id)
 		cpu := facts.CPU{
 			ID: id, Online: !offline.Has(id), Package: core / c.Cores, Core: core, CoreID: core % c.Cores,
 			Node: core / (c.Cores / c.Nodes), L3: -1,
@@ -42,7 +42,7 @@ func (s *Spec) topology() (facts.Topology, error) {
 		cpu.Siblings = setting.CPUs(cpu.Siblings...).Minus(offline)
 		if !cpu.Online {
 			cpu.Siblings = setting.CPUs(id)
-		} else if thread == 0 || !offline.Has(c.id(core, 0)) {
+		} else {
 			t.Online = append(t.Online, id)
 		}
 		if c.L3 >= 0 {
@@ -137,17 +137,16 @@ func (c CPU) id(core, thread int) int {
 	return core + thread*cores
 }
 
-// seat returns core and thread of a CPU.
-func (c CPU) seat(id int) (core, thread int) {
+// core returns the core of a CPU.
+func (c CPU) core(id int) int {
 	cores := c.Sockets * c.Cores
 	switch c.Numbering {
 	case "adjacent":
-		return id / c.Threads, id % c.Threads
+		return id / c.Threads
 	case "alternating":
-		at := id % cores
-		return at%c.Sockets*c.Cores + at/c.Sockets, id / cores
+		return id%cores%c.Sockets*c.Cores + id%cores/c.Sockets
 	}
-	return id % cores, id / cores
+	return id % cores
 }
 
 // node returns one of count nodes.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"mpps/internal/advise/placement"
 	"mpps/internal/model/datapath"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
@@ -30,6 +31,89 @@ func (v *View) dedicatedCPUs() (set setting.CPUSet, note string) {
 		set, note = set.Minus(setting.CPUs(bootCPU)), "; CPU 0 boots the host and keeps its time: it is left out"
 	}
 	return set, note
+}
+
+// listsThen returns the CPUs that isolcpus, nohz_full and rcu_nocbs are to name: the guests' CPUs, the other threads of
+// their cores that nothing needs, and what stays of the lists (see staying). Computed at the first call.
+func (v *View) listsThen() setting.CPUSet {
+	if v.lists == nil {
+		set, _ := v.dedicatedCPUs()
+		set = set.Or(v.spareSiblings(set))
+		for _, name := range isolationLists {
+			if next := v.Readings.At(bootArgument(name)); next.State == setting.Known && len(set) > 0 {
+				i := isolation{scheduler: name == "isolcpus"}
+				if _, cpus, ok := i.parse(v, next.Value); ok {
+					set = set.Or(i.staying(v, cpus))
+				}
+			}
+		}
+		v.lists = append(setting.CPUSet{}, set...)
+	}
+	return v.lists
+}
+
+// isolationLists are the arguments that are to name the same CPUs.
+var isolationLists = []string{"isolcpus", "nohz_full", "rcu_nocbs"}
+
+// spareSiblings returns the other threads of the cores of the guests' CPUs, for whatever runs there takes half of a
+// vCPU's core: those where nothing is placed or bound. There are none if the rest would be no whole core for the host
+// or fewer CPUs than the guests that float have vCPUs, if a vCPU is on the boot CPU, or if the user gave the CPUs.
+func (v *View) spareSiblings(cpus setting.CPUSet) (spare setting.CPUSet) {
+	if len(v.Goal.CPUs) > 0 || slices.ContainsFunc(v.Placement().Guests, func(p placement.Placed) bool {
+		return p.VCPUSet().Has(bootCPU) // once isolated, a sibling would be a better place than that
+	}) {
+		return nil
+	}
+	for _, cpu := range cpus {
+		c, _ := v.Topology.CPU(cpu)
+		spare = spare.Or(c.Siblings)
+	}
+	spare = spare.And(v.Topology.Online).Minus(cpus).Minus(v.usedCPUs()).Minus(setting.CPUs(bootCPU))
+	rest, vcpus, whole := v.Topology.Online.Minus(cpus).Minus(spare), 0, false
+	for g := range facts.Each(v.ask().Guests) {
+		if slices.Contains(v.floaters(), g.Name) {
+			vcpus += g.VCPUs
+		}
+	}
+	for _, cpu := range rest {
+		c, _ := v.Topology.CPU(cpu)
+		whole = whole || len(c.Siblings.And(v.Topology.Online).Minus(rest)) == 0
+	}
+	if !whole || len(rest) < vcpus {
+		return nil
+	}
+	return spare
+}
+
+// usedCPUs returns the CPUs that the placement gives to something, and those that threads of guests are bound to which
+// no plan moves: not where a thread may run on all CPUs that are not set aside.
+func (v *View) usedCPUs() setting.CPUSet {
+	ordinary, used := v.Topology.Online.Minus(v.SetAside()), v.Placement().Housekeeping
+	add := func(cpus setting.CPUSet) {
+		if len(ordinary.Minus(cpus)) > 0 {
+			used = used.Or(cpus)
+		}
+	}
+	for _, p := range v.Placement().Guests {
+		add(p.VCPUSet())
+		add(p.Emulator)
+		for _, w := range p.Vhost {
+			add(setting.CPUs(w.CPU))
+			add(w.Stays)
+		}
+	}
+	for _, n := range v.Placement().NICs {
+		add(setting.CPUs(n.CPUs...))
+	}
+	for g := range facts.Each(v.Guests) {
+		if placed, _ := v.seat(g); placed != nil && v.mayPin(g) {
+			continue
+		}
+		for _, t := range g.Threads {
+			add(t.Affinity)
+		}
+	}
+	return used
 }
 
 // isolation is a kernel argument that takes a CPU list.
@@ -88,10 +172,7 @@ func (i isolation) advise(v *View, a setting.Address, because string) Advice {
 				fmt.Sprintf("all of the guests' CPUs %s are among them, and the three lists agree%s", set, note))
 		}
 		covered := ok && len(set.Minus(cpus)) == 0 && !missing
-		if stay := i.staying(v, cpus).Minus(set); ok && len(stay) > 0 {
-			set, note = set.Or(stay), note+"; "+stay.Words()+" stay, set aside already"
-		}
-		if rest := cpus.Minus(set); covered && len(rest) > 0 {
+		if rest := cpus.Minus(v.listsThen()); covered && len(rest) > 0 {
 			severity, because = Low, "the guests' CPUs are among them, but "+rest.Words()+" are the host's: the three "+
 				"lists are to name the same CPUs"
 		}
@@ -104,7 +185,15 @@ func (i isolation) advise(v *View, a setting.Address, because string) Advice {
 		return Skips(fmt.Sprintf("guest %s is not pinned, and its platform (%s) would have to: CPUs that are set "+
 			"aside would be taken from it", g.Name, g.Platform().Title()))
 	}
-	return v.atBoot(a, setting.Exact(i.value(v.Kernel.Release, set)), because+note).At(severity)
+	all := v.listsThen()
+	threads := all.And(v.spareSiblings(set)).Minus(set)
+	if len(threads) > 0 {
+		note += "; with " + threads.Words() + ", the other threads of their cores"
+	}
+	if stay := all.Minus(set).Minus(threads); len(stay) > 0 {
+		note += "; " + stay.Words() + " stay, set aside already"
+	}
+	return v.atBoot(a, setting.Exact(i.value(v.Kernel.Release, all)), because+note).At(severity)
 }
 
 // staying returns the CPUs of a list that the goal is not for and that stay in it all the same: isolated ones, since
@@ -141,7 +230,7 @@ func (v *View) floating() *facts.Guest {
 // listsAgree reports whether isolcpus, nohz_full and rcu_nocbs all name exactly these CPUs at the next boot. Isolated
 // cpuset partitions that have all of them stand for isolcpus.
 func (v *View) listsAgree(set setting.CPUSet) bool {
-	for _, name := range []string{"isolcpus", "nohz_full", "rcu_nocbs"} {
+	for _, name := range isolationLists {
 		next := v.Readings.At(bootArgument(name))
 		if name == "isolcpus" && next.State == setting.Absent && len(set.Minus(v.IsolatedPartitions())) == 0 {
 			continue
@@ -174,7 +263,7 @@ var (
 )
 
 // nextIsolated returns the CPUs isolated from the next boot on: those of the three lists if they agree and cover all of
-// the guests' CPUs, or else the guests' CPUs.
+// the guests' CPUs, or else those that they are to name.
 func (v *View) nextIsolated() setting.CPUSet {
 	set, _ := v.dedicatedCPUs()
 	if all := v.IsolatedPartitions(); len(all) > 0 && len(set.Minus(all)) == 0 && v.listsAgree(all) {
@@ -185,7 +274,7 @@ func (v *View) nextIsolated() setting.CPUSet {
 			return cpus
 		}
 	}
-	return set
+	return v.listsThen()
 }
 
 var bootIRQAffinity = &Knob{

@@ -98,7 +98,11 @@ var domainEmulatorPin = &Knob{
 			return Fine("each CPU has a vCPU of this guest: there is nothing to choose")
 		}
 		if placed.Emulator.Equal(g.EmulatorPin) {
-			return v.pin(g, a, placed.Emulator.String(), "pinned off all vCPUs already").At(Medium)
+			why := "pinned off all vCPUs already"
+			if len(placed.Emulator.And(v.vcpuCPUs())) > 0 {
+				why = "pinned already, and no other CPUs are better"
+			}
+			return v.pin(g, a, placed.Emulator.String(), why).At(Medium)
 		}
 		if len(g.EmulatorPin) == 0 && slices.ContainsFunc(placed.Vhost,
 			func(w placement.Vhost) bool { return len(w.Stays) > 0 }) {

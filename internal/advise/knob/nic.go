@@ -43,7 +43,8 @@ func nicFlowHash(flow, title string) *Knob {
 		ID: "nic.flow_hash." + flow, Title: title, Stage: datapath.NIC, Risk: goal.None, Tiers: viaKernel(),
 		Where: eachNIC(func(n *facts.NIC) bool { return len(n.FlowHash) > 0 }, onlyNIC(setting.NICFlowHash, flow)),
 		Want: forNIC(func(v *View, n *facts.NIC, a setting.Address) Advice {
-			if n.RxQueues < 2 {
+			queues := max(n.RxQueues, v.channelsThen(n))
+			if queues < 2 {
 				return Skips("one receive queue: nothing to spread over")
 			}
 			reading := v.Readings.At(a)
@@ -52,7 +53,7 @@ func nicFlowHash(flow, title string) *Knob {
 				return Fine("addresses and ports are in the hash")
 			}
 			return exact("sdfn", fmt.Sprintf("without the ports all UDP between two addresses lands on one of %d "+
-				"queues", n.RxQueues)).At(High)
+				"queues", queues)).At(High)
 		}),
 	}
 }

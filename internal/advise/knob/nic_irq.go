@@ -42,6 +42,15 @@ var nicChannels = &Knob{
 	}),
 }
 
+// channelsThen returns how many channels nic.channels gives a NIC at least, 0 if it sets none.
+func (v *View) channelsThen(n *facts.NIC) int {
+	serving := v.Placement().NIC(n.Name)
+	if serving == nil || n.Channels == nil || n.Channels.Combined == 0 {
+		return 0
+	}
+	return min(len(serving.CPUs), n.Channels.MaxCombined, placement.NICQueues(v.Goal))
+}
+
 // QueueOf returns the queue number in an interrupt's name: the number at its end, which common drivers write after rx,
 // tx, TxRx, input, output or fp ("eth0-TxRx-3", "i40e-eth0-TxRx-3", "virtio2-input.0", "mlx5_comp3@pci:…"). Interrupts
 // for link, mailbox and configuration have none.

@@ -26,6 +26,7 @@ type View struct {
 	asked   *placement.Ask
 	placed  *placement.Result
 	vcpus   setting.CPUSet              // see vcpuCPUs
+	lists   setting.CPUSet              // see listsThen
 	own     setting.CPUSet              // see guestCPUs
 	full    *[2]bool                    // see fullSocket
 	onCore  map[int][]string            // see otherOnCore
@@ -338,8 +339,8 @@ func fixed(all ...setting.Address) func(*facts.Host) []setting.Address {
 }
 
 // guestCPUs returns the CPUs that only vCPUs should use: those isolated at boot and those that the user named, without
-// those of poll-mode threads, or else those that the vCPUs of the goal's guests have or are to have, one by one;
-// computed at the first call.
+// those of poll-mode threads, or else those that the vCPUs of the goal's guests have or are to have, one by one, for a
+// wake-up latency with the other threads of their cores; computed at the first call.
 func (v *View) guestCPUs() setting.CPUSet {
 	if v.own == nil {
 		v.own = append(setting.CPUSet{}, v.guestSet()...)
@@ -356,6 +357,9 @@ func (v *View) guestSet() setting.CPUSet {
 		if v.Goal.ForGuest(g.Name) && !slices.Contains(v.floaters(), g.Name) {
 			set = set.Or(g.VCPUSet())
 		}
+	}
+	if v.Tier == goal.Realtime {
+		set = set.Or(v.spareSiblings(set))
 	}
 	return set
 }

@@ -12,15 +12,11 @@ func (t *table) makeCells() {
 	type key struct {
 		node            int
 		isolated, mixed bool
-		allowed         string
+		allowed, within string
 		quiet, claimed  bool
 	}
-	var sets []setting.CPUSet
-	for _, g := range t.ask.Guests {
-		if len(g.Allowed) > 0 && !slices.ContainsFunc(sets, g.Allowed.Equal) {
-			sets = append(sets, g.Allowed)
-		}
-	}
+	sets := t.setsOf(func(g *Guest) setting.CPUSet { return g.Allowed })
+	groups := t.setsOf(func(g *Guest) setting.CPUSet { return g.Confined })
 	t.emulatorOn = t.emulators()
 	t.crowded = t.sharedBy(vhostPins).Or(t.sharedBy(vhostPinsOfEmulator))
 	if house := t.sharedBy(t.houseOf); len(house) > 0 { // vhost threads elsewhere are there because the host is here
@@ -52,6 +48,11 @@ func (t *table) makeCells() {
 			k.claimed = len(all.And(t.ask.Quiet)) > 0
 			t.shared = t.shared.Or(all.Minus(aside))
 		}
+		for _, set := range groups {
+			if both := seats.And(set); len(both) > 0 {
+				k.within, seats = k.within+set.String()+";", both
+			}
+		}
 		if len(seats) == 0 { // its threads are allowed to different guests
 			continue
 		}
@@ -60,14 +61,14 @@ func (t *table) makeCells() {
 			i = len(t.cells)
 			at[k] = i
 			t.cells = append(t.cells, &cell{node: k.node, isolated: k.isolated, mixed: k.mixed, claimed: k.claimed,
-				allowed: k.allowed, quiet: k.quiet, threads: len(seats)})
+				allowed: k.allowed, within: k.within, quiet: k.quiet, threads: len(seats)})
 		}
 		cell := t.cells[i]
 		cell.size++
 		t.cellOf[c.Core] = i
 		if !slices.ContainsFunc(all, func(cpu int) bool {
 			vhost := t.vhostOn[cpu] > 0 || held.Has(cpu)
-			return t.vcpuOn[cpu] != "" || vhost && !t.keeps(cpu) && !t.shared.Has(cpu) ||
+			return t.vcpuOn[cpu] != "" || vhost && !t.shared.Has(cpu) && (k.isolated || !t.keeps(cpu)) ||
 				t.emulatorOn.Has(cpu) && t.ask.setAside(t.cpus[cpu])
 		}) {
 			cell.free = append(cell.free, core{id: c.Core, seats: seats, alike: c.Alike, slow: c.Slow})
@@ -77,6 +78,16 @@ func (t *table) makeCells() {
 	for _, c := range t.cells {
 		slices.SortStableFunc(c.free, func(a, b core) int { return t.keepRank(b) - t.keepRank(a) })
 	}
+}
+
+// setsOf returns the sets that guests have, each once.
+func (t *table) setsOf(of func(g *Guest) setting.CPUSet) (sets []setting.CPUSet) {
+	for g := range facts.Each(t.ask.Guests) {
+		if set := of(g); len(set) > 0 && !slices.ContainsFunc(sets, set.Equal) {
+			sets = append(sets, set)
+		}
+	}
+	return sets
 }
 
 // heldByVhost returns the CPUs of emulators whose vhost threads stay, some of them pinned there one by one: queues that

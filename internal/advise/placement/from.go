@@ -76,6 +76,21 @@ func alike(h *facts.Host, c facts.CPU) int {
 	return most*(c.L3+1) + min(len(c.Siblings.And(h.Topology.Online)), most-1)
 }
 
+// confined returns the CPUs that the control groups of a guest leave it: a pod's, and the top-level one. A thread gets
+// no others: sched_setaffinity(2) fails with EINVAL, or takes only those that the groups have (cpuset(7)).
+func confined(h *facts.Host, guest *facts.Guest) (cpus setting.CPUSet) {
+	for _, c := range []*facts.Cgroup{h.TopGroup(guest), h.OwnGroup(guest)} {
+		switch {
+		case c == nil || len(c.CPUs) == 0 || len(c.Effective) == 0:
+		case len(cpus) == 0:
+			cpus = c.Effective
+		case len(cpus.And(c.Effective)) > 0:
+			cpus = cpus.And(c.Effective)
+		}
+	}
+	return cpus
+}
+
 // barred returns the online CPUs that no guest may use, because the top-level groups that they run in have a cpuset
 // without them: with AllowedCPUs= of machine.slice, whoever pins a vCPU elsewhere gets EINVAL (cpuset(7)).
 func barred(h *facts.Host) setting.CPUSet {
@@ -135,9 +150,7 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 		Realtime: g.Latency > 0 && g.ForGuest(guest.Name), Fixed: !g.ForGuest(guest.Name),
 		Hugepages: guest.Hugepages || g.Latency > 0 && g.ForGuest(guest.Name), Passthrough: len(guest.Hostdevs) > 0,
 	}
-	if c := h.OwnGroup(guest); c != nil {
-		d.Confined = c.Effective
-	}
+	d.Confined = confined(h, guest)
 	if g.ForGuest(guest.Name) {
 		d.Allowed, d.Rate = g.CPUs, g.PPS
 	}
@@ -180,7 +193,8 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 	}
 	slices.Sort(d.Declined)
 	d.Declined = slices.Compact(d.Declined)
-	d.threadsStay = len(d.Declined) > 0 || !movesVhost(g.Tier()) && len(d.Emulator) > 0 && d.knowsWorkers()
+	d.threadsStay = len(d.Declined) > 0 || !movesVhost(g.Tier()) && d.knowsWorkers() &&
+		(len(d.Emulator) > 0 || !guest.Managed || guest.Rewrites())
 	d.Named = g.Guest == guest.Name
 	d.Shared = len(h.SetAside()) > 0 && d.Pins == nil && !d.Named && len(d.Allowed) == 0 &&
 		(!d.Realtime || besideIsolated(h, guest))
@@ -196,8 +210,8 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 	return d
 }
 
-// movesVhost reports whether advice for a tier moves vhost threads by themselves. Otherwise those of a guest whose
-// emulator is pinned stay where that has them.
+// movesVhost reports whether advice for a tier moves vhost threads by themselves. Otherwise they follow the emulator,
+// and stay where it is pinned already or the definition is another's.
 func movesVhost(tier goal.Tier) bool { return tier == goal.Standard || tier == goal.Aggressive }
 
 // stayAsIs leaves a guest where it may run today.

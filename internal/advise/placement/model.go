@@ -34,13 +34,14 @@ type table struct {
 	shortOfSiblings bool // vhost threads found fewer idle siblings than the search counted on
 }
 
-// cell is a set of cores that are the same for every guest: on one node, isolated or not, allowed to the same guests.
+// cell is a set of cores that are the same for every guest: on one node, isolated or not, open to the same guests.
 type cell struct {
 	node     int
 	isolated bool
 	mixed    bool   // isolated, with other threads on its cores that are the host's
 	claimed  bool   // isolated soon, for a realtime guest
 	allowed  string // the users' sets of allowed CPUs that the cores belong to; "" for most
+	within   string // the sets of CPUs of guests' control groups that the cores belong to
 	quiet    bool   // isolated now or soon: runs nothing but vCPUs, allowed or not
 	threads  int    // CPUs of a core that vCPUs may use: the least of all its cores
 	size     int    // cores, including those of guests that stay
@@ -133,7 +134,8 @@ func (t *table) freeze() {
 				}
 			}
 		}
-		if (g.threadsStay || g.refused) && g.Seat == nil {
+		placed := t.frozen[g.Name] != nil && len(t.frozen[g.Name].Vhost) > 0
+		if (g.threadsStay || g.refused || g.Fixed) && g.Seat == nil && !placed {
 			for _, w := range g.Workers {
 				if len(w.CPUs) == 1 {
 					t.vhostOn[w.CPUs[0]]++
@@ -270,9 +272,16 @@ func (t *table) hostCell(node, want int) *cell {
 	return cmp.Or(first, ordinary, any)
 }
 
+// reaches reports whether a guest's control groups let its threads use a cell.
+func (c *cell) reaches(g *Guest) bool {
+	return len(g.Confined) == 0 || slices.Contains(strings.Split(c.within, ";"), g.Confined.String())
+}
+
 // admits reports whether a guest's vCPUs may use a cell. isolated says whether the host has isolated CPUs.
 func (c *cell) admits(g *Guest, isolated bool) bool {
 	switch {
+	case !c.reaches(g):
+		return false
 	case len(g.Allowed) > 0:
 		return slices.Contains(strings.Split(c.allowed, ";"), g.Allowed.String())
 	case c.allowed != "":

@@ -114,8 +114,8 @@ func (t *table) items(may freedom, stores []store) []item {
 // kindOf returns a text that is the same for guests with the same options.
 func (t *table) kindOf(it *item) string {
 	g := it.guest
-	kind := fmt.Sprint(g.VCPUs, g.Memory, g.Hugepages, g.Realtime, g.Allowed, g.Shared, g.Home, g.nodes, it.vhost,
-		it.weight, t.nodesOf(g.Emulator))
+	kind := fmt.Sprint(g.VCPUs, g.Memory, g.Hugepages, g.Realtime, g.Allowed, g.Confined, g.Shared, g.Home, g.nodes,
+		it.vhost, it.weight, t.nodesOf(g.Emulator))
 	for _, n := range g.NICs {
 		kind += fmt.Sprint(" ", t.nicNode(n), max(1, n.Queues))
 	}

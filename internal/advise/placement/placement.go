@@ -108,7 +108,7 @@ type Guest struct {
 	Workers     []Worker         // its vhost threads today, as far as they are known
 	Home        setting.CPUSet   // nodes that the memory of the running guest is bound to; empty: not known
 	Allowed     setting.CPUSet   // CPUs that the user gives to its vCPUs; empty: the placement chooses
-	Confined    setting.CPUSet   // CPUs of its own control group, a pod's; none of its threads gets others; empty: any
+	Confined    setting.CPUSet   // CPUs that its control groups have; none of its threads gets others; empty: any
 	Hugepages   bool             // its memory should be in huge pages
 	Passthrough bool             // with a device passed through, all its memory is pinned when it starts
 	Realtime    bool             // only isolated CPUs will do, if the host has any
@@ -127,6 +127,7 @@ type Guest struct {
 	nodes       setting.CPUSet // it stays on these
 	stays       Rule           // its vCPUs are left as they are, because this rule would become worse
 	threadsStay bool           // its vhost threads are left as they are
+	pinStays    bool           // its emulator threads are left where they are pinned
 	refused     bool           // there is no other place for it
 }
 

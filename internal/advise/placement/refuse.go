@@ -117,6 +117,9 @@ func (t remains) shortOfCPUs(g *Guest) (cpus int, text string) {
 	case len(g.Allowed) > 0:
 		return cpus, fmt.Sprintf("needs %d CPUs of its own, and of those given to it (%s) %d are free", g.VCPUs,
 			g.Allowed, cpus)
+	case len(g.Confined) > 0:
+		return cpus, fmt.Sprintf("needs %d CPUs of its own, and of those that its control group has (%s) %d are free",
+			g.VCPUs, g.Confined, cpus)
 	case g.Realtime && t.hasIsolated():
 		text = fmt.Sprintf("needs %d isolated CPUs, and none is free", g.VCPUs)
 		if cpus > 0 {

@@ -53,9 +53,10 @@ var ruleWords = map[Rule]string{
 func (r Rule) Words() string { return ruleWords[r] }
 
 var (
-	vcpuRules   = []Rule{OwnCPU, OwnCore, SetAside, Given, NotTaken, OneNode, NearMemory, NearNIC}
-	threadRules = []Rule{VhostCPU, VhostCore, VhostNear, VhostAlone, VhostAside}
-	allRules    = slices.Concat(vcpuRules, threadRules, []Rule{EmulatorCPU, EmulatorCore, EmulatorAside})
+	vcpuRules     = []Rule{OwnCPU, OwnCore, SetAside, Given, NotTaken, OneNode, NearMemory, NearNIC}
+	threadRules   = []Rule{VhostCPU, VhostCore, VhostNear, VhostAlone, VhostAside}
+	emulatorRules = []Rule{EmulatorCPU, EmulatorCore, EmulatorAside}
+	allRules      = slices.Concat(vcpuRules, threadRules, emulatorRules)
 )
 
 // GivesWay is a rule that is worse for a guest than it is today.

@@ -82,6 +82,9 @@ func leaveOwn(ask *Ask, r *Result, changes []change, before, after map[string]br
 	for _, c := range changes {
 		g := ask.own(c.guest.Name)
 		was, is := before[g.Name], after[g.Name]
+		if was != nil && len(g.Emulator) > 0 && !g.pinStays && !g.Fixed && len(is.worse(was, emulatorRules)) > 0 {
+			g.pinStays, left = true, true
+		}
 		if g.asked(was) || g.Fixed || was == nil {
 			continue
 		}

@@ -75,6 +75,9 @@ func (t *table) pool(r *Result, p *Placed, it *item, o *option) setting.CPUSet {
 		return pool
 	case onSiblings:
 		idle := t.idleSiblings(p.VCPUSet())
+		if len(it.guest.Confined) > 0 {
+			idle = idle.And(it.guest.Confined)
+		}
 		t.shortOfSiblings = t.shortOfSiblings || len(idle) < t.siblings(it, o.parts)
 		if len(idle) > 0 {
 			return idle
@@ -82,21 +85,27 @@ func (t *table) pool(r *Result, p *Placed, it *item, o *option) setting.CPUSet {
 		// all its vCPUs share their cores
 		if o.vhost.kind = onKept; t.keptIsFull(it.guest) {
 			o.vhost.kind = onOwn
-			return p.VCPUSet()
 		}
-		return t.kept(r, p)
-	case onKept:
-		return t.kept(r, p)
-	case onOwn:
+	}
+	if o.vhost.kind == onKept {
+		if kept := t.kept(r, p); len(kept) > 0 {
+			return kept
+		}
+		o.vhost.kind = onOwn
+	}
+	if o.vhost.kind == onOwn {
 		return p.VCPUSet()
 	}
 	return nil
 }
 
-// kept returns the CPUs that the host keeps for itself: those without a daemon, off the cores of vCPUs, and on the
-// nodes of a guest, as far as there are enough for the vhost threads that go there.
+// kept returns the CPUs that the host keeps for itself and a guest's control groups have: those without a daemon, off
+// the cores of vCPUs, and on the guest's nodes, as far as there are enough for the vhost threads that go there.
 func (t *table) kept(r *Result, p *Placed) setting.CPUSet {
 	own := r.Housekeeping
+	if g := t.ask.guestNamed(p.Name); len(g.Confined) > 0 {
+		own = own.And(g.Confined)
+	}
 	for _, better := range []setting.CPUSet{own.Minus(t.daemonCPUs), t.offVCPUs(own), own.And(t.cpusOf(p.Nodes))} {
 		if both := own.And(better); len(both) > 0 && len(both)*maxPerKept >= min(t.onKept, len(own)*maxPerKept) {
 			own = both
@@ -243,6 +252,12 @@ func (t *table) placeEmulator(r *Result, p *Placed, g *Guest, pool setting.CPUSe
 			own = own.Or(p.vhostCPUs())
 		}
 		choices = append(choices, own)
+	}
+	if g.pinStays && len(choices) > 0 && !slices.ContainsFunc(choices[0], func(cpu int) bool {
+		return t.vcpuOn[cpu] != ""
+	}) {
+		p.Emulator = choices[0]
+		return
 	}
 	if len(pool) > 0 {
 		choices = append(choices, pool)

@@ -23,7 +23,7 @@ func (t *table) addVhostPlaces(it *item, base option, shares []share) {
 	for _, i := range t.vhostCells(shares) {
 		c := t.cells[i]
 		own := len(it.guest.Allowed) > 0 && !c.quiet && c.admits(it.guest, false)
-		if !c.ordinary() && !own {
+		if !c.ordinary() && !own || !c.reaches(it.guest) {
 			continue
 		}
 		points := t.vhostPoints(it.vhost, it.weight, c.node, shares)
@@ -45,10 +45,11 @@ func (t *table) addVhostPlaces(it *item, base option, shares []share) {
 	if s := t.siblings(it, base.parts); s > 0 {
 		add(vhostPlace{kind: onSiblings}, it.weight*(pointsSibling*n+pointsPair*pairs(it.vhost, s)))
 	}
-	if t.hostHasCPUs() {
+	hasKept := t.hostHasCPUs() && t.keptReaches(it.guest)
+	if hasKept {
 		add(vhostPlace{kind: onKept}, it.weight*t.pointsKept*n)
 	}
-	if !t.hostHasCPUs() || t.keptIsFull(it.guest) {
+	if !hasKept || t.keptIsFull(it.guest) {
 		add(vhostPlace{kind: onOwn}, it.weight*pointsOwn*n)
 	}
 }
@@ -85,6 +86,12 @@ func (t *table) siblings(it *item, parts []part) int {
 // hostHasCPUs reports whether the host keeps CPUs that are not isolated.
 func (t *table) hostHasCPUs() bool {
 	return len(t.shared) > 0 || slices.ContainsFunc(t.cells, func(c *cell) bool { return c.mustKeep > 0 })
+}
+
+// keptReaches reports whether a guest's control groups have CPUs that the host keeps for sure.
+func (t *table) keptReaches(g *Guest) bool {
+	return len(g.Confined) == 0 || len(t.shared.And(g.Confined)) > 0 ||
+		slices.ContainsFunc(t.cells, func(c *cell) bool { return c.mustKeep > 0 && c.reaches(g) })
 }
 
 // keptPoints returns the points of a vhost thread on CPUs kept for the host: more where threads for which no core will

@@ -44,8 +44,31 @@ const (
 	byEntries = "loader entries" // the files themselves
 )
 
+// proxmoxDisks is the list of the ESPs that proxmox-boot-tool keeps (Proxmox VE's guide, chapter Host Bootloader).
+const proxmoxDisks = "etc/kernel/proxmox-boot-uuids"
+
+// keeper says which program keeps the boot menu besides the boot loader's own, and how it is told an argument; empty if
+// there is none. An edit of the menu would last only until that program next writes it.
+func keeper(m *tree.Tree, l *loader) string {
+	switch {
+	case slices.ContainsFunc(l.entries, func(e bootEntry) bool {
+		return e.commandLine().Get("ostree").State == setting.Known // of a deployment (ostree-prepare-root(1))
+	}):
+		return "the boot entries are OSTree's, one for each deployment: 'rpm-ostree kargs --append-if-missing=…' " +
+			"makes one with other arguments, on OpenShift a MachineConfig, with bootc /usr/lib/bootc/kargs.d"
+	case m.Exists(proxmoxDisks):
+		return "proxmox-boot-tool writes the menus, on partitions that are not mounted: arguments belong in " +
+			"/etc/kernel/cmdline where systemd-boot starts the host, else in /etc/default/grub, and " +
+			"'proxmox-boot-tool refresh' takes them over"
+	}
+	return ""
+}
+
 // bootWriter returns how arguments are changed on this machine, or why they cannot be.
 func bootWriter(m *tree.Tree, l *loader) (how, frozen string) {
+	if frozen := keeper(m, l); frozen != "" {
+		return "", frozen
+	}
 	switch {
 	case l.kind == systemdBoot:
 		return byEntries, ""

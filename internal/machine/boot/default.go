@@ -28,6 +28,9 @@ const (
 
 // defaultWriter returns how the default kernel is chosen on this machine, or why it cannot be.
 func defaultWriter(m *tree.Tree, l *loader) (how, frozen string) {
+	if frozen := keeper(m, l); frozen != "" {
+		return "", frozen
+	}
 	switch {
 	case l.kind == systemdBoot && loaderVariable(m, "LoaderEntryDefault") != "":
 		return "", "the default is kept in an EFI variable: 'bootctl set-default' changes it"

@@ -44,6 +44,18 @@ type bootEntry struct {
 var errNoLoader = errors.New("no boot loader was found: neither grub.cfg nor loader/entries in /boot, /boot/efi or " +
 	"/efi")
 
+// ziplConfig is the configuration of zipl, the boot loader of s390x. It reads loader/entries only when it runs, and
+// writes what it boots to the disk (zipl(8)).
+const ziplConfig = "etc/zipl.conf"
+
+// Errors of boot loaders whose files do not show what is booted next.
+var (
+	errZipl = errors.New("zipl starts this machine from what it last wrote to the disk, not from loader/entries: " +
+		"grubby, or an edit and zipl, sets kernel arguments there")
+	errUnified = errors.New("systemd-boot or a unified kernel image started this machine: its menu is on a file " +
+		"system that is not mounted, or its arguments are part of the image")
+)
+
 // readLoader finds the boot loader's files and reads them. The files show which loader is in use; if two loaders have
 // files, the one that booted last is read (EFI variable LoaderInfo).
 func readLoader(m *tree.Tree) (*loader, error) {
@@ -55,9 +67,13 @@ func readLoader(m *tree.Tree) (*loader, error) {
 	if err != nil && config == "" {
 		return nil, err
 	}
-	info := loaderVariable(m, "LoaderInfo")
+	started := strings.HasPrefix(loaderVariable(m, "LoaderInfo"), "systemd-boot")
 	switch {
-	case dir != "" && (config == "" || strings.HasPrefix(info, "systemd-boot")):
+	case config == "" && dir != "" && m.Exists(ziplConfig):
+		return nil, errZipl
+	case dir == "" && (started || loaderVariable(m, "StubInfo") != ""):
+		return nil, errUnified
+	case dir != "" && (config == "" || started):
 		return readSystemdBoot(m, dir, entries), nil
 	case config == "":
 		return nil, errNoLoader

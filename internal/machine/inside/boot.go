@@ -28,7 +28,8 @@ var bootPrograms = []libvirt.Call{
 		"-512", "(", "-name", "grub.cfg", "-o", "-name", "grubenv", "-o", "-name", "*.conf", "-o", "-name", ".*.mpps*",
 		")", "-exec", "tar", "-cf", "-", "{}", "+"}},
 	{Argv: append([]string{"tar", "-cf", "-", "/var/lib/mpps/boot", "/etc/default/grub", "/etc/default/grub.d",
-		"/etc/kernel/cmdline", "/usr/sbin/grub-mkconfig", "/usr/sbin/grubby", "/sbin/grubby"}, loaderVariables...)},
+		"/etc/kernel/cmdline", "/etc/kernel/proxmox-boot-uuids", "/etc/zipl.conf", "/usr/sbin/grub-mkconfig",
+		"/usr/sbin/grubby", "/sbin/grubby"}, loaderVariables...)},
 	{Argv: []string{"ls", "-d", "/sys/firmware/efi"}},
 	{Argv: []string{"find", "/boot/EFI/Linux", "/efi/EFI/Linux", "/boot/efi/EFI/Linux", "-maxdepth", "1", "-type",
 		"f"}},
@@ -48,17 +49,17 @@ func runBoot(ctx context.Context, a libvirt.Agents, guest string) []libvirt.Resu
 	return results
 }
 
-// loaderVariables are the EFI variables of systemd-boot (systemd.io/BOOT_LOADER_INTERFACE).
+// loaderVariables are the EFI variables of systemd-boot and systemd-stub (systemd.io/BOOT_LOADER_INTERFACE).
 var loaderVariables = []string{efiVariable("LoaderInfo"), efiVariable("LoaderEntryDefault"),
-	efiVariable("LoaderEntryOneShot")}
+	efiVariable("LoaderEntryOneShot"), efiVariable("StubInfo")}
 
 func efiVariable(name string) string {
 	return "/sys/firmware/efi/efivars/" + name + "-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
 }
 
 // bootFolders are where the files of bootPrograms are.
-var bootFolders = []string{"boot/", "efi/", "etc/default/", "etc/kernel/", "usr/sbin/", "sbin/", "var/lib/mpps/boot",
-	"sys/firmware/efi"}
+var bootFolders = []string{"boot/", "efi/", "etc/default/", "etc/kernel/", "etc/zipl.conf", "usr/sbin/", "sbin/",
+	"var/lib/mpps/boot", "sys/firmware/efi"}
 
 // Limits of a guest's boot files: a menu of 50 kernels is 100 KiB, in some dozens of files.
 const (
