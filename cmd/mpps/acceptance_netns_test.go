@@ -16,6 +16,7 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/measure/acceptance"
 	"mpps/internal/measure/traffic"
+	"mpps/internal/must"
 	"mpps/internal/ops/accept"
 	"mpps/internal/outcome"
 )
@@ -37,9 +38,7 @@ func TestAcceptanceModes(t *testing.T) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	lines := func() int {
 		text, _ := os.ReadFile(samples) // it comes to be while it is waited for
 		return bytes.Count(text, []byte("\n"))
@@ -50,9 +49,7 @@ func TestAcceptanceModes(t *testing.T) {
 			t.Fatalf("no samples: %s", said.String())
 		}
 	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Signal(os.Interrupt))
 	_ = cmd.Wait() // the exit code is looked at
 	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed ||
 		!strings.Contains(said.String(), "interrupted in step modes") {
@@ -93,15 +90,9 @@ func TestAcceptanceModes(t *testing.T) {
 // modesIn returns a report, its last run of the experiment modes, and that run's campaign; nil if it has none.
 func modesIn(t *testing.T, dir string) (*accept.Report, *acceptance.Run, *measure.Modes) {
 	t.Helper()
-	p, err := accept.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(accept.Open(dir))(t)
 	r := p.Last("modes")
-	o, err := accept.Outcomes(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must.Get(accept.Outcomes(r))(t)
 	return p, r, o.Modes["modes"]
 }
 
@@ -123,9 +114,7 @@ func TestAcceptanceModesByEngine(t *testing.T) {
 		t.Errorf("without a server: exit code %d: %s%s", code, stdout, stderr)
 	}
 	server := exec.Command("ip", "netns", "exec", h.guest, "iperf3", "-s")
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Start())
 	defer func() {
 		_ = server.Process.Kill()
 		_ = server.Wait() // killed
@@ -169,19 +158,14 @@ func TestAcceptancePlanted(t *testing.T) {
 	t.Parallel()
 	h := newHostAndGuest(t)
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("sixteen bytes of it"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(secret, []byte("sixteen bytes of it"), 0o600))
 	guarded := startAgent(t, "ip", "netns", "exec", h.guest, "mpps", "agent", "--secret-file", secret, "--listen",
 		"10.50.0.2:0")
 	var open net.Listener
-	err := traffic.Endpoint{Netns: h.guest}.Do(func() (err error) {
+	must.Do(t, traffic.Endpoint{Netns: h.guest}.Do(func() (err error) {
 		open, err = net.Listen("tcp", "10.50.0.2:0")
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	defer open.Close()
 	second := h.newSecond()
 	h.ip("-n", second, "address", "add", "10.77.0.3/24", "dev", "eth0")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"mpps/internal/measure"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -50,9 +51,7 @@ func TestBenchModesInterrupted(t *testing.T) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	lines := func() int {
 		text, _ := os.ReadFile(samples) // it comes to be while it is waited for
 		return bytes.Count(text, []byte("\n"))
@@ -63,9 +62,7 @@ func TestBenchModesInterrupted(t *testing.T) {
 			t.Fatalf("no samples: %s", problems.String())
 		}
 	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Signal(os.Interrupt))
 	_ = cmd.Wait() // the exit code is looked at
 	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed ||
 		!strings.Contains(problems.String(), "--resume "+samples) {

@@ -15,6 +15,7 @@ import (
 
 	"mpps/internal/measure"
 	"mpps/internal/measure/traffic"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -299,9 +300,7 @@ func TestBenchCutShort(t *testing.T) {
 		cmd := exec.Command(argv[0], argv[1:]...)
 		var out bytes.Buffer
 		cmd.Stdout = &out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Start())
 		for deadline := time.Now().Add(time.Minute); !strings.Contains(h.state(), "mpps-"); {
 			if time.Now().After(deadline) {
 				t.Fatal("no port was made")
@@ -313,9 +312,7 @@ func TestBenchCutShort(t *testing.T) {
 
 	cmd, out := start(h.benchmark("pps", "--via", "br0", "--rate", "1k", "--repeat", "1000")...)
 	h.someTrials(cmd.Process.Pid)
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Signal(os.Interrupt))
 	_ = cmd.Wait() // the exit code is looked at
 	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed {
 		t.Errorf("interrupted: exit code %d", code)
@@ -330,9 +327,7 @@ func TestBenchCutShort(t *testing.T) {
 	}
 
 	cmd, _ = start(h.benchmark("pps", "--via", "br0", "--repeat", "1000")...)
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	for deadline := time.Now().Add(5 * time.Second); h.state() != before; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -391,18 +386,14 @@ func TestBenchLosesItsAgent(t *testing.T) {
 	before := h.state()
 	doomed := exec.Command("ip", "netns", "exec", h.guest, "mpps", "agent", "--insecure-lab", "--listen",
 		"10.50.0.2:7979")
-	if err := doomed.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, doomed.Start())
 	h.listens(7979)
 	cmd := exec.Command("ip", "netns", "exec", h.host, "mpps", "--json", "bench", "pps", "--via", "br0",
 		"--agent", "10.50.0.2:7979", "--rate", "1k", "--warm-up", "50ms", "--duration", "200ms", "--repeat", "1000",
 		"--keep=false")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	h.someTrials(cmd.Process.Pid)
 	_ = doomed.Process.Kill()
 	_ = doomed.Wait() // killed

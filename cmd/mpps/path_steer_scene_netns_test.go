@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/advise/queuepath"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -138,18 +139,10 @@ func (s *steered) open(i int) {
 	defer s.mu.Unlock()
 	name := "tap" + strconv.Itoa(i)
 	for range 4 {
-		f, err := os.OpenFile("/dev/net/tun", os.O_RDWR|unix.O_NONBLOCK, 0)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		r, err := unix.NewIfreq(name)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		f := must.Get(os.OpenFile("/dev/net/tun", os.O_RDWR|unix.O_NONBLOCK, 0))(s.t)
+		r := must.Get(unix.NewIfreq(name))(s.t)
 		r.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_MULTI_QUEUE)
-		if err := unix.IoctlIfreq(int(f.Fd()), unix.TUNSETIFF, r); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Do(s.t, unix.IoctlIfreq(int(f.Fd()), unix.TUNSETIFF, r))
 		s.taps[i] = append(s.taps[i], f)
 	}
 	s.must("ip", "link", "set", name, "up", "master", "br0")
@@ -216,9 +209,7 @@ func (s *steered) end() {
 func (s *steered) arrived() uint64 {
 	s.t.Helper()
 	n, err := strconv.ParseUint(strings.TrimSpace(s.must("cat", "/sys/class/net/far0/statistics/rx_packets")), 10, 64)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	return n
 }
 
@@ -244,10 +235,8 @@ func (s *steered) during(here, emulated string) string {
 func (s *steered) watch() *queuepath.Path {
 	s.t.Helper()
 	var answer struct{ Result queuepath.Path }
-	if err := json.Unmarshal([]byte(s.mpps(outcome.CodeOK, "path", "--for", s.during("1s", "5s"), "--every-packet",
-		"--json")), &answer); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, json.Unmarshal([]byte(s.mpps(outcome.CodeOK, "path", "--for", s.during("1s", "5s"), "--every-packet",
+		"--json")), &answer))
 	return &answer.Result
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/golden"
+	"mpps/internal/must"
 	"mpps/test/catalogue"
 	"mpps/test/scenes"
 )
@@ -69,10 +70,7 @@ Made from test/catalogue/exceptions.txt, test/scenes/scenes.txt and cmd/mpps/pro
 // TestProven: docs/proven.md says of each knob how it was proven, and each test that it names is there. MPPS_UPDATE=1
 // writes the file.
 func TestProven(t *testing.T) {
-	exceptions, err := catalogue.Exceptions()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exceptions := must.Get(catalogue.Exceptions())(t)
 	tests := testNames(t)
 	var b strings.Builder
 	b.WriteString(provenHead)
@@ -136,12 +134,9 @@ var testFunction = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 // testNames says of each test of the tree when it is played: of a name that several packages have, for each of them.
 func testNames(t *testing.T) map[string][]string {
 	t.Helper()
-	long, err := scenes.All("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	long := must.Get(scenes.All("../.."))(t)
 	found := map[string][]string{}
-	err = filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -163,10 +158,7 @@ func testNames(t *testing.T) map[string][]string {
 			found[name[1]] = append(found[name[1]], when)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return found
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mpps/internal/measure"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -22,9 +23,7 @@ func (h *hostAndGuest) searched(argv ...string) (*measure.Search, int, string) {
 		h.t.Error(err)
 	}
 	var answer struct{ Result measure.Search }
-	if err := json.Unmarshal([]byte(stdout), &answer); err != nil {
-		h.t.Fatal(err)
-	}
+	must.Do(h.t, json.Unmarshal([]byte(stdout), &answer))
 	return &answer.Result, code, stderr
 }
 
@@ -88,9 +87,7 @@ func TestSearchSizes(t *testing.T) {
 		t.Error(err)
 	}
 	var answer struct{ Result measure.Sizes }
-	if err := json.Unmarshal([]byte(stdout), &answer); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(stdout), &answer))
 	found := answer.Result.Searches
 	if len(found) != 2 || answer.Result.Partial {
 		t.Fatalf("exit %d, %d sizes, partial %t: %s", code, len(found), answer.Result.Partial, stderr)

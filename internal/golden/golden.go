@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"mpps/internal/must"
 )
 
 // Updating reports whether files are written instead of compared.
@@ -36,10 +38,7 @@ func File(t testing.TB, file, text string) {
 // Part requires that a document has exactly this text between the comments NAME and /NAME.
 func Part(t testing.TB, file, name, text string) {
 	t.Helper()
-	kept, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := must.Get(os.ReadFile(file))(t)
 	begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
 	head, rest, _ := strings.Cut(string(kept), begin)
 	_, tail, found := strings.Cut(rest, end)

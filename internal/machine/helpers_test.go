@@ -6,15 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // live opens the machine that the test runs on.
 func live(t *testing.T) *Machine {
 	t.Helper()
-	m, err := Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Open("/"))(t)
 	t.Cleanup(func() { m.Close() })
 	return m
 }
@@ -25,15 +24,10 @@ func lines(tb testing.TB, files map[string]string) *Machine {
 	root := tb.TempDir()
 	for name, text := range files {
 		target := filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(target), 0o755),
-			os.WriteFile(target, []byte(text+"\n"), 0o644)); err != nil {
-			tb.Fatal(err)
-		}
+		must.Do(tb, errors.Join(os.MkdirAll(filepath.Dir(target), 0o755),
+			os.WriteFile(target, []byte(text+"\n"), 0o644)))
 	}
-	m, err := Open(root)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	m := must.Get(Open(root))(tb)
 	tb.Cleanup(func() { m.Close() })
 	return m
 }
@@ -45,9 +39,7 @@ func recorded(t testing.TB, files map[string]string) *Machine {
 	root := t.TempDir()
 	for name, text := range files {
 		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(file), 0o755))
 		target, isLink := strings.CutPrefix(text, "-> ")
 		var err error
 		switch {
@@ -58,14 +50,9 @@ func recorded(t testing.TB, files map[string]string) *Machine {
 		default:
 			err = os.WriteFile(file, []byte(text), 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
-	m, err := Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Open(root))(t)
 	t.Cleanup(func() { m.Close() })
 	return m
 }

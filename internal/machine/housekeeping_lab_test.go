@@ -10,16 +10,14 @@ import (
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // writeAndRestore sets a value, checks it with another program, restores it and checks again.
 func writeAndRestore(t *testing.T, mechanisms setting.Mechanisms, address, value, script, want string) {
 	t.Helper()
 	ctx := context.Background()
-	a, err := setting.ParseAddress(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(setting.ParseAddress(address))(t)
 	before := mechanisms.Read(ctx, a)
 	if before.State != setting.Known || before.ReadOnly || before.Value == value {
 		t.Errorf("%s: reads %s (%s) before; want another value than %s that can be written", a, before, before.Why,
@@ -51,10 +49,7 @@ func TestHousekeepingOfTheLab(t *testing.T) {
 	if !inLab(t) {
 		return
 	}
-	m, err := Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Open("/"))(t)
 	mechanisms := m.Mechanisms()
 	sh(t, "mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing")
 	sh(t, "mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug")
@@ -88,10 +83,7 @@ func TestVirtualFunctionsAreSet(t *testing.T) {
 	if !inLab(t) {
 		return
 	}
-	m, err := Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Open("/"))(t)
 	name := byMAC(t, takeStock(t, m), lab.MACigb0).Name
 	sh(t, "ip link set "+name+" up; echo 0 > /sys/class/net/"+name+"/device/sriov_drivers_autoprobe; echo 2 > "+
 		"/sys/class/net/"+name+"/device/sriov_numvfs")

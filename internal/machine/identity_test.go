@@ -4,13 +4,12 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"mpps/internal/must"
 )
 
 func TestProcessBegan(t *testing.T) {
-	m, err := Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Open("/"))(t)
 	defer m.Close()
 	// This test's process started a moment ago; btime is in whole seconds.
 	if began := m.ProcessBegan(os.Getpid()); time.Since(began) > 10*time.Minute || time.Until(began) > 2*time.Second {

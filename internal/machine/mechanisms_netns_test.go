@@ -11,6 +11,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestSettingsAreWrittenAndRestored writes each kind of value on real kernel objects, checks it with another tool, and
@@ -63,10 +64,7 @@ func TestSettingsAreWrittenAndRestored(t *testing.T) {
 		{"nic-coalesce:t0/rx-frames", "32",
 			func() string { return treetest.EthtoolLine(t, "rx-frames", 0, "-c", "t0") }, "32"},
 	} {
-		a, err := setting.ParseAddress(c.address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(setting.ParseAddress(c.address))(t)
 		before := mechanisms.Read(ctx, a)
 		if before.State != setting.Known || before.ReadOnly || before.Value == c.value {
 			t.Errorf("%s: reads %s (%s) before; want another value than %s that can be written", a, before, before.Why,
@@ -116,10 +114,7 @@ func TestRefusalsLeaveTheMachineAsItWas(t *testing.T) {
 		"nic-coalesce:v0/rx-usecs": "absent",
 		"nic-feature:v0/no-such":   "absent", "nic-flowhash:v0/udp4": "absent", "nic-flag:v0/rx_striding_rq": "absent", "sysfs:class/net/v9/mtu": "absent",
 	} {
-		a, err := setting.ParseAddress(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(setting.ParseAddress(address))(t)
 		if r := mechanisms.Read(ctx, a); r.String() != want {
 			t.Errorf("%s: %s (%s), want %s", a, r, r.Why, want)
 		}
@@ -127,12 +122,8 @@ func TestRefusalsLeaveTheMachineAsItWas(t *testing.T) {
 	// Segmentation needs scatter-gather: without it the request fails, and must not be granted later on its own.
 	gather := setting.Of(setting.NICFeature, "v0", "tx-scatter-gather")
 	segment := setting.Of(setting.NICFeature, "v0", "tx-generic-segmentation")
-	if err := mechanisms.Write(ctx, segment, setting.Value("off")); err != nil {
-		t.Fatal(err)
-	}
-	if err := mechanisms.Write(ctx, gather, setting.Value("off")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, mechanisms.Write(ctx, segment, setting.Value("off")))
+	must.Do(t, mechanisms.Write(ctx, gather, setting.Value("off")))
 	for address, value := range map[string]string{
 		"nic-channels:v0/rx": "99", "nic-ring:v0/rx": "512", "nic-coalesce:v0/rx-usecs": "3",
 		"nic-feature:v0/loopback":                "on",
@@ -140,12 +131,9 @@ func TestRefusalsLeaveTheMachineAsItWas(t *testing.T) {
 		"sysctl:net.ipv4.ip_local_port_range": "9 1", "sysfs:class/net/v0/ifindex": "7", "nic-channels:v9/rx": "1",
 		"nic-feature:v0/no-such": "on",
 	} {
-		a, err := setting.ParseAddress(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(setting.ParseAddress(address))(t)
 		before := mechanisms.Read(ctx, a)
-		err = mechanisms.Write(ctx, a, setting.Value(value))
+		err := mechanisms.Write(ctx, a, setting.Value(value))
 		if err == nil {
 			t.Errorf("%s = %s: expected the kernel to refuse", a, value)
 			continue
@@ -158,9 +146,7 @@ func TestRefusalsLeaveTheMachineAsItWas(t *testing.T) {
 			t.Errorf("%s: %s after a refused write, %s before", a, after, before)
 		}
 	}
-	if err := mechanisms.Write(ctx, gather, setting.Value("on")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, mechanisms.Write(ctx, gather, setting.Value("on")))
 	if r := mechanisms.Read(ctx, segment); r.Value != "off" {
 		t.Errorf("segmentation became %s with scatter-gather: the refused wish was left behind", r)
 	}
@@ -196,10 +182,7 @@ func TestRuleIsAddedAndRemovedExactly(t *testing.T) {
 			t.Logf("%s is not installed", c.make[0])
 			continue
 		}
-		a, err := setting.ParseAddress(c.address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(setting.ParseAddress(c.address))(t)
 		if r := mechanisms.Read(ctx, a); r.State != setting.Absent {
 			t.Errorf("%s: %s where there is no chain", a, r)
 		}
@@ -209,9 +192,7 @@ func TestRuleIsAddedAndRemovedExactly(t *testing.T) {
 		treetest.Tool(t, c.make[0], c.make[1:]...)
 		untouched := c.show()
 		for range 2 { // the second time it is there already
-			if err := mechanisms.Write(ctx, a, setting.Value("present")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, mechanisms.Write(ctx, a, setting.Value("present")))
 			if r := mechanisms.Read(ctx, a); r.Value != "present" || strings.Count(c.show(), c.want) != 1 {
 				t.Errorf("%s: reads %s, the tool shows\n%s", a, r, c.show())
 			}

@@ -2,14 +2,15 @@
 
 package machine
 
-import "testing"
+import (
+	"testing"
+
+	"mpps/internal/must"
+)
 
 func liveMachine(t *testing.T) *Machine {
 	t.Helper()
-	m, err := Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Open("/"))(t)
 	t.Cleanup(func() { m.Close() })
 	return m
 }

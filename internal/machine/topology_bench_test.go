@@ -1,13 +1,14 @@
 package machine
 
-import "testing"
+import (
+	"testing"
+
+	"mpps/internal/must"
+)
 
 // BenchmarkInventory reads all facts of this machine: mpps inspect must take less than 100 ms.
 func BenchmarkInventory(b *testing.B) {
-	m, err := Open("/")
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := must.Get(Open("/"))(b)
 	defer m.Close()
 	b.ReportAllocs()
 	for b.Loop() {

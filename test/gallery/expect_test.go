@@ -12,6 +12,7 @@ import (
 	"mpps/internal/advise/knob"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // expectation is a key of Says, SaysNot or PlansNot: "ID", "ID STATE", "ID STATE ADDRESS" or, of plans, also a kind or
@@ -126,19 +127,10 @@ func TestHosts(t *testing.T) {
 	for i, s := range allHosts(t) {
 		t.Run(s.Name, func(t *testing.T) {
 			p := problems{}
-			all, err := judged(s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			all := must.Get(judged(s))(t)
 			s.check(all, p)
-			m, err := s.Machine()
-			if err != nil {
-				t.Fatal(err)
-			}
-			one, err := judge(m, moreGoals[i%len(moreGoals)])
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must.Get(s.Machine())(t)
+			one := must.Get(judge(m, moreGoals[i%len(moreGoals)]))(t)
 			s.checkProperties(append(slices.Clone(all), one), i, p)
 			for _, key := range sorted(p) {
 				t.Errorf("%s: %s", key, p[key])

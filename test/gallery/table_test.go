@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/advise/audit"
 	"mpps/internal/golden"
+	"mpps/internal/must"
 )
 
 // columns are the goals of the table, with what stands above them.
@@ -37,10 +38,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s: %v", s.Name, err)
 			continue
 		}
-		m, err := s.build()
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(s.build())(t)
 		fmt.Fprintf(&b, "| [%s](../test/gallery/hosts/%s/%s.yaml) | %s | %s | %s |", s.Title, s.Folder, s.Name,
 			cmp.Or(m.Kernel.Release, "unknown"), strings.Join(s.drivers(), ", "), pathsInWords(m.Host))
 		for _, c := range columns {

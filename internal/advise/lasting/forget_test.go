@@ -8,6 +8,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // made are the values by which functions come into being, in an order that would not do.
@@ -30,10 +31,7 @@ func after(h *facts.Host, p *plan.Plan) *facts.Host {
 // TestFunctionsComeBackInOrder: what must hold before functions are made is put back first, their attributes last.
 func TestFunctionsComeBackInOrder(t *testing.T) {
 	p := add(t, host(), append(made(), change("nic-ring:eth0/rx", "512", "256"))...)
-	values, err := ParseDesired(find(p, "lasting.desired").To.Value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	values := must.Get(ParseDesired(find(p, "lasting.desired").To.Value))(t)
 	var order []string
 	for _, v := range values {
 		order = append(order, v.Address.String())

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // inNamespace reports whether the test runs in a network namespace of its own. Where it does not it is run again in
@@ -15,10 +17,7 @@ import (
 func inNamespace(t *testing.T) bool {
 	t.Helper()
 	const mark = "MPPS_TEST_NAMESPACE"
-	inside, err := os.Readlink("/proc/self/ns/net")
-	if err != nil {
-		t.Fatal(err)
-	}
+	inside := must.Get(os.Readlink("/proc/self/ns/net"))(t)
 	outside := os.Getenv(mark)
 	if outside == "" {
 		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")

@@ -20,6 +20,7 @@ import (
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // oracle is lstopo's result for a machine.
@@ -46,10 +47,7 @@ func TestTopologyAgreesWithLstopo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want := readOracle(t, filepath.Join(folder, name))
-			m, err := tree.Open(unpack(t, archive))
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must.Get(tree.Open(unpack(t, archive)))(t)
 			defer m.Close()
 			var h facts.Host
 			Topology(t.Context(), m, &h)
@@ -127,10 +125,7 @@ func readOracle(t *testing.T, base string) oracle {
 	if text, err := os.ReadFile(base + ".console"); err == nil {
 		return parseConsole(t, string(text))
 	}
-	text, err := os.ReadFile(base + ".xml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(base + ".xml"))(t)
 	return parseXML(t, text)
 }
 
@@ -280,10 +275,7 @@ var aside = regexp.MustCompile(`/(pci[^/]*|cpufreq|cpuidle|power|thermal_throttl
 // unpack extracts a recorded machine and returns the root of its tree.
 func unpack(tb testing.TB, archive string) string {
 	tb.Helper()
-	packed, err := os.ReadFile(archive)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	packed := must.Get(os.ReadFile(archive))(tb)
 	folder, top := tb.TempDir(), ""
 	reader := tar.NewReader(bzip2.NewReader(bytes.NewReader(packed)))
 	for {
@@ -291,9 +283,7 @@ func unpack(tb testing.TB, archive string) string {
 		if errors.Is(err, io.EOF) {
 			return filepath.Join(folder, top)
 		}
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must.Do(tb, err)
 		if !filepath.IsLocal(header.Name) {
 			tb.Fatalf("%s: path %q leaves the folder", archive, header.Name)
 		}
@@ -311,9 +301,7 @@ func unpack(tb testing.TB, archive string) string {
 			text, readErr := io.ReadAll(reader)
 			err = errors.Join(readErr, os.MkdirAll(filepath.Dir(target), 0o755), os.WriteFile(target, text, 0o644))
 		}
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must.Do(tb, err)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // inNamespace runs the calling test in a child process with its own network namespace and bpf file system, which end
@@ -57,10 +58,7 @@ func inNamespace(t *testing.T) bool {
 // program returns the program of nic0.
 func program(t testing.TB, filters bool) Program {
 	t.Helper()
-	p, err := programOf("nic0", filters)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(programOf("nic0", filters))(t)
 	return p
 }
 
@@ -119,10 +117,7 @@ func nothingAttached(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	links, err := netlink.LinkList()
-	if err != nil {
-		t.Fatal(err)
-	}
+	links := must.Get(netlink.LinkList())(t)
 	for _, l := range links {
 		for _, at := range []ebpf.AttachType{ebpf.AttachTCXIngress, ebpf.AttachTCXEgress} {
 			if r, err := link.QueryPrograms(link.QueryOptions{Target: l.Attrs().Index, Attach: at}); err == nil &&

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func TestStageOf(t *testing.T) {
@@ -50,10 +51,7 @@ ffffffff81000500 T do_idle
 
 func known(t *testing.T) symbols {
 	t.Helper()
-	s, err := parseSymbols(strings.NewReader(listing))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(parseSymbols(strings.NewReader(listing)))(t)
 	return s
 }
 

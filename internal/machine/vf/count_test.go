@@ -15,6 +15,7 @@ import (
 	"mpps/internal/machine/tree"
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 const pfFolder = "sys/devices/pci0000:00/0000:01:00.0"
@@ -115,9 +116,7 @@ func TestVFCount(t *testing.T) {
 		t.Fatal(r)
 	}
 	stop := actingKernel(t, m, allOf)
-	if err := v.Write(t.Context(), countOfPF, setting.Value("5")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.Write(t.Context(), countOfPF, setting.Value("5")))
 	p := physical{m: m, name: "eth0", dir: "sys/class/net/eth0/device", count: 5}
 	if s := p.progress(); s != (progress{links: 5, drivers: 5, names: 5}) {
 		t.Errorf("%+v", s)

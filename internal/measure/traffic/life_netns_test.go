@@ -64,9 +64,7 @@ func TestKilled(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestKilled$")
 	cmd.Env = append(os.Environ(), env+"="+a.String()+" "+b.String())
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	must.Do(t, cmd.Start())
 	line, _ := bufio.NewReader(out).ReadString('\n')
 	time.Sleep(200 * time.Millisecond)

@@ -31,9 +31,7 @@ func TestPlantedPktgen(t *testing.T) {
 				}
 				return nil
 			})
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, <-done)
 			c := settle(t, s)
 			want := StreamCounts{Received: 7, Next: 9, Duplicated: 1, Reordered: 1}
 			if unnumbered {

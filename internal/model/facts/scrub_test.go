@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func TestScrub(t *testing.T) {
@@ -108,10 +109,7 @@ func TestScrubBoot(t *testing.T) {
 		Attested: map[string]Attestation{"firmware.txt": {Value: "disabled", By: "Erika Mustermann"}},
 	}
 	c := Scrub(h)
-	text, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(c))(t)
 	for _, told := range []string{machine, "6fb441ef", "Erika"} {
 		if strings.Contains(string(text), told) {
 			t.Errorf("a scrubbed host tells %q: %s", told, text)
@@ -156,9 +154,7 @@ func TestScrubInside(t *testing.T) {
 	}
 	h.Guests[0].Inside.Host.NICs[0].TxQueues = 1 << 30
 	var b strings.Builder
-	if err := Write(&b, h, "test"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(&b, h, "test"))
 	if _, err := ReadSnapshot(strings.NewReader(b.String())); err == nil {
 		t.Error("an inside that no machine has was accepted")
 	}

@@ -211,14 +211,11 @@ func TestAssignGivesUp(t *testing.T) {
 	t.Parallel()
 	s := &store{functions: 1, guests: 1, values: map[setting.Address]setting.Reading{}}
 	root := t.TempDir()
-	j, err := journal.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(journal.Open(root))(t)
 	defer j.Close()
 	lock := must.Get(j.Lock("apply"))(t)
 	tries := 0
-	err = retryConflicts(t.Context(), 300*time.Millisecond, func(who string, try int) { tries = try }, func() error {
+	err := retryConflicts(t.Context(), 300*time.Millisecond, func(who string, try int) { tries = try }, func() error {
 		_, err := j.Lock("apply")
 		return err
 	})

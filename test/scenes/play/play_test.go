@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mpps/internal/must"
 	"mpps/test/scenes"
 )
 
@@ -115,14 +116,10 @@ func TestSummary(t *testing.T) {
 		stats: `{"event":"boot","seconds":5}` + "\n" + `{"event":"restore","seconds":1}` + "\n" +
 			`{"event":"death","cause":"Kernel panic\nand more"}` + "\n" + `{"event":"retry","cause":"hung"}` + "\n",
 	} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	var out bytes.Buffer
-	if err := summarise(&out, []string{unit, filepath.Join(dir, "netns.log"), labs}, stats); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, summarise(&out, []string{unit, filepath.Join(dir, "netns.log"), labs}, stats))
 	want := `    20.0 s  lab    mpps/d  FAIL
      1.5 s  unit   mpps/a
 emulated hosts: 1 boots (5 s), 1 restores (1 s), 1 deaths, 1 retries
@@ -139,9 +136,7 @@ emulated hosts: 1 boots (5 s), 1 restores (1 s), 1 deaths, 1 retries
 
 func TestOrder(t *testing.T) {
 	var out bytes.Buffer
-	if err := inOrder(&out, []string{"./test/nobody", "./test/catalogue", "./test/e2e"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, inOrder(&out, []string{"./test/nobody", "./test/catalogue", "./test/e2e"}))
 	if out.String() != "./test/e2e\n./test/catalogue\n./test/nobody\n" {
 		t.Errorf("found %s", &out)
 	}

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/must"
 )
 
 // InNamespace runs the calling test in a child process with a new network namespace and its own /sys, which end with
@@ -52,21 +54,14 @@ func InNamespace(t *testing.T) bool {
 func NamedQEMU(t *testing.T, command func(argv ...string) *exec.Cmd) int {
 	t.Helper()
 	shell := filepath.Join(t.TempDir(), "qemu-kvm")
-	if err := os.Symlink("/bin/sh", shell); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("/bin/sh", shell))
 	cmd := command(shell, "-c", "echo named; read -r line")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(cmd.StdinPipe())(t)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
 	if _, err := out.Read(make([]byte, 1)); err != nil {
 		t.Fatalf("%v: %v", cmd.Args, err)
