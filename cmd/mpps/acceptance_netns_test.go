@@ -76,9 +76,7 @@ func TestAcceptanceModes(t *testing.T) {
 	if measured != 3 || !strings.Contains(stdout, "vf: TCP stream out of the guest against native") {
 		t.Errorf("%d figures of the second mode were measured:\n%s", measured, stdout)
 	}
-	if err := wide(stdout, 80); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, wide(stdout, 80))
 	if page, err := os.ReadFile(filepath.Join(dir, accept.HTML)); err != nil || !bytes.Contains(page, []byte("99.63")) {
 		t.Errorf("the page has %d bytes: %v", len(page), err)
 	}

@@ -292,9 +292,7 @@ func TestAcceptanceBreaks(t *testing.T) {
 		r.Steps[0].State != acceptance.Pending {
 		t.Errorf("interrupted: %s %s, step %s, %v", r.State, r.Why, r.Steps[0].State, err)
 	}
-	if err := p.SetMachine(&acceptance.Machine{CPU: "one"}); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, p.SetMachine(&acceptance.Machine{CPU: "one"}))
 	if err := p.SetMachine(&acceptance.Machine{CPU: "another"}); err == nil {
 		t.Error("two machines in one report")
 	}

@@ -47,9 +47,7 @@ func startAgentProcess(t *testing.T, argv ...string) (address string, pid int) {
 	cmd.Stderr = os.Stderr
 	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
-		if err := cmd.Process.Signal(os.Interrupt); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, cmd.Process.Signal(os.Interrupt))
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("the agent ended with %v", err)
 		}
@@ -74,9 +72,7 @@ func result(t *testing.T, answer string) *measure.Run {
 	if strings.HasPrefix(strings.TrimLeft(answer, "{ \n"), `"schema": "mpps.run/1"`) { // a file
 		schema = "mpps.run.1"
 	}
-	if err := validate(schema, answer); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, validate(schema, answer))
 	return run
 }
 

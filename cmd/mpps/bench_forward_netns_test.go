@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -50,9 +51,7 @@ func (h *hostAndGuest) arrived(argv ...string) {
 	if run.Received < run.Sent/2 || run.Latency == nil {
 		h.t.Errorf("%v: sent %d, received %d: %+v", argv, run.Sent, run.Received, run.Losses)
 	}
-	if err := validate("mpps.bench-pps.1", stdout); err != nil {
-		h.t.Error(err)
-	}
+	must.Try(h.t, validate("mpps.bench-pps.1", stdout))
 }
 
 func TestBenchThroughRouter(t *testing.T) {

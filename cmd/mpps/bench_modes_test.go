@@ -25,9 +25,7 @@ func modesOf(t *testing.T, answer string) *measure.Modes {
 	if err != nil {
 		t.Fatalf("%v in %q", err, answer)
 	}
-	if err := validate("mpps.bench-modes.1", answer); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, validate("mpps.bench-modes.1", answer))
 	return m
 }
 
@@ -71,9 +69,7 @@ func TestBenchModes(t *testing.T) {
 	text := must.Get(os.ReadFile(samples))(t)
 	lines := strings.SplitAfter(string(text), "\n")
 	for _, line := range lines[:len(lines)-1] {
-		if err := validate("mpps.campaign.1", line); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, validate("mpps.campaign.1", line))
 	}
 	must.Do(t, os.WriteFile(samples, []byte(strings.Join(lines[:5], "")+lines[5][:40]), 0o644))
 	code, stdout, stderr = program(t, "mpps", "--json", "bench", "modes", "--resume", samples, "--keep=false")

@@ -146,9 +146,7 @@ func TestBenchPlanInTurns(t *testing.T) {
 	if after := b.state(); after != before {
 		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
 	}
-	if err := validate("mpps.bench-ab.1", stdout); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, validate("mpps.bench-ab.1", stdout))
 	ab := must.Get(measure.DecodeAB(strings.NewReader(stdout)))(t)
 	t.Logf("%s, p = %.3g, %s: before %.3g, after %.3g; limited by %s and %s; %v", ab.Verdict, ab.P, ab.Test,
 		ab.Comparison.Before.Value,
@@ -200,9 +198,7 @@ func TestBenchPlanOfNoEffect(t *testing.T) {
 		!strings.Contains(found, "everything is as it was found") {
 		t.Errorf("found %s", found)
 	}
-	if err := wide(found, 80); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, wide(found, 80))
 	for _, kind := range []string{"rr", "stream"} {
 		code, stdout, stderr := program(t, b.bench("--json", "bench", kind, "--foreign", "--plan", ttl, "--blocks", "1")...)
 		ab, err := measure.DecodeAB(strings.NewReader(stdout))
@@ -210,9 +206,7 @@ func TestBenchPlanOfNoEffect(t *testing.T) {
 			len(ab.AfterRun.Samples) != 2 {
 			t.Errorf("%s: exit code %d, %v: %s%s", kind, code, err, stderr, stdout)
 		}
-		if err := validate("mpps.bench-ab.1", stdout); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, validate("mpps.bench-ab.1", stdout))
 	}
 	for _, c := range []struct{ plan, want string }{
 		{nfCall + "=1@security", "no two sides to compare"},

@@ -69,7 +69,5 @@ func TestLatencyImport(t *testing.T) {
 		&said); code != outcome.CodeOK {
 		t.Fatalf("exit %d: %s", code, said.String())
 	}
-	if err := validate("mpps.latency.1", out.String()); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, validate("mpps.latency.1", out.String()))
 }

@@ -48,9 +48,7 @@ func TestPathInterrupted(t *testing.T) {
 	must.Do(t, cmd.Start())
 	watches(t, cmd.Process.Pid)
 	for began := time.Now(); time.Since(began) < 3*time.Second; {
-		if err := send(10); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, send(10))
 		time.Sleep(10 * time.Millisecond)
 	}
 	must.Do(t, cmd.Process.Signal(os.Interrupt))

@@ -61,9 +61,7 @@ func TestEmbeddedReport(t *testing.T) {
 	if data == nil {
 		t.Fatal("no data in the page")
 	}
-	if err := validate("mpps.report.1", data[1]); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, validate("mpps.report.1", data[1]))
 }
 
 // TestEveryKnobIsExplained runs explain for the whole catalogue, in both forms.

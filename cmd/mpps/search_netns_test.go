@@ -19,9 +19,7 @@ func (h *hostAndGuest) searched(argv ...string) (*measure.Search, int, string) {
 	if stdout == "" {
 		return nil, code, stderr
 	}
-	if err := validate("mpps.search.1", stdout); err != nil {
-		h.t.Error(err)
-	}
+	must.Try(h.t, validate("mpps.search.1", stdout))
 	var answer struct{ Result measure.Search }
 	must.Do(h.t, json.Unmarshal([]byte(stdout), &answer))
 	return &answer.Result, code, stderr
@@ -83,9 +81,7 @@ func TestSearchSizes(t *testing.T) {
 	if stdout == "" {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
-	if err := validate("mpps.search-sizes.1", stdout); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, validate("mpps.search-sizes.1", stdout))
 	var answer struct{ Result measure.Sizes }
 	must.Do(t, json.Unmarshal([]byte(stdout), &answer))
 	found := answer.Result.Searches

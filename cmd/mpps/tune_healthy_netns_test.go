@@ -91,9 +91,7 @@ func TestHealthyPaths(t *testing.T) {
 			by, err := tuning.NewPathGauge(t.Context(), a.env(), &bench.Path{Ends: ends}, load, g, 30*time.Second)
 			must.Do(t, err)
 			defer func() {
-				if err := by.Close(); err != nil {
-					t.Error(err)
-				}
+				must.Try(t, by.Close())
 			}()
 			h := &healthy{gauge: by}
 			r, err := tune.Run(t.Context(), h, tune.Options{Goal: g, Seed: uint64(i), Trial: 100 * time.Millisecond})

@@ -24,9 +24,7 @@ func File(t testing.TB, file, text string) {
 	switch {
 	case err == nil && string(kept) == text:
 	case Updating():
-		if err := writeFile(file, text); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, writeFile(file, text))
 	case err != nil:
 		t.Errorf("%v; MPPS_UPDATE=1 go test -run %s in the package of the test writes it", err, t.Name())
 	default:

@@ -235,9 +235,7 @@ func TestResetAndEnd(t *testing.T) {
 	if _, err := lab.Attach(l.Name()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("attach after stop: found %v", err)
 	}
-	if err := lab.RemoveData(l.Name()); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, lab.RemoveData(l.Name()))
 }
 
 // TestReap runs a program that starts a lab and is killed.

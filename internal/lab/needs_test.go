@@ -105,9 +105,7 @@ func TestEnoughMemory(t *testing.T) {
 			}
 			err := checkMemory(root, 6144)
 			if c.want == "" {
-				if err != nil {
-					t.Error(err)
-				}
+				must.Try(t, err)
 				return
 			}
 			oneLine(t, err)

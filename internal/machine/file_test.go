@@ -45,9 +45,7 @@ func TestFile(t *testing.T) {
 	}
 	// Tidy removes the draft of an interrupted write.
 	must.Do(t, os.WriteFile(filepath.Join(root, draft(a.Path)), nil, 0o600))
-	if err := (file{m}).Tidy(t.Context(), a); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, (file{m}).Tidy(t.Context(), a))
 	must.Do(t, all.Write(t.Context(), a, setting.Missing("removed")))
 	if left := m.List("etc/sysctl.d"); len(left) != 0 {
 		t.Errorf("left behind: %v", left)

@@ -35,9 +35,7 @@ func writeAndRestore(t *testing.T, mechanisms setting.Mechanisms, address, value
 	if got := sh(t, script); !strings.Contains(got, want) {
 		t.Errorf("%s: after %s was written another program shows %q, want %q in it", a, value, got, want)
 	}
-	if err := mechanisms.Write(ctx, a, before); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, mechanisms.Write(ctx, a, before))
 	if after, now := mechanisms.Read(ctx, a), sh(t, script); !after.Same(before) || now != shown {
 		t.Errorf("%s: %s after it was restored to %s; another program shows %q, before %q", a, after, before, now,
 			shown)
@@ -98,9 +96,7 @@ func TestVirtualFunctionsAreSet(t *testing.T) {
 	}
 	ctx := context.Background()
 	mac := setting.Of(setting.VFAttr, name, "1", "mac")
-	if err := mechanisms.Write(ctx, mac, setting.Value("52:54:00:00:09:02")); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, mechanisms.Write(ctx, mac, setting.Value("52:54:00:00:09:02")))
 	if text := sh(t, show); !strings.Contains(text, "52:54:00:00:09:02") ||
 		mechanisms.Read(ctx, mac).Value != "52:54:00:00:09:02" {
 		t.Errorf("mac: %s", text)

@@ -82,9 +82,7 @@ func TestSettingsAreWrittenAndRestored(t *testing.T) {
 		if got := strings.TrimSpace(c.seen()); got != c.want {
 			t.Errorf("%s: another tool shows %q, want %q", a, got, c.want)
 		}
-		if err := mechanisms.Write(ctx, a, before); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, mechanisms.Write(ctx, a, before))
 		if after, shown := mechanisms.Read(ctx, a), strings.TrimSpace(c.seen()); !after.Same(before) ||
 			shown != shownBefore {
 			t.Errorf("%s: %s after it was restored to %s; another tool shows %q, before %q", a, after, before, shown,
@@ -201,16 +199,12 @@ func TestRuleIsAddedAndRemovedExactly(t *testing.T) {
 		if r := mechanisms.Read(ctx, a); r.Value != "misplaced" {
 			t.Errorf("%s: reads %s behind another rule", a, r)
 		}
-		if err := mechanisms.Write(ctx, a, setting.Value("present")); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, mechanisms.Write(ctx, a, setting.Value("present")))
 		if r := mechanisms.Read(ctx, a); r.Value != "present" || strings.Count(c.show(), c.want) != 1 {
 			t.Errorf("%s: reads %s after it was put first again, the tool shows\n%s", a, r, c.show())
 		}
 		for range 2 { // the second time it is gone already
-			if err := mechanisms.Write(ctx, a, setting.Missing("")); err != nil {
-				t.Error(err)
-			}
+			must.Try(t, mechanisms.Write(ctx, a, setting.Missing("")))
 		}
 		if strings.Contains(c.show(), "mpps") || strings.Count(c.show(), "vnet") != strings.Count(untouched, "vnet")+1 {
 			t.Errorf("%s: after it was removed the tool shows\n%s\nbefore\n%s", a, c.show(), untouched)

@@ -76,12 +76,8 @@ func TestWritingARecordedTree(t *testing.T) {
 		a := must.Get(setting.ParseAddress(address))(t)
 		return mechanisms.Write(context.Background(), a, setting.Value(value))
 	}
-	if err := write("sysctl:net.core.dev_weight", "600"); err != nil {
-		t.Error(err)
-	}
-	if err := write("sysfs-cpus:class/net/eth0/queues/tx-0/xps_cpus", "33"); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, write("sysctl:net.core.dev_weight", "600"))
+	must.Try(t, write("sysfs-cpus:class/net/eth0/queues/tx-0/xps_cpus", "33"))
 	if got := m.Line("proc/sys/net/core/dev_weight") + " " +
 		m.Line("sys/class/net/eth0/queues/tx-0/xps_cpus"); got != "600 2,00000000" {
 		t.Errorf("tree holds %q, want 600 and the mask of CPU 33", got)

@@ -148,9 +148,7 @@ func TestDriverSettingsAreWrittenAndRestored(t *testing.T) {
 		if got := mechanisms.Read(ctx, a); got.String() != c.value || c.seen() != c.value {
 			t.Errorf("%s: reads %s after %s was written, another tool shows %q", a, got, c.value, c.seen())
 		}
-		if err := mechanisms.Write(ctx, a, before); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, mechanisms.Write(ctx, a, before))
 		if after := mechanisms.Read(ctx, a); !after.Same(before) {
 			t.Errorf("%s: %s after it was restored to %s", a, after, before)
 		}
@@ -158,9 +156,7 @@ func TestDriverSettingsAreWrittenAndRestored(t *testing.T) {
 	// The hash: UDP with ports, and back.
 	a := setting.Of(setting.NICFlowHash, igb, "udp4")
 	before := mechanisms.Read(ctx, a)
-	if err := mechanisms.Write(ctx, a, setting.Value("sdfn")); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, mechanisms.Write(ctx, a, setting.Value("sdfn")))
 	if text := sh(t, "ethtool -n "+igb+" rx-flow-hash udp4"); !strings.Contains(text, "L4 bytes 0 & 1") ||
 		mechanisms.Read(ctx, a).Value != "sdfn" {
 		t.Errorf("hash of UDP reads %s, ethtool shows\n%s", mechanisms.Read(ctx, a), text)
@@ -231,17 +227,13 @@ func TestInterruptIsFoundAfterRenumbering(t *testing.T) {
 			t.Errorf("%s after the vectors were asked for again: %s (%s)", address, r, r.Why)
 		}
 	}
-	if err := mechanisms.Write(ctx, stale, setting.Value("3")); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, mechanisms.Write(ctx, stale, setting.Value("3")))
 	now := byMAC(t, takeStock(t, m), lab.MACigb0)
 	if i := slices.IndexFunc(now.IRQs, func(i facts.IRQ) bool { return i.On == "rx-1" }); i < 0 ||
 		now.IRQs[i].Affinity.String() != "3" {
 		t.Errorf("rx-1 is not where it was placed: %+v", now.IRQs)
 	}
-	if err := mechanisms.Write(ctx, combined, had); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, mechanisms.Write(ctx, combined, had))
 }
 
 func TestVirtualFunctionsAreSeen(t *testing.T) {
@@ -273,9 +265,7 @@ func TestVirtualFunctionsAreSeen(t *testing.T) {
 		t.Errorf("SR-IOV %+v", s)
 	}
 	sh(t, "echo 1 > /sys/class/net/"+name+"/device/sriov_drivers_autoprobe")
-	if err := mechanisms.Write(ctx, count, had); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, mechanisms.Write(ctx, count, had))
 	if h := takeStock(t, m); len(h.VFs) != 0 {
 		t.Errorf("%d VFs after they were taken away", len(h.VFs))
 	}

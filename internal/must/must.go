@@ -19,3 +19,11 @@ func Do(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// Try requires that there is no error, and goes on if there is one.
+func Try(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -218,9 +218,7 @@ var namespace *os.File
 func TestNothingIsLeft(t *testing.T) {
 	mine := fmt.Sprintf("test-%d-", os.Getpid())
 	labs, err := lab.List()
-	if err != nil {
-		t.Error(err)
-	}
+	must.Try(t, err)
 	for _, l := range labs {
 		if strings.HasPrefix(l.Name, mine) {
 			t.Errorf("lab %s is still there", l.Name)
@@ -241,9 +239,7 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Errorf("process %s is in the network namespace of the lab", pid)
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Error(err)
-	}
+	must.Try(t, err)
 	for line := range strings.Lines(string(mounts)) {
 		if strings.Contains(line, mine) {
 			t.Errorf("mount: %s", line)

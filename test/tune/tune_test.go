@@ -91,9 +91,7 @@ func TestTune(t *testing.T) {
 		}
 		text := must.Get(os.ReadFile(filepath.Join(s.Lab.ShareDir(), "tune.json")))(t)
 		if dir := os.Getenv("MPPS_KEEP"); dir != "" {
-			if err := os.WriteFile(filepath.Join(dir, "tune.json"), text, 0o644); err != nil {
-				t.Error(err)
-			}
+			must.Try(t, os.WriteFile(filepath.Join(dir, "tune.json"), text, 0o644))
 		}
 		result = tune.Result{}
 		must.Do(t, json.Unmarshal(text, &result))

@@ -22,9 +22,7 @@ func disk(t *testing.T) (root string) {
 	root = t.TempDir()
 	must.Do(t, syscall.Mount("disk", root, "tmpfs", 0, "size=512k"))
 	t.Cleanup(func() {
-		if err := syscall.Unmount(root, 0); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, syscall.Unmount(root, 0))
 	})
 	return root
 }

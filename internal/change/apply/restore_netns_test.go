@@ -114,9 +114,7 @@ func TestRestoreOnEvents(t *testing.T) {
 		t.Errorf("%d values put back, %d left alone", put.Load(), left.Load())
 	}
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	must.Try(t, <-done)
 }
 
 func glob(t *testing.T, pattern string) []string {

@@ -173,9 +173,7 @@ func TestWatch(t *testing.T) {
 		done <- r.Watch(ctx, false, events, func(p Pass, err error) {
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil {
-				t.Error(err)
-			}
+			must.Try(t, err)
 			passes = append(passes, p)
 		})
 	}()
@@ -193,9 +191,7 @@ func TestWatch(t *testing.T) {
 	}
 	t.Logf("put back %v after the event", time.Since(began))
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	must.Try(t, <-done)
 	mu.Lock()
 	defer mu.Unlock()
 	if len(passes) != 2 || len(passes[1].PutBack) != 1 {

@@ -130,9 +130,7 @@ func TestUpkeep(t *testing.T) {
 		done <- r.Watch(ctx, false, events, func(p Pass, err error) {
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil {
-				t.Error(err)
-			}
+			must.Try(t, err)
 			told = append(told, p.PutBack...)
 		})
 	}()
@@ -150,9 +148,7 @@ func TestUpkeep(t *testing.T) {
 	}
 	t.Logf("%v after the guest stopped", time.Since(began))
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	must.Try(t, <-done)
 	mu.Lock()
 	defer mu.Unlock()
 	if asked[0] != "" || len(asked) < 3 || asked[1] != "a stopped" || asked[2] != "a stopped" {

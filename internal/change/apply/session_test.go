@@ -97,8 +97,6 @@ func TestSettled(t *testing.T) {
 		if err := e.Settled(); errors.As(err, &locked) == waited {
 			t.Errorf("while %s is at work: %v", command, err)
 		}
-		if err := lock.Release(); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, lock.Release())
 	}
 }

@@ -72,9 +72,7 @@ func TestEmptyDemoFitsItsSchema(t *testing.T) {
 	result := Result{Schema: "mpps.demo/2", Before: &bare, After: &bare}
 	result.RolledBack = side(bench.Series{Run: run, RR: run})
 	text := must.Get(json.Marshal(facts.NonNil(result)))(t)
-	if err := valid("mpps.demo.2", string(text)); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, valid("mpps.demo.2", string(text)))
 }
 
 // TestPrograms finds mpps by --mpps, MPPS_BIN, or beside the own executable, and its init beside it.

@@ -173,7 +173,5 @@ func TestDemoUnfinishedReport(t *testing.T) {
 			t.Errorf("the page does not name %q", part)
 		}
 	}
-	if err := valid("mpps.demo.2", string(result)); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, valid("mpps.demo.2", string(result)))
 }

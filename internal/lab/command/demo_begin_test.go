@@ -44,9 +44,7 @@ func TestDemoBegins(t *testing.T) {
 			t.Errorf("the first report does not say that %q is missing", part)
 		}
 	}
-	if err := valid("mpps.demo.2", found["result.json"]); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, valid("mpps.demo.2", found["result.json"]))
 
 	_, _, err = (&demo{out: dir, pps: 1e6}).begin()
 	if _, hint := outcome.Of(err); err == nil || hint == "" {

@@ -76,7 +76,5 @@ func secondDemo(t *testing.T, first *exec.Cmd) {
 	if err != nil {
 		t.Fatalf("after the first was killed: %v", err)
 	}
-	if err := free(); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, free())
 }

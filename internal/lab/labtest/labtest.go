@@ -158,9 +158,7 @@ func host(t testing.TB, o options) (*lab.Lab, error) {
 	l.SetLog(func(s string) { fmt.Fprintln(logTo, "labtest:", s) })
 	if o.fresh {
 		t.Cleanup(func() {
-			if err := stop(l); err != nil {
-				t.Error(err)
-			}
+			must.Try(t, stop(l))
 		})
 	} else {
 		shared[key] = l

@@ -32,9 +32,7 @@ func TestPuttingBackCutShort(t *testing.T) {
 					if found := k.Read(t.Context(), one.Address); !found.Same(one.To) {
 						t.Errorf("%s: put back %s, found %s", one.Address, one.To, found)
 					}
-					if err := k.Tidy(t.Context(), one.Address); err != nil {
-						t.Error(err)
-					}
+					must.Try(t, k.Tidy(t.Context(), one.Address))
 				}
 				if left := differences(before, contents(t, m)); len(left) > 0 {
 					t.Errorf("not as it was: %v", left)
@@ -58,9 +56,7 @@ func TestDefaultKernelPuttingBackCutShort(t *testing.T) {
 			untilItStops(t, func() error { return k.Write(t.Context(), defaultKernel, was) })
 			stand.dies = ""
 			must.Do(t, k.Write(t.Context(), defaultKernel, was))
-			if err := k.Tidy(t.Context(), defaultKernel); err != nil {
-				t.Error(err)
-			}
+			must.Try(t, k.Tidy(t.Context(), defaultKernel))
 			if left := differences(before, contents(t, m)); len(left) > 0 ||
 				!k.Read(t.Context(), defaultKernel).Same(was) {
 				t.Errorf("not as it was: %v", left)

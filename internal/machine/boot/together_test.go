@@ -121,9 +121,7 @@ func TestArgumentsCutShort(t *testing.T) {
 						if found := k.Read(t.Context(), one.Address); !found.Same(one.To) {
 							t.Errorf("%s: put back %s, found %s", one.Address, one.To, found)
 						}
-						if err := k.Tidy(t.Context(), one.Address); err != nil {
-							t.Error(err)
-						}
+						must.Try(t, k.Tidy(t.Context(), one.Address))
 					}
 					if left := differences(before, contents(t, m)); len(left) > 0 {
 						t.Errorf("not as it was: %v", left)

@@ -45,9 +45,7 @@ func TestIoctlSpeaksAsNetlinkDoes(t *testing.T) {
 			}
 		}
 	}
-	if err := old.setFeature("v0", "tx-tcp-segmentation", false); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, old.setFeature("v0", "tx-tcp-segmentation", false))
 	newer, err1 := e.Features("v0")
 	older, err2 := old.Features("v0")
 	if err1 != nil || err2 != nil || len(newer) != len(older) || len(newer) < 20 {

@@ -81,9 +81,7 @@ func onCPU(t *testing.T, cpu int) func() {
 	one.Set(min(cpu, runtime.NumCPU()-1))
 	must.Do(t, errors.Join(unix.SchedGetaffinity(0, &before), unix.SchedSetaffinity(0, &one)))
 	return func() {
-		if err := unix.SchedSetaffinity(0, &before); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, unix.SchedSetaffinity(0, &before))
 		runtime.UnlockOSThread()
 	}
 }

@@ -114,9 +114,7 @@ func nothingAttached(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	must.Try(t, err)
 	links := must.Get(netlink.LinkList())(t)
 	for _, l := range links {
 		for _, at := range []ebpf.AttachType{ebpf.AttachTCXIngress, ebpf.AttachTCXEgress} {

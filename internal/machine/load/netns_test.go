@@ -435,7 +435,5 @@ func TestLossInNamespace(t *testing.T) {
 	if !slices.ContainsFunc(l.Unseen, func(u facts.Unseen) bool { return strings.Contains(u.Why, "went away") }) {
 		t.Errorf("unseen: %+v", l.Unseen)
 	}
-	if err := w.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, w.Close())
 }

@@ -194,9 +194,7 @@ func TestWithoutBTF(t *testing.T) {
 	p.Follow([]int{1})
 	time.Sleep(30 * time.Millisecond)
 	s := p.Take()
-	if err := p.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, p.Close())
 	if s.Traced || len(s.Drops)+len(s.Delays) > 0 || len(s.Unseen) == 0 ||
 		!strings.Contains(s.Unseen[0].Why, "CONFIG_DEBUG_INFO_BTF") ||
 		!strings.Contains(s.Unseen[0].Why, "no such file") {

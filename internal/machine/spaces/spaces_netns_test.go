@@ -126,9 +126,7 @@ func (s *scene) arrive(pod string, frame []byte) {
 		}
 		return fmt.Errorf("%d frames arrived", s.received()-before)
 	})
-	if err != nil {
-		s.Error(err)
-	}
+	must.Try(s, err)
 }
 
 // received returns the unicast and broadcast frames that arrived at the far end of the wire.

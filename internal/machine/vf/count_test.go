@@ -94,9 +94,7 @@ func plant(t *testing.T, m *tree.Tree, files map[string]string) {
 		} else if err == nil {
 			err = os.WriteFile(file, []byte(text), 0o644)
 		}
-		if err != nil {
-			t.Error(err)
-		}
+		must.Try(t, err)
 	}
 }
 
@@ -202,9 +200,7 @@ func TestVFCountInUse(t *testing.T) {
 		"proc/78/fd/10": "-> /dev/vfio/99"})
 	m := treetest.Recorded(t, files)
 	defer actingKernel(t, m, allOf)()
-	if err := vfCountOf(m).Write(t.Context(), countOfPF, setting.Value("0")); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, vfCountOf(m).Write(t.Context(), countOfPF, setting.Value("0")))
 }
 
 // TestVFsSettle waits for VFs without a name, but not if the host's drivers do not probe or none binds.

@@ -46,9 +46,7 @@ func TestPlantedPktgen(t *testing.T) {
 			if c.Received != 14 || c.Foreign != 7 {
 				t.Errorf("%s: %+v", m, c)
 			}
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
+			must.Try(t, s.Close())
 		}
 	}
 	// Who does not ask for them does not count them.

@@ -224,9 +224,7 @@ func TestAssignGivesUp(t *testing.T) {
 		t.Errorf("after %d tries: %v", tries, err)
 	}
 	must.Do(t, lock.Release())
-	if err := s.assign(t, root, "vm0"); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, s.assign(t, root, "vm0"))
 }
 
 // TestAssignKilled ends an assign at every record of its journal, also between a write and the record of it, as a kill

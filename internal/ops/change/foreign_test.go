@@ -111,9 +111,7 @@ func TestMadeAlready(t *testing.T) {
 		h.Facts.Readings[c.Address] = c.To
 	}
 	p.Changes[0].ID = "net.new"
-	if err := CheckForeign(env, p, h); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, CheckForeign(env, p, h))
 }
 
 // TestPlanOfLosses: a plan made of watched counters passes on the host where nobody watches them now, and the same

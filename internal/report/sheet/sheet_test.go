@@ -89,9 +89,7 @@ func TestPicture(t *testing.T) {
 			t.Fatalf("%v: %s", err, text.String())
 		}
 	}
-	if err := Picture(io.Discard, &bottleneck.Diagnosis{Why: "no traffic seen"}); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, Picture(io.Discard, &bottleneck.Diagnosis{Why: "no traffic seen"}))
 }
 
 // TestPathOfReadme draws docs/path.svg, the picture of README, from packets that were recorded.

@@ -129,9 +129,7 @@ emulated hosts: 1 boots (5 s), 1 restores (1 s), 1 deaths, 1 retries
 	if out.String() != want {
 		t.Errorf("found:\n%swant:\n%s", &out, want)
 	}
-	if err := summarise(io.Discard, nil, filepath.Join(dir, "none")); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, summarise(io.Discard, nil, filepath.Join(dir, "none")))
 }
 
 func TestOrder(t *testing.T) {

@@ -158,9 +158,7 @@ func TestHangs(t *testing.T) {
 func TestReach(t *testing.T) {
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	addr := l.Addr().String()
-	if err := Reach(t.Context(), "", addr); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, Reach(t.Context(), "", addr))
 	l.Close()
 	if err := Reach(t.Context(), "", addr); !errors.Is(err, ErrUnreachable) {
 		t.Errorf("nobody listens: %v", err)
