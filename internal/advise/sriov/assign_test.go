@@ -273,11 +273,7 @@ func TestRefused(t *testing.T) {
 			if !errors.As(err, &no) {
 				t.Fatalf("%v, %v", g, err)
 			}
-			for _, want := range c.because {
-				if !strings.Contains(no.Why+"\n"+no.Advice, want) {
-					t.Errorf("expected %q in: %s\nhint: %s", want, no.Why, no.Advice)
-				}
-			}
+			must.Contain(t, no.Why+"\n"+no.Advice, c.because...)
 			if no.Advice == "" {
 				t.Errorf("no advice: %s", no.Why)
 			}

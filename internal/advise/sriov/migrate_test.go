@@ -102,11 +102,7 @@ func linesOf(m *Migration) []string {
 func wantsLines(t *testing.T, m *Migration, words ...string) {
 	t.Helper()
 	text := strings.Join(linesOf(m), "\n")
-	for _, w := range words {
-		if !strings.Contains(text, w) {
-			t.Errorf("no command has %q:\n%s", w, text)
-		}
-	}
+	must.Contain(t, text, words...)
 }
 
 // TestMigrateIsPlanned plans a migration to a host with the same function.

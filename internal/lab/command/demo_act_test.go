@@ -47,11 +47,8 @@ func TestDemoBeats(t *testing.T) {
 		if f.reports != 1 {
 			t.Errorf("%d reports after 1 act", f.reports)
 		}
-		for _, want := range []string{"running, 15 s of about 40 s: ", "running, 45 s, on a quiet machine 40 s: "} {
-			if !strings.Contains(f.terminal.String(), want) {
-				t.Errorf("no %q in\n%s", want, f.terminal.String())
-			}
-		}
+		must.Contain(t, f.terminal.String(),
+			"running, 15 s of about 40 s: ", "running, 45 s, on a quiet machine 40 s: ")
 	})
 }
 

@@ -122,11 +122,7 @@ func TestTallyUnseen(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	text := strings.Join(d.Unseen(), "\n")
-	for _, want := range []string{"context switches", "idle states", "exits of the guest"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("nothing is said of %s:\n%s", want, text)
-		}
-	}
+	must.Contain(t, text, "context switches", "idle states", "exits of the guest")
 }
 
 // TestTallyLive reads this machine twice: nothing goes backwards.

@@ -2,7 +2,6 @@ package facts
 
 import (
 	"bytes"
-	"strings"
 	"testing"
 	"time"
 
@@ -29,11 +28,7 @@ func TestLoadInSnapshot(t *testing.T) {
 	t.Parallel()
 	var text bytes.Buffer
 	must.Do(t, Write(&text, Scrub(loaded()), "0"))
-	for _, name := range []string{`"db"`, `"web"`, "blue"} {
-		if strings.Contains(text.String(), name) {
-			t.Errorf("%s stands in a scrubbed load", name)
-		}
-	}
+	must.Lack(t, text.String(), `"db"`, `"web"`, "blue")
 	h := must.Get(ReadSnapshot(&text))(t)
 	if h.Load == nil || h.Load.Seconds != 2 || len(h.Load.Devices) != 3 ||
 		h.Load.Devices[1].Guest != h.Guests[0].Name || h.Load.Threads[1].Guest != h.Guests[1].Name {

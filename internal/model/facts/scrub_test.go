@@ -110,11 +110,7 @@ func TestScrubBoot(t *testing.T) {
 	}
 	c := Scrub(h)
 	text := must.Get(json.Marshal(c))(t)
-	for _, told := range []string{machine, "6fb441ef", "Erika"} {
-		if strings.Contains(string(text), told) {
-			t.Errorf("a scrubbed host tells %q: %s", told, text)
-		}
-	}
+	must.Lack(t, string(text), machine, "6fb441ef", "Erika")
 	if _, found := c.Boot.NextEntry(); !found || c.Attested["firmware.txt"].Value != "disabled" {
 		t.Errorf("scrubbed beyond use: %s", text)
 	}
@@ -135,11 +131,7 @@ func TestScrubInside(t *testing.T) {
 	h.Readings[setting.InGuest("payroll", setting.Of(setting.Sysctl, "kernel.timer_migration"))] = setting.Value("1")
 	c := Scrub(h)
 	text := string(written(t, c))
-	for _, secret := range []string{"payroll", "example.org", "203.0.113.9", "a81f45a7", `"` + mac + `"`} {
-		if strings.Contains(text, secret) {
-			t.Errorf("%q is still there", secret)
-		}
-	}
+	must.Lack(t, text, "payroll", "example.org", "203.0.113.9", "a81f45a7", `"`+mac+`"`)
 	in := c.Guests[0].Inside
 	if in.Host == nil || in.Host.NICs[0].MAC != c.Guests[0].Interfaces[0].MAC || in.Release != "5.14.0.1" ||
 		in.Host.Kernel.Release != "5.14.0.1" {

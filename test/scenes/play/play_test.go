@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,16 +81,8 @@ func TestPlay(t *testing.T) {
 				if ok != c.ok {
 					t.Errorf("found %v, want %v", ok, c.ok)
 				}
-				for _, want := range c.has {
-					if !strings.Contains(out.String(), want) {
-						t.Errorf("no %q in\n%s", want, &out)
-					}
-				}
-				for _, not := range c.not {
-					if strings.Contains(out.String(), not) {
-						t.Errorf("%q in\n%s", not, &out)
-					}
-				}
+				must.Contain(t, out.String(), c.has...)
+				must.Lack(t, out.String(), c.not...)
 			})
 		})
 	}
