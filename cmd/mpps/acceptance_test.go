@@ -300,11 +300,7 @@ func TestAcceptanceBreaks(t *testing.T) {
 
 func TestAcceptanceCode(t *testing.T) {
 	of := func(states ...acceptance.RunState) []*acceptance.Run {
-		var all []*acceptance.Run
-		for _, s := range states {
-			all = append(all, &acceptance.Run{State: s})
-		}
-		return all
+		return facts.Map(states, func(s acceptance.RunState) *acceptance.Run { return &acceptance.Run{State: s} })
 	}
 	for _, c := range []struct {
 		runs []*acceptance.Run

@@ -136,10 +136,7 @@ func TestOwnersOfFiles(t *testing.T) {
 		must.Do(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o644))
 	}
 	l := m.Owners(t.Context()).Lasting
-	var got []string
-	for _, v := range l.Sysctls {
-		got = append(got, v.File+" "+v.Key+"="+v.Value)
-	}
+	got := facts.Map(l.Sysctls, func(v facts.OwnedValue) string { return v.File + " " + v.Key + "=" + v.Value })
 	want := []string{"/etc/sysctl.d/50-a.conf net/core/dev_weight=2", "/usr/lib/sysctl.d/60-b.conf " +
 		"net/ipv4/conf/eth0.1/rp_filter=0", "/etc/sysctl.conf vm/swappiness=7"}
 	if len(got) != len(want) || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] {

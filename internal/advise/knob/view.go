@@ -296,11 +296,7 @@ func guestFact(what string) func(g *facts.Guest) []setting.Address {
 // eachInDefinition lists values of a guest's definition.
 func eachInDefinition(paths ...string) func(g *facts.Guest) []setting.Address {
 	return func(g *facts.Guest) []setting.Address {
-		var all []setting.Address
-		for _, path := range paths {
-			all = append(all, setting.Of(setting.Domain, g.Name, path))
-		}
-		return all
+		return facts.Map(paths, func(path string) setting.Address { return setting.Of(setting.Domain, g.Name, path) })
 	}
 }
 

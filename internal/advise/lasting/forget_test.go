@@ -32,10 +32,7 @@ func after(h *facts.Host, p *plan.Plan) *facts.Host {
 func TestFunctionsComeBackInOrder(t *testing.T) {
 	p := add(t, host(), append(made(), change("nic-ring:eth0/rx", "512", "256"))...)
 	values := must.Get(ParseDesired(find(p, "lasting.desired").To.Value))(t)
-	var order []string
-	for _, v := range values {
-		order = append(order, v.Address.String())
-	}
+	order := facts.Map(values, func(v Value) string { return v.Address.String() })
 	want := "sysfs:class/net/eth0/device/sriov_drivers_autoprobe nic-state:eth0 vf-count:eth0 vf-attr:eth0/3/mac " +
 		"vf-attr:eth0/0/vlan nic-ring:eth0/rx"
 	if got := strings.Join(order, " "); got != want {

@@ -63,10 +63,7 @@ func TestAdd(t *testing.T) {
 	p := add(t, h, change("nic-ring:eth0/rx", "512", "256"), change("sysctl:net.core.dev_weight", "64", "128"),
 		change("nic-channels:eth0/combined", "8", "2"), change("module-param:kvm_intel/ple_gap", "128", "0"),
 		change("sysctl:net.bridge.bridge-nf-call-iptables", "1", "0"), change("domain:vm1/vcpu", "1", "2"))
-	var ids []string
-	for _, c := range p.Changes[6:] {
-		ids = append(ids, c.ID)
-	}
+	ids := facts.Map(p.Changes[6:], func(c plan.Change) string { return c.ID })
 	if want := "lasting.sysctl lasting.module lasting.desired lasting.unit lasting.service"; strings.Join(ids,
 		" ") != want {
 		t.Fatalf("planned %v, expected %s", ids, want)
@@ -82,10 +79,7 @@ func TestAdd(t *testing.T) {
 		t.Errorf("unit:\n%s", text)
 	}
 	values := must.Get(ParseDesired(find(p, "lasting.desired").To.Value))(t)
-	var order []string
-	for _, v := range values {
-		order = append(order, v.Address.String()+"="+v.To.Value)
-	}
+	order := facts.Map(values, func(v Value) string { return v.Address.String() + "=" + v.To.Value })
 	// Channels come first whatever the plan's order: they reset the others.
 	if want := "nic-channels:eth0/combined=2 nic-ring:eth0/rx=256 sysctl:net.bridge.bridge-nf-call-iptables=0 " +
 		"module-param:kvm_intel/ple_gap=0"; strings.Join(order, " ") != want {

@@ -79,10 +79,7 @@ func (g *Gift) String() string {
 }
 
 func codes(notes []Note) string {
-	var all []string
-	for _, n := range notes {
-		all = append(all, n.Code)
-	}
+	all := facts.Map(notes, func(n Note) string { return n.Code })
 	return strings.Join(all, " ")
 }
 

@@ -33,10 +33,7 @@ func look(n int, findings ...string) Look {
 }
 
 func reported(events []Event) string {
-	var all []string
-	for _, e := range events {
-		all = append(all, e.Event+" "+e.Code+" "+e.Object)
-	}
+	all := facts.Map(events, func(e Event) string { return e.Event + " " + e.Code + " " + e.Object })
 	return strings.Join(all, "; ")
 }
 
@@ -228,10 +225,7 @@ func TestFrom(t *testing.T) {
 		r.Findings = append(r.Findings, realtime.Finding{ID: id, Object: "o", Found: "f", Do: "d", Severity: knob.Low})
 	}
 	want := "observed true; isolated false; observed true; isolated true; boot false; isolated true"
-	var got []string
-	for _, f := range RealtimeFindings(r) {
-		got = append(got, fmt.Sprintf("%s %v", f.Source, f.Twice))
-	}
+	got := facts.Map(RealtimeFindings(r), func(f Finding) string { return fmt.Sprintf("%s %v", f.Source, f.Twice) })
 	if strings.Join(got, "; ") != want {
 		t.Errorf("%v, expected %s", got, want)
 	}

@@ -95,10 +95,7 @@ func TestNetworkOfNamespace(t *testing.T) {
 }
 
 func names[T any](list []T, name func(T) string) []string {
-	var all []string
-	for _, item := range list {
-		all = append(all, name(item))
-	}
+	all := facts.Map(list, name)
 	slices.Sort(all)
 	return all
 }

@@ -122,10 +122,7 @@ func TestWakeupPicture(t *testing.T) {
 		"nearly so":  {awake(9000, 60_000), awake(10_000, 59_000), awake(8000, 61_000)},
 		"at an edge": {awake(1000, 41_000), awake(1000, 10_000_000)},
 	} {
-		var all []Wakeups
-		for _, f := range files {
-			all = append(all, Wakeups{Label: "l", File: f})
-		}
+		all := facts.Map(files, func(f *wakeup.File) Wakeups { return Wakeups{Label: "l", File: f} })
 		drawn := string(wakeupHistograms(all))
 		var shown []small
 		for _, m := range regexp.MustCompile(
