@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -117,11 +118,7 @@ func TestProven(t *testing.T) {
 		}
 	}
 	b.WriteString("\n| mpps | proven on | knobs |\n|---|---|---|\n")
-	var ways []string
-	for way := range count {
-		ways = append(ways, way)
-	}
-	slices.Sort(ways)
+	ways := slices.Sorted(maps.Keys(count))
 	for _, way := range ways {
 		does, on, _ := strings.Cut(way, " ")
 		fmt.Fprintf(&b, "| %s | %s | %d |\n", does, on, count[way])

@@ -75,12 +75,7 @@ var overlayQueues = &Knob{
 }
 
 func (v *View) tunnel(name string) *facts.Tunnel {
-	for i := range v.Tunnels {
-		if v.Tunnels[i].Name == name {
-			return &v.Tunnels[i]
-		}
-	}
-	return nil
+	return facts.Find(v.Tunnels, func(t *facts.Tunnel) bool { return t.Name == name })
 }
 
 var overlayQueueMapping = &Knob{

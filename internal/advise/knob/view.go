@@ -198,12 +198,7 @@ func forGuest(
 
 // iface returns a guest's interface by MAC, nil if there is none.
 func iface(g *facts.Guest, mac string) *facts.Interface {
-	for i := range g.Interfaces {
-		if g.Interfaces[i].MAC == mac {
-			return &g.Interfaces[i]
-		}
-	}
-	return nil
+	return facts.Find(g.Interfaces, func(i *facts.Interface) bool { return i.MAC == mac })
 }
 
 // number returns the number that a reading begins with; false if there is none.
