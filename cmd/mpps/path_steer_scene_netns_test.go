@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,53 +16,29 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/advise/queuepath"
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
-// inHost runs the test that calls it in a process of its own with network namespace, bpf file system, journal, lock and
-// systemd's directory of its own, which are gone when that process ends. It returns true in that process and false,
-// after the outcome is known, in the other. Such tests share nothing, and run beside each other.
+// inHost is treetest.InNamespace with bpf file system, journal, lock and systemd's directory of its own, which are gone
+// when the child ends. Such tests share nothing, and run beside each other.
 func inHost(t *testing.T) bool {
 	t.Helper()
-	const mark = "MPPS_TEST_HOST"
-	if os.Getenv(mark) == t.Name() {
-		for _, err := range []error{
-			unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("sysfs", "/sys", "sysfs", 0, ""),
-			unix.Mount("bpf", "/sys/fs/bpf", "bpf", 0, ""),
+	if !treetest.IsChild(t) {
+		t.Parallel()
+	}
+	return treetest.InNamespace(t, func() error {
+		return errors.Join(unix.Mount("bpf", "/sys/fs/bpf", "bpf", 0, ""),
 			unix.Mount("lib", "/var/lib", "tmpfs", 0, ""), unix.Mount("run", "/run", "tmpfs", 0, ""),
-			unix.Mount("systemd", "/etc/systemd", "tmpfs", 0, ""),
-			os.Mkdir("/etc/systemd/system", 0o755),
-		} {
-			if err != nil {
-				t.Fatalf("mount: %v", err)
-			}
-		}
-		return true
-	}
-	if os.Geteuid() != 0 {
-		t.Skip("namespaces need root")
-	}
-	t.Parallel()
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), mark+"="+t.Name())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("in its namespace: %v\n%s", err, out)
-	}
-	if strings.Contains(string(out), "--- SKIP") {
-		t.Skipf("in its namespace:\n%s", out)
-	}
-	t.Logf("in its namespace:\n%s", out)
-	return false
+			unix.Mount("systemd", "/etc/systemd", "tmpfs", 0, ""), os.Mkdir("/etc/systemd/system", 0o755))
+	})
 }
 
 // tunnels are the commands that make vx0 by the tunnel's name. The test machine's kernel may have none but the first:

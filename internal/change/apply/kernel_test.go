@@ -20,6 +20,7 @@ import (
 	"mpps/internal/change/apply"
 	"mpps/internal/change/journal"
 	"mpps/internal/machine"
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
 	"mpps/internal/must"
@@ -28,7 +29,7 @@ import (
 // TestKernel runs the engine on the parameters of a network namespace of its own: real files of a real kernel, which
 // refuses what is out of range. The namespace belongs to a child process and goes with it.
 func TestKernel(t *testing.T) {
-	if !inNamespace(t) {
+	if !treetest.InNamespace(t) {
 		return
 	}
 	t.Run("refused", kernelRefuses)

@@ -15,6 +15,7 @@ import (
 	"mpps/internal/advise/lasting"
 	"mpps/internal/change/apply"
 	"mpps/internal/machine"
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/setting"
 	"mpps/internal/must"
 )
@@ -22,7 +23,7 @@ import (
 // TestRestoreOnEvents makes a device again and brings it down and up, in a network namespace of its own, and measures
 // how long its values take to come back. What is changed by hand in between stays.
 func TestRestoreOnEvents(t *testing.T) {
-	if !inNamespace(t) {
+	if !treetest.InNamespace(t) {
 		return
 	}
 	ip := func(args ...string) {

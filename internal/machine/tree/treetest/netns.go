@@ -4,6 +4,7 @@ package treetest
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,19 +17,22 @@ import (
 	"mpps/internal/must"
 )
 
+const mark = "MPPS_TEST_NAMESPACE"
+
+// IsChild reports whether this process is the child in which InNamespace runs a test.
+func IsChild(t *testing.T) bool { return os.Getenv(mark) == t.Name() }
+
 // InNamespace runs the calling test in a child process with a new network namespace and its own /sys, which end with
-// that process. It returns true in the child. In the parent it returns false once the child has passed.
-func InNamespace(t *testing.T) bool {
+// that process. It returns true in the child, once all is prepared there. In the parent it returns false once the child
+// has passed.
+func InNamespace(t *testing.T, prepare ...func() error) bool {
 	t.Helper()
-	const mark = "MPPS_TEST_NAMESPACE"
-	if os.Getenv(mark) == t.Name() {
+	if IsChild(t) {
 		// Sysfs shows the devices of the namespace it was mounted in.
-		for _, err := range []error{
-			unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("sysfs", "/sys", "sysfs", 0, ""),
-		} {
-			if err != nil {
-				t.Fatalf("mount: %v", err)
-			}
+		must.Do(t, errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+			unix.Mount("sysfs", "/sys", "sysfs", 0, "")))
+		for _, step := range prepare {
+			must.Do(t, step())
 		}
 		return true
 	}
