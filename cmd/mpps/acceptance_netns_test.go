@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"mpps/internal/measure"
 	"mpps/internal/measure/acceptance"
@@ -35,27 +34,9 @@ func TestAcceptanceModes(t *testing.T) {
 	}
 	argv := mpps("--short", "--mode", "native="+h.agent+",via=br0", "--mode", "vf="+h.agent+",from=netns:"+second+
 		"/eth0,guest-nic=eth0")
-	cmd := exec.Command(argv[0], argv[1:]...)
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	must.Do(t, cmd.Start())
-	lines := func() int {
-		text, _ := os.ReadFile(samples) // it comes to be while it is waited for
-		return bytes.Count(text, []byte("\n"))
-	}
-	for deadline := time.Now().Add(60 * time.Second); lines() < 4; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			_ = cmd.Process.Kill()
-			t.Fatalf("no samples: %s", said.String())
-		}
-	}
-	must.Do(t, cmd.Process.Signal(os.Interrupt))
-	_ = cmd.Wait() // the exit code is looked at
-	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed ||
-		!strings.Contains(said.String(), "interrupted in step modes") {
-		t.Errorf("exit code %d: %s", code, said.String())
-	}
-	taken := lines() - 1
+	out, _ := interrupt(t, argv, samples, 4)
+	must.Contain(t, out, "interrupted in step modes")
+	taken := linesIn(samples) - 1
 	argv = mpps("--resume")
 	code, stdout, stderr := program(t, argv...)
 	if code != outcome.CodeOK {

@@ -14,9 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
-
 	"mpps/internal/advise/queuepath"
 	"mpps/internal/must"
 )
@@ -121,19 +118,7 @@ func TestPathKilled(t *testing.T) {
 	must.Do(t, cmd.Process.Kill())
 	cmd.Wait()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		left := 0
-		for _, id := range programs {
-			if p, err := ebpf.NewProgramFromID(ebpf.ProgramID(id)); err == nil {
-				p.Close()
-				left++
-			}
-		}
-		for _, id := range links {
-			if l, err := link.NewFromID(link.ID(id)); err == nil {
-				l.Close()
-				left++
-			}
-		}
+		left := inKernel(programs, links)
 		if left == 0 {
 			return
 		}

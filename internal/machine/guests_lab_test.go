@@ -75,8 +75,7 @@ func TestGuestsOfTheLab(t *testing.T) {
 		return
 	}
 	startLabGuest(t)
-	m := must.Get(Open("/"))(t)
-	defer m.Close()
+	m := live(t)
 
 	h, g := labInventory(t, m)
 	if !h.KVM.Loaded || h.KVM.Vendor == "" || !h.KVM.Vhost || h.KVM.QEMU == "" || h.KVM.Libvirt == "" ||
@@ -129,8 +128,7 @@ func TestValuesOfGuestsOfTheLab(t *testing.T) {
 		return
 	}
 	startLabGuest(t)
-	m := must.Get(Open("/"))(t)
-	defer m.Close()
+	m := live(t)
 	const guest, nic = "guests of lab", "interface/52:54:00:aa:00:01/"
 	before, _ := labInventory(t, m)
 	definition := sh(t, "virsh dumpxml --inactive 'guests of lab'")

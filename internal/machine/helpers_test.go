@@ -8,7 +8,7 @@ import (
 )
 
 // live opens the machine that the test runs on.
-func live(t *testing.T) *Machine { return opened(t, "/") }
+func live(tb testing.TB) *Machine { return opened(tb, "/") }
 
 // lines returns a machine with a few files of one line each, for cases without a recording.
 func lines(tb testing.TB, files map[string]string) *Machine {

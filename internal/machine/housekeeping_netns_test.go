@@ -17,7 +17,7 @@ func TestKernelSwitches(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
-	m := liveMachine(t)
+	m := live(t)
 	mechanisms, ctx := m.Mechanisms(), context.Background()
 	shown := func(file string) string {
 		text, err := os.ReadFile(file)

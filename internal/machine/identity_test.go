@@ -4,13 +4,10 @@ import (
 	"os"
 	"testing"
 	"time"
-
-	"mpps/internal/must"
 )
 
 func TestProcessBegan(t *testing.T) {
-	m := must.Get(Open("/"))(t)
-	defer m.Close()
+	m := live(t)
 	// This test's process started a moment ago; btime is in whole seconds.
 	if began := m.ProcessBegan(os.Getpid()); time.Since(began) > 10*time.Minute || time.Until(began) > 2*time.Second {
 		t.Errorf("this process began %v ago", time.Since(began))

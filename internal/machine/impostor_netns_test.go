@@ -77,7 +77,7 @@ func TestImpostors(t *testing.T) {
 	last, _ := namedProcess(t, "qemu-system-x86_64", user, name...)
 	must.Do(t, os.WriteFile(folder+"/"+impostorGuest+".pid", []byte(strconv.Itoa(guest)), 0o644))
 	irqbalance, _ := namedProcess(t, "irqbalance", user)
-	m := liveMachine(t)
+	m := live(t)
 	look := func() (*facts.Host, int) {
 		h := &facts.Host{Topology: facts.Topology{Nodes: []facts.Node{{}}}}
 		libvirt.Inventory(t.Context(), m.Tree, h, new(libvirt.Definitions))

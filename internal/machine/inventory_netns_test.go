@@ -22,7 +22,7 @@ func TestInventoryWithoutRoot(t *testing.T) {
 	}
 	treetest.IP(t, "link add br0 type bridge", "tuntap add t0 mode tap", "link set t0 master br0")
 	treetest.Tool(t, "iptables-legacy", "-A", "FORWARD", "-j", "ACCEPT")
-	m := liveMachine(t)
+	m := live(t)
 	must.Do(t, syscall.Setgroups(nil))
 	must.Do(t, syscall.Setresgid(65534, 65534, 65534))
 	if err := syscall.Setresuid(65534, 65534, 65534); err != nil { // all threads: this process is the test's own

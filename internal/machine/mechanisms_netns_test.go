@@ -23,7 +23,7 @@ func TestSettingsAreWrittenAndRestored(t *testing.T) {
 	treetest.IP(t, "link add v0 numtxqueues 4 numrxqueues 4 type veth peer name v1 numtxqueues 4 numrxqueues 4",
 		"link add br0 type bridge",
 		"tuntap add t0 mode tap multi_queue", "link set v0 up", "link set v1 up", "link set br0 up")
-	mechanisms := liveMachine(t).Mechanisms()
+	mechanisms := live(t).Mechanisms()
 	ctx := context.Background()
 	info := func(device, field string) string {
 		return fmt.Sprint(treetest.IPLink(t, device)["linkinfo"].(map[string]any)["info_data"].(map[string]any)[field])
@@ -97,7 +97,7 @@ func TestRefusalsLeaveTheMachineAsItWas(t *testing.T) {
 		return
 	}
 	treetest.IP(t, "link add v0 numtxqueues 4 numrxqueues 4 type veth peer name v1", "link add br0 type bridge")
-	mechanisms := liveMachine(t).Mechanisms()
+	mechanisms := live(t).Mechanisms()
 	ctx := context.Background()
 	channels := mechanisms.Read(ctx, setting.Of(setting.NICChannels, "v0", "rx"))
 	if channels.Max == nil || *channels.Max != 4 {
@@ -158,7 +158,7 @@ func TestRuleIsAddedAndRemovedExactly(t *testing.T) {
 	legacySave := func() string { return withoutComments(treetest.Tool(t, "iptables-legacy-save", "-t", "raw")) }
 	nftList := func() string { return treetest.Tool(t, "nft", "-s", "list", "ruleset") }
 	ctx := context.Background()
-	mechanisms := liveMachine(t).Mechanisms()
+	mechanisms := live(t).Mechanisms()
 	rules := []struct {
 		address     string
 		show        func() string

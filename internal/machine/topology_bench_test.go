@@ -1,15 +1,10 @@
 package machine
 
-import (
-	"testing"
-
-	"mpps/internal/must"
-)
+import "testing"
 
 // BenchmarkInventory reads all facts of this machine: mpps inspect must take less than 100 ms.
 func BenchmarkInventory(b *testing.B) {
-	m := must.Get(Open("/"))(b)
-	defer m.Close()
+	m := live(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		m.Inventory(b.Context())
