@@ -61,9 +61,7 @@ func TestAcceptanceModes(t *testing.T) {
 	if page, err := os.ReadFile(filepath.Join(dir, accept.HTML)); err != nil || !bytes.Contains(page, []byte("99.63")) {
 		t.Errorf("the page has %d bytes: %v", len(page), err)
 	}
-	if after := h.state(); after != before {
-		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
-	}
+	h.stays(before)
 }
 
 // modesIn returns a report, its last run of the experiment modes, and that run's campaign; nil if it has none.
@@ -204,7 +202,5 @@ func TestAcceptancePlanted(t *testing.T) {
 			}
 		}
 	}
-	if after := h.state(); after != before {
-		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
-	}
+	h.stays(before)
 }

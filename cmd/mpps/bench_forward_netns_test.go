@@ -70,9 +70,7 @@ func TestBenchThroughRouter(t *testing.T) {
 		!strings.Contains(stderr, "hint: ") {
 		t.Errorf("nobody is asked for: exit code %d: %s", code, stderr)
 	}
-	if after := h.state(); after != before {
-		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
-	}
+	h.stays(before)
 	// The receiver answers for its address only while it counts.
 	if table := h.ip("-n", h.guest, "neighbour", "show", "dev", "eth1", "198.19.0.1"); !strings.Contains(table,
 		"fe:6d:70") {

@@ -119,7 +119,5 @@ func TestBenchModesInterrupted(t *testing.T) {
 	if from := m.Runs[len(m.Runs)-1].From; from.Where != "netns:"+second || from.Interface != "eth0" {
 		t.Errorf("the other mode was sent from %+v", from)
 	}
-	if after := h.state(); after != before {
-		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
-	}
+	h.stays(before)
 }

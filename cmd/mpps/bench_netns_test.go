@@ -75,6 +75,14 @@ func (h *hostAndGuest) state() string {
 	return text.String()
 }
 
+// stays requires that the state is as it was before.
+func (h *hostAndGuest) stays(before string) {
+	h.t.Helper()
+	if after := h.state(); after != before {
+		h.t.Errorf("left behind:\n%sfound before:\n%s", after, before)
+	}
+}
+
 // benchmark is the command line that runs bench on the host.
 func (h *hostAndGuest) benchmark(argv ...string) []string {
 	return append([]string{"ip", "netns", "exec", h.host, "mpps", "--json", "bench"},
@@ -246,9 +254,7 @@ func TestBenchThroughBridge(t *testing.T) {
 				(s.RampBytes == 0 || s.Bytes == 0 || s.Seconds > 0.4 || s.Seconds < 0.05) {
 				t.Errorf("%d bytes behind a ramp of %d, in %g s", s.Bytes, s.RampBytes, s.Seconds)
 			}
-			if after := h.state(); after != before {
-				t.Errorf("left behind:\n%sfound before:\n%s", after, before)
-			}
+			h.stays(before)
 		})
 	}
 	t.Run("in the form of another program", func(t *testing.T) {
@@ -322,9 +328,7 @@ func TestBenchCutShort(t *testing.T) {
 		t.Errorf("partial %v, %d samples", run.Partial, len(run.Samples))
 	}
 	checkLedger(t, run)
-	if after := h.state(); after != before {
-		t.Errorf("interrupted, left behind:\n%sfound before:\n%s", after, before)
-	}
+	h.stays(before)
 
 	cmd, _ = start(h.benchmark("pps", "--via", "br0", "--repeat", "1000")...)
 	must.Do(t, cmd.Process.Kill())
@@ -373,9 +377,7 @@ func TestBenchBadEnds(t *testing.T) {
 		t.Errorf("IMIX over the guest's MTU: exit code %d: %s", code, stderr)
 	}
 	h.ip("-n", h.guest, "link", "set", "eth0", "mtu", "1500")
-	if after := h.state(); after != before {
-		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
-	}
+	h.stays(before)
 }
 
 // An agent that dies midway ends the measurement with an error that says so, with what was measured until then, and the
@@ -407,9 +409,7 @@ func TestBenchLosesItsAgent(t *testing.T) {
 		t.Errorf("partial %v, %d samples", run.Partial, len(run.Samples))
 	}
 	checkLedger(t, run)
-	if after := h.state(); after != before {
-		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
-	}
+	h.stays(before)
 }
 
 // TestBenchSeveralAgents measures two guests at once: every frame of both is accounted for, a rate is divided between
@@ -448,7 +448,5 @@ func TestBenchSeveralAgents(t *testing.T) {
 	if code != outcome.CodeUsage || !strings.Contains(stderr, "--two-way") {
 		t.Errorf("both ways: exit code %d: %s", code, stderr)
 	}
-	if after := h.state(); after != before {
-		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
-	}
+	h.stays(before)
 }
