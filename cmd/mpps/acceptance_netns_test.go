@@ -11,11 +11,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"mpps/internal/measure"
 	"mpps/internal/measure/acceptance"
 	"mpps/internal/measure/traffic"
+	"mpps/internal/must"
 	"mpps/internal/ops/accept"
 	"mpps/internal/outcome"
 )
@@ -34,31 +34,9 @@ func TestAcceptanceModes(t *testing.T) {
 	}
 	argv := mpps("--short", "--mode", "native="+h.agent+",via=br0", "--mode", "vf="+h.agent+",from=netns:"+second+
 		"/eth0,guest-nic=eth0")
-	cmd := exec.Command(argv[0], argv[1:]...)
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := func() int {
-		text, _ := os.ReadFile(samples) // it comes to be while it is waited for
-		return bytes.Count(text, []byte("\n"))
-	}
-	for deadline := time.Now().Add(60 * time.Second); lines() < 4; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			_ = cmd.Process.Kill()
-			t.Fatalf("no samples: %s", said.String())
-		}
-	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait() // the exit code is looked at
-	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed ||
-		!strings.Contains(said.String(), "interrupted in step modes") {
-		t.Errorf("exit code %d: %s", code, said.String())
-	}
-	taken := lines() - 1
+	out, _ := interrupt(t, argv, samples, 4)
+	must.Contain(t, out, "interrupted in step modes")
+	taken := linesIn(samples) - 1
 	argv = mpps("--resume")
 	code, stdout, stderr := program(t, argv...)
 	if code != outcome.CodeOK {
@@ -79,29 +57,19 @@ func TestAcceptanceModes(t *testing.T) {
 	if measured != 3 || !strings.Contains(stdout, "vf: TCP stream out of the guest against native") {
 		t.Errorf("%d figures of the second mode were measured:\n%s", measured, stdout)
 	}
-	if err := wide(stdout, 80); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, wide(stdout, 80))
 	if page, err := os.ReadFile(filepath.Join(dir, accept.HTML)); err != nil || !bytes.Contains(page, []byte("99.63")) {
 		t.Errorf("the page has %d bytes: %v", len(page), err)
 	}
-	if after := h.state(); after != before {
-		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
-	}
+	h.stays(before)
 }
 
 // modesIn returns a report, its last run of the experiment modes, and that run's campaign; nil if it has none.
 func modesIn(t *testing.T, dir string) (*accept.Report, *acceptance.Run, *measure.Modes) {
 	t.Helper()
-	p, err := accept.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(accept.Open(dir))(t)
 	r := p.Last("modes")
-	o, err := accept.Outcomes(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must.Get(accept.Outcomes(r))(t)
 	return p, r, o.Modes["modes"]
 }
 
@@ -123,9 +91,7 @@ func TestAcceptanceModesByEngine(t *testing.T) {
 		t.Errorf("without a server: exit code %d: %s%s", code, stdout, stderr)
 	}
 	server := exec.Command("ip", "netns", "exec", h.guest, "iperf3", "-s")
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Start())
 	defer func() {
 		_ = server.Process.Kill()
 		_ = server.Wait() // killed
@@ -169,19 +135,14 @@ func TestAcceptancePlanted(t *testing.T) {
 	t.Parallel()
 	h := newHostAndGuest(t)
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("sixteen bytes of it"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(secret, []byte("sixteen bytes of it"), 0o600))
 	guarded := startAgent(t, "ip", "netns", "exec", h.guest, "mpps", "agent", "--secret-file", secret, "--listen",
 		"10.50.0.2:0")
 	var open net.Listener
-	err := traffic.Endpoint{Netns: h.guest}.Do(func() (err error) {
+	must.Do(t, traffic.Endpoint{Netns: h.guest}.Do(func() (err error) {
 		open, err = net.Listen("tcp", "10.50.0.2:0")
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	defer open.Close()
 	second := h.newSecond()
 	h.ip("-n", second, "address", "add", "10.77.0.3/24", "dev", "eth0")
@@ -241,7 +202,5 @@ func TestAcceptancePlanted(t *testing.T) {
 			}
 		}
 	}
-	if after := h.state(); after != before {
-		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
-	}
+	h.stays(before)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"mpps/internal/measure/acceptance"
+	"mpps/internal/must"
 	"mpps/internal/ops/accept"
 	"mpps/internal/outcome"
 )
@@ -55,10 +56,7 @@ func TestAcceptanceQueuesOfOneSender(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "report")
 	code, stdout, stderr := program(t, "ip", "netns", "exec", h.host, "mpps", "acceptance", "queues", "-o", dir,
 		"--container", "--short", "--from", "netns:"+far+"/vx0", "--agent", h.agent, "--sink", "af_packet")
-	p, err := accept.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(accept.Open(dir))(t)
 	r := p.Last("queues")
 	if r == nil {
 		t.Fatalf("exit code %d without a run: %s%s", code, stdout, stderr)

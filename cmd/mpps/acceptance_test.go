@@ -16,6 +16,7 @@ import (
 	"mpps/internal/golden"
 	"mpps/internal/measure/acceptance"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 	"mpps/internal/ops/accept"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
@@ -173,14 +174,10 @@ func planOf(argv []string) error {
 func bareTree(t *testing.T) string {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "machine")
-	if err := golden.Tree("testdata/trees/two-nodes.txtar", root); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, golden.Tree("testdata/trees/two-nodes.txtar", root))
 	// a definition is written by libvirt alone
 	for _, guest := range []string{"etc/libvirt", "run/libvirt", "proc/2001"} {
-		if err := os.RemoveAll(filepath.Join(root, guest)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.RemoveAll(filepath.Join(root, guest)))
 	}
 	return root
 }
@@ -213,13 +210,9 @@ func TestAcceptanceRun(t *testing.T) {
 		step("rollback", acceptance.Undo, ""),
 		step("status", acceptance.Look, "", "status"),
 	}
-	if err := p.Add(run); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Add(run))
 	before := snapshotOf(t, root)
-	if err := a.acceptanceRunner(p).Continue(t.Context(), run); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.acceptanceRunner(p).Continue(t.Context(), run))
 	if run.State != acceptance.Waiting || len(run.Standing) != 1 || !strings.Contains(run.Hint, "--resume") {
 		t.Fatalf("%s: %s (%s), standing %v", run.State, run.Why, run.Hint, run.Standing)
 	}
@@ -227,21 +220,14 @@ func TestAcceptanceRun(t *testing.T) {
 		t.Error("nothing was changed")
 	}
 	// Before the reboot it waits on, whoever asks.
-	again, err := accept.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(accept.Open(dir))(t)
 	run = again.Last("throughput")
 	if err := a.acceptanceRunner(again).Continue(t.Context(), run); err != nil || run.State != acceptance.Waiting {
 		t.Fatalf("without a reboot: %s, %v", run.State, err)
 	}
 	boot := filepath.Join(root, "proc/sys/kernel/random/boot_id")
-	if err := os.WriteFile(boot, []byte("11111111-2222-3333-4444-555555555555\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.acceptanceRunner(again).Continue(t.Context(), run); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(boot, []byte("11111111-2222-3333-4444-555555555555\n"), 0o644))
+	must.Do(t, a.acceptanceRunner(again).Continue(t.Context(), run))
 	if run.State != acceptance.Done || len(run.Standing) != 0 || !run.Restarted {
 		t.Errorf("%s: %s; standing %v, steps %+v", run.State, run.Why, run.Standing, run.Steps)
 	}
@@ -259,9 +245,7 @@ func TestAcceptanceRun(t *testing.T) {
 	if out.Len() > 0 {
 		t.Errorf("steps printed: %s", out.String())
 	}
-	if err := os.Remove(boot); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(boot))
 	if after := snapshotOf(t, root); !bytes.Equal(before, after) {
 		t.Error("the machine is not as it was")
 	}
@@ -290,12 +274,8 @@ func TestAcceptanceBreaks(t *testing.T) {
 		Machine: &acceptance.Machine{}, Steps: []acceptance.StepDone{
 			{Step: acceptance.Step{ID: "bad", Argv: []string{"audit", "--pps", "nonsense"}}, State: acceptance.Pending},
 		}}
-	if err := p.Add(r); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.acceptanceRunner(p).Continue(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Add(r))
+	must.Do(t, a.acceptanceRunner(p).Continue(t.Context(), r))
 	if s := r.Steps[0]; r.State != acceptance.Failed || s.State != acceptance.Broke || s.Code != outcome.CodeUsage ||
 		!strings.Contains(r.Why, "--pps") || r.Hint == "" {
 		t.Errorf("%s: %s (%s); %+v", r.State, r.Why, r.Hint, s)
@@ -312,9 +292,7 @@ func TestAcceptanceBreaks(t *testing.T) {
 		r.Steps[0].State != acceptance.Pending {
 		t.Errorf("interrupted: %s %s, step %s, %v", r.State, r.Why, r.Steps[0].State, err)
 	}
-	if err := p.SetMachine(&acceptance.Machine{CPU: "one"}); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, p.SetMachine(&acceptance.Machine{CPU: "one"}))
 	if err := p.SetMachine(&acceptance.Machine{CPU: "another"}); err == nil {
 		t.Error("two machines in one report")
 	}
@@ -322,11 +300,7 @@ func TestAcceptanceBreaks(t *testing.T) {
 
 func TestAcceptanceCode(t *testing.T) {
 	of := func(states ...acceptance.RunState) []*acceptance.Run {
-		var all []*acceptance.Run
-		for _, s := range states {
-			all = append(all, &acceptance.Run{State: s})
-		}
-		return all
+		return facts.Map(states, func(s acceptance.RunState) *acceptance.Run { return &acceptance.Run{State: s} })
 	}
 	for _, c := range []struct {
 		runs []*acceptance.Run

@@ -14,22 +14,17 @@ import (
 	"time"
 
 	"mpps/internal/measure/traffic/agent"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
 // statusOf returns a number of a process's /proc/PID/status.
 func statusOf(t *testing.T, pid int, field string) int {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)))(t)
 	for line := range strings.Lines(string(text)) {
 		if rest, found := strings.CutPrefix(line, field+":"); found {
-			n, err := strconv.Atoi(strings.Fields(rest)[0])
-			if err != nil {
-				t.Fatal(err)
-			}
+			n := must.Get(strconv.Atoi(strings.Fields(rest)[0]))(t)
 			return n
 		}
 	}
@@ -41,9 +36,7 @@ func statusOf(t *testing.T, pid int, field string) int {
 func secretFile(t *testing.T, secret string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(secret), 0o600))
 	return file
 }
 
@@ -53,33 +46,22 @@ func TestAgentUnderSiege(t *testing.T) {
 	const secret = "0123456789abcdef"
 	file := secretFile(t, secret)
 	address, pid := startAgentProcess(t, "mpps", "agent", "--listen", "127.0.0.1:0", "--secret-file", file)
-	client, err := agent.Dial(t.Context(), address, agent.DialOptions{Secret: []byte(secret),
-		Silence: 30 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(agent.Dial(t.Context(), address, agent.DialOptions{Secret: []byte(secret),
+		Silence: 30 * time.Second}))(t)
 	defer client.Close()
-	server, err := client.ServeTCP(t.Context(), "", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(client.ServeTCP(t.Context(), "", "127.0.0.1:0"))(t)
 	// What version 2 of the protocol began a data connection with: a sink for bytes.
 	hello := []byte("mppsTCP1\x00\x00\x00\x01\x00\x00\x04\x00\x00\x00\x00\x00 and bytes that must not be counted")
 	long := bytes.Repeat([]byte("x"), 64<<10)
 	threads, memory := statusOf(t, pid, "Threads"), statusOf(t, pid, "VmRSS")
 	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 	for i := range min(10_000, int(limit.Cur)-500) {
 		at := address
 		if i%2 > 0 {
 			at = server.Target("").Addr
 		}
-		c, err := net.Dial("tcp", at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(net.Dial("tcp", at))(t)
 		defer c.Close()
 		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
 		switch {
@@ -114,10 +96,7 @@ func TestAgentLongLine(t *testing.T) {
 	t.Parallel()
 	address := startAgent(t, "mpps", "agent", "--listen", "127.0.0.1:0", "--secret-file",
 		secretFile(t, "0123456789abcdef"))
-	c, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp", address))(t)
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
 	n, err := io.Copy(c, io.LimitReader(zeros{}, 64<<20))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"mpps/internal/measure/acceptance"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -40,9 +41,7 @@ func TestAgentSendsOnEveryQueue(t *testing.T) {
 		load := exec.Command(argv[0], argv[1:]...)
 		var said bytes.Buffer
 		load.Stderr = &said
-		if err := load.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, load.Start())
 		o := h.watch(t, step)
 		_ = load.Process.Signal(os.Interrupt)
 		_ = load.Wait() // it was interrupted
@@ -68,9 +67,7 @@ func (h *hostAndGuest) watch(t *testing.T, step *acceptance.Step) *acceptance.Ou
 		if code != outcome.CodeOK {
 			t.Fatalf("path: exit %d: %s", code, stderr)
 		}
-		if err := o.Add(step.ID, step.Gives, []byte(stdout)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, o.Add(step.ID, step.Gives, []byte(stdout)))
 		var packets uint64
 		for _, r := range o.Paths[step.ID].Rows {
 			if r.First() && r.Origin.Device == "tap0" {

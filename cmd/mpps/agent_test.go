@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"mpps/internal/measure"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -42,26 +43,16 @@ func startAgent(t *testing.T, argv ...string) (address string) {
 func startAgentProcess(t *testing.T, argv ...string) (address string, pid int) {
 	t.Helper()
 	cmd := exec.Command(argv[0], argv[1:]...)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
-		if err := cmd.Process.Signal(os.Interrupt); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, cmd.Process.Signal(os.Interrupt))
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("the agent ended with %v", err)
 		}
 	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	line := must.Get(bufio.NewReader(out).ReadString('\n'))(t)
 	go func() { _, _ = io.Copy(io.Discard, out) }()
 	address, found := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
 	if !found {
@@ -81,9 +72,7 @@ func result(t *testing.T, answer string) *measure.Run {
 	if strings.HasPrefix(strings.TrimLeft(answer, "{ \n"), `"schema": "mpps.run/1"`) { // a file
 		schema = "mpps.run.1"
 	}
-	if err := validate(schema, answer); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, validate(schema, answer))
 	return run
 }
 
@@ -92,9 +81,7 @@ func TestBenchWithAgent(t *testing.T) {
 	dir := t.TempDir()
 	secret, other := filepath.Join(dir, "secret"), filepath.Join(dir, "other")
 	for file, text := range map[string]string{secret: "open sesame, open\n", other: "open barley, open\n"} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	address := startAgent(t, "mpps", "agent", "--listen", "127.0.0.1:0", "--secret-file", secret)
 	bench := func(argv ...string) (int, string, string) {
@@ -119,10 +106,7 @@ func TestBenchWithAgent(t *testing.T) {
 			t.Errorf("%d transactions, latency %+v, %d machines", s.Transactions, s.Latency, len(s.CPU))
 		}
 	}
-	saved, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	saved := must.Get(os.ReadFile(file))(t)
 	if again := result(t, string(saved)); again.Median != run.Median || again.Host != run.Host {
 		t.Errorf("the file has %+v, the answer %+v", again.Median, run.Median)
 	}
@@ -171,10 +155,7 @@ func TestBenchWithSomethingElse(t *testing.T) {
 		"a web server":      {"{}\n", "something else answers"},
 		"one that hangs up": {"", "hint: "},
 	} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		go func() {
 			c1, err := l.Accept()
 			if err != nil {
@@ -200,13 +181,9 @@ func TestBenchInterrupted(t *testing.T) {
 		"--keep=false")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	time.Sleep(2500 * time.Millisecond)
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Signal(os.Interrupt))
 	_ = cmd.Wait() // the exit code is looked at
 	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed ||
 		!strings.Contains(errs.String(), "interrupted: ") {

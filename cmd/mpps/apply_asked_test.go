@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // askedHost makes a tree of one value, 64, and a plan that makes it 128.
@@ -12,20 +14,11 @@ func askedHost(t *testing.T) (root, plan, value string) {
 	t.Helper()
 	root = t.TempDir()
 	value = filepath.Join(root, "proc/sys/net/core/dev_weight")
-	if err := os.MkdirAll(filepath.Dir(value), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(value, []byte("64\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	text, err := madePlan(root, []string{"sysctl:net.core.dev_weight=128"}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(value), 0o755))
+	must.Do(t, os.WriteFile(value, []byte("64\n"), 0o644))
+	text := must.Get(madePlan(root, []string{"sysctl:net.core.dev_weight=128"}, false))(t)
 	plan = filepath.Join(t.TempDir(), "plan.json")
-	if err := os.WriteFile(plan, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(plan, text, 0o644))
 	return root, plan, value
 }
 

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/advise/audit"
+	"mpps/internal/must"
 )
 
 // TestAuditCountsOverAnInterval: a tap that nobody empties drops packets. What depends on losses is unknown at first
@@ -42,9 +43,7 @@ func TestAuditCountsOverAnInterval(t *testing.T) {
 		t.Helper()
 		answer := run(append([]string{"ip", "netns", "exec", ns, "mpps", "--json", "audit", "--pps", "1M"}, more...)...)
 		var got struct{ Result audit.Report }
-		if err := json.Unmarshal([]byte(answer), &got); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(answer), &got))
 		for _, f := range got.Result.Findings {
 			if f.ID == "nic.txqueuelen" && strings.Contains(f.Address.Path, "tap9") {
 				return f
@@ -53,9 +52,7 @@ func TestAuditCountsOverAnInterval(t *testing.T) {
 		t.Fatalf("no finding of the tap in %.300s", answer)
 		return audit.Finding{}
 	}
-	if err := send(100); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, send(100))
 	if f := look(); f.State != audit.Unknown || !strings.Contains(f.Why, "--interval") {
 		t.Errorf("without an interval: %s, %s", f.State, f.Why)
 	}
@@ -78,9 +75,7 @@ func TestAuditCountsOverAnInterval(t *testing.T) {
 	}()
 	under := look("--interval", "500ms")
 	close(stop)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-done)
 	if under.State != audit.Off || under.Wanted != "at least 2000" ||
 		!strings.Contains(under.Why, "packets were dropped before it over ") {
 		t.Errorf("under load: %s, wanted %q: %s", under.State, under.Wanted, under.Why)
@@ -130,9 +125,7 @@ func openTap(t *testing.T, namespace, name string) (tap *os.File, send func(fram
 			return err
 		}()
 	}()
-	if err := <-failed; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-failed)
 	t.Cleanup(func() { unix.Close(socket) })
 	frame := make([]byte, 60)
 	copy(frame, []byte{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5}) // for local experiments (IEEE 802)

@@ -13,6 +13,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestIntervalOfRecordedServer: a server whose softirqs were squeezed 1913 times since boot, and not once while it was
@@ -37,17 +38,10 @@ func TestIntervalOfRecordedServer(t *testing.T) {
 			"proc/cpuinfo":                         "processor\t: 0\nphysical id\t: 0\ncore id\t\t: 0\n",
 		} {
 			file := filepath.Join(root, name)
-			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(filepath.Dir(file), 0o755))
+			must.Do(t, os.WriteFile(file, []byte(text), 0o644))
 		}
-		m, err := machine.Open(root)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(machine.Open(root))(t)
 		defer m.Close()
 		h := m.Inventory(t.Context())
 		machine.Read(t.Context(), m.Mechanisms(), h, knob.Addresses(h, knob.Catalogue()))

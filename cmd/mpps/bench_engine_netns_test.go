@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -26,9 +27,7 @@ func netperfOfLab(t *testing.T) bool {
 	for _, name := range []string{"netperf", "netserver"} {
 		text := fmt.Sprintf("#!/bin/sh\nexec %[1]s/lib64/ld-linux-x86-64.so.2 --library-path "+
 			"%[1]s/usr/lib/x86_64-linux-gnu %[1]s/usr/bin/%[2]s \"$@\"\n", tree, name)
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755))
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	return true
@@ -90,9 +89,7 @@ func TestBenchEngines(t *testing.T) {
 		t.Errorf("without a server: exit code %d: %s", code, stderr)
 	}
 	server := exec.Command("ip", "netns", "exec", h.guest, "iperf3", "-s", "-B", "10.50.0.2", "-p", "5999")
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Start())
 	defer func() {
 		_ = server.Process.Kill()
 		_ = server.Wait() // killed
@@ -118,9 +115,7 @@ func TestBenchEngineInterrupted(t *testing.T) {
 	cmd := exec.Command("mpps", "--json", "bench", "stream", "--engine", "iperf3", "--from", "netns:"+h.host+"/br0",
 		"--to", "netns:"+h.guest+"/eth0",
 		"--duration", "60s", "--warm-up", "0s", "--keep=false")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	for deadline := time.Now().Add(15 * time.Second); h.ip("netns", "pids",
 		h.host) == ""; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -128,9 +123,7 @@ func TestBenchEngineInterrupted(t *testing.T) {
 		}
 	}
 	begin := time.Now()
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Signal(os.Interrupt))
 	_ = cmd.Wait() // the exit code is looked at
 	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed || time.Since(begin) > 5*time.Second {
 		t.Errorf("exit code %d after %v", code, time.Since(begin))

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -50,9 +51,7 @@ func (h *hostAndGuest) arrived(argv ...string) {
 	if run.Received < run.Sent/2 || run.Latency == nil {
 		h.t.Errorf("%v: sent %d, received %d: %+v", argv, run.Sent, run.Received, run.Losses)
 	}
-	if err := validate("mpps.bench-pps.1", stdout); err != nil {
-		h.t.Error(err)
-	}
+	must.Try(h.t, validate("mpps.bench-pps.1", stdout))
 }
 
 func TestBenchThroughRouter(t *testing.T) {
@@ -71,9 +70,7 @@ func TestBenchThroughRouter(t *testing.T) {
 		!strings.Contains(stderr, "hint: ") {
 		t.Errorf("nobody is asked for: exit code %d: %s", code, stderr)
 	}
-	if after := h.state(); after != before {
-		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
-	}
+	h.stays(before)
 	// The receiver answers for its address only while it counts.
 	if table := h.ip("-n", h.guest, "neighbour", "show", "dev", "eth1", "198.19.0.1"); !strings.Contains(table,
 		"fe:6d:70") {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mpps/internal/measure/traffic"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -26,13 +27,10 @@ func (a hostileAgent) start(t *testing.T, netns, at, agent string) string {
 	t.Helper()
 	in := traffic.Endpoint{Netns: netns}
 	var l net.Listener
-	err := in.Do(func() (err error) {
+	must.Do(t, in.Do(func() (err error) {
 		l, err = net.Listen("tcp", at)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	t.Cleanup(func() { l.Close() })
 	pass := func(to, from net.Conn, change func(string) string) {
 		defer to.Close()
@@ -126,13 +124,10 @@ func TestHostileAddress(t *testing.T) {
 	h := newHostAndGuest(t)
 	victim := h.withVictim()
 	var l net.Listener
-	err := traffic.Endpoint{Netns: victim}.Do(func() (err error) {
+	must.Do(t, traffic.Endpoint{Netns: victim}.Do(func() (err error) {
 		l, err = net.Listen("tcp", "10.50.0.3:0")
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	defer l.Close()
 	var got atomic.Int64
 	go func() {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mpps/internal/must"
 )
 
 // received is how many bytes an interface of the host has received.
@@ -19,10 +21,7 @@ func (h *hostAndGuest) received(iface string) uint64 { return h.statistic(iface,
 func (h *hostAndGuest) statistic(iface, name string) uint64 {
 	h.t.Helper()
 	text := h.ip("netns", "exec", h.host, "cat", "/sys/class/net/"+iface+"/statistics/"+name)
-	n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	n := must.Get(strconv.ParseUint(strings.TrimSpace(text), 10, 64))(h.t)
 	return n
 }
 
@@ -47,9 +46,7 @@ func TestControlConnectionIsCut(t *testing.T) {
 			cmd := exec.Command("ip", argv...)
 			var said bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &said, &said
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, cmd.Start())
 			t.Cleanup(func() {
 				_ = cmd.Process.Signal(os.Interrupt)
 				_ = cmd.Wait()

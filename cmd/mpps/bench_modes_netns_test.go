@@ -8,11 +8,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"mpps/internal/measure"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -38,6 +38,34 @@ func (h *hostAndGuest) newSecond() string {
 	return ns
 }
 
+// linesIn returns the number of lines in a file, which may come to be while it is waited for.
+func linesIn(file string) int {
+	text, _ := os.ReadFile(file)
+	return bytes.Count(text, []byte("\n"))
+}
+
+// interrupt runs a program, interrupts it once its file of samples has some lines, requires that it fails, and returns
+// what it printed.
+func interrupt(t *testing.T, argv []string, samples string, lines int) (stdout, stderr string) {
+	t.Helper()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	var out, problems bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	must.Do(t, cmd.Start())
+	for deadline := time.Now().Add(60 * time.Second); linesIn(samples) < lines; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			_ = cmd.Process.Kill()
+			t.Fatalf("no samples: %s%s", out.String(), problems.String())
+		}
+	}
+	must.Do(t, cmd.Process.Signal(os.Interrupt))
+	_ = cmd.Wait() // the exit code is looked at
+	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed {
+		t.Errorf("exit code %d: %s%s", code, out.String(), problems.String())
+	}
+	return out.String(), problems.String()
+}
+
 // TestBenchModesInterrupted interrupts a campaign, finds everything as it was, and goes on to the same end.
 func TestBenchModesInterrupted(t *testing.T) {
 	t.Parallel()
@@ -47,31 +75,9 @@ func TestBenchModesInterrupted(t *testing.T) {
 	samples := filepath.Join(t.TempDir(), "c.jsonl")
 	argv := h.modesBench(second, "--workloads", "stream,rr,pps", "--repeat", "3", "--seed", "3", "--checkpoint",
 		samples)
-	cmd := exec.Command(argv[0], argv[1:]...)
-	var out, problems bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &problems
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := func() int {
-		text, _ := os.ReadFile(samples) // it comes to be while it is waited for
-		return bytes.Count(text, []byte("\n"))
-	}
-	for deadline := time.Now().Add(60 * time.Second); lines() < 6; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			_ = cmd.Process.Kill()
-			t.Fatalf("no samples: %s", problems.String())
-		}
-	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait() // the exit code is looked at
-	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed ||
-		!strings.Contains(problems.String(), "--resume "+samples) {
-		t.Errorf("exit code %d: %s", code, problems.String())
-	}
-	first := modesOf(t, out.String())
+	out, problems := interrupt(t, argv, samples, 6)
+	must.Contain(t, problems, "--resume "+samples)
+	first := modesOf(t, out)
 	if !first.Partial || first.Samples < 5 || first.Samples >= 18 || first.Missing != 18-first.Samples {
 		t.Errorf("partial %v, %d samples, %d missing", first.Partial, first.Samples, first.Missing)
 	}
@@ -113,7 +119,5 @@ func TestBenchModesInterrupted(t *testing.T) {
 	if from := m.Runs[len(m.Runs)-1].From; from.Where != "netns:"+second || from.Interface != "eth0" {
 		t.Errorf("the other mode was sent from %+v", from)
 	}
-	if after := h.state(); after != before {
-		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
-	}
+	h.stays(before)
 }

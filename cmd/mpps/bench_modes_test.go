@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"mpps/internal/measure"
+	"mpps/internal/must"
 	"mpps/internal/ops/saved"
 	"mpps/internal/outcome"
 )
@@ -24,9 +25,7 @@ func modesOf(t *testing.T, answer string) *measure.Modes {
 	if err != nil {
 		t.Fatalf("%v in %q", err, answer)
 	}
-	if err := validate("mpps.bench-modes.1", answer); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, validate("mpps.bench-modes.1", answer))
 	return m
 }
 
@@ -67,28 +66,19 @@ func TestBenchModes(t *testing.T) {
 		t.Errorf("saved: %v, %+v", err, saved)
 	}
 	// Of the file with the last samples cut off, the rest is taken, in the same order.
-	text, err := os.ReadFile(samples)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(samples))(t)
 	lines := strings.SplitAfter(string(text), "\n")
 	for _, line := range lines[:len(lines)-1] {
-		if err := validate("mpps.campaign.1", line); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, validate("mpps.campaign.1", line))
 	}
-	if err := os.WriteFile(samples, []byte(strings.Join(lines[:5], "")+lines[5][:40]), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(samples, []byte(strings.Join(lines[:5], "")+lines[5][:40]), 0o644))
 	code, stdout, stderr = program(t, "mpps", "--json", "bench", "modes", "--resume", samples, "--keep=false")
 	if code != outcome.CodeOK {
 		t.Fatalf("resumed: exit code %d: %s", code, stderr)
 	}
 	elsewhere := filepath.Join(dir, "elsewhere.jsonl")
-	if err := os.WriteFile(elsewhere, []byte(strings.Replace(lines[0], `"host":"`+m.Host+`"`, `"host":"other"`, 1)),
-		0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(elsewhere, []byte(strings.Replace(lines[0], `"host":"`+m.Host+`"`, `"host":"other"`, 1)),
+		0o644))
 	if code, _, stderr := program(t, "mpps", "bench", "modes", "--resume", elsewhere,
 		"--keep=false"); code != outcome.CodeFailed || !strings.Contains(stderr, "is of host other") {
 		t.Errorf("of another host: exit code %d: %s", code, stderr)
@@ -115,38 +105,21 @@ func TestBenchModesFrozen(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("a guest's QEMU without libvirt is root's")
 	}
-	agent, err := exec.LookPath("mpps")
-	if err != nil {
-		t.Fatal(err)
-	}
+	agent := must.Get(exec.LookPath("mpps"))(t)
 	qemu := filepath.Join(t.TempDir(), "qemu-system-x86_64")
-	if err := os.Symlink(agent, qemu); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(agent, qemu))
 	cmd := exec.Command(qemu, "agent", "--insecure-lab", "--listen", "127.0.0.1:0")
 	cmd.Args[0] = "mpps"
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // stopped, it would hear nothing else
 		_ = cmd.Wait()
 	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	line := must.Get(bufio.NewReader(out).ReadString('\n'))(t)
 	file := filepath.Join(t.TempDir(), "guest.pid")
-	if err := os.WriteFile(file, fmt.Appendln(nil, cmd.Process.Pid), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, fmt.Appendln(nil, cmd.Process.Pid), 0o644))
+	must.Do(t, cmd.Process.Signal(syscall.SIGSTOP))
 	cold := strings.TrimPrefix(strings.TrimSpace(line), "listening on ")
 	code, stdout, stderr := program(t, "mpps", "--json", "bench", "modes", "--mode", "native="+native, "--mode",
 		"cold="+cold+",frozen="+file,
@@ -168,16 +141,12 @@ func TestFrozenIsAGuest(t *testing.T) {
 	t.Parallel()
 	native := startAgent(t, "mpps", "agent", "--insecure-lab", "--listen", "127.0.0.1:0")
 	victim := exec.Command("sleep", "60")
-	if err := victim.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, victim.Start())
 	t.Cleanup(func() { _ = victim.Process.Kill(); _ = victim.Wait() })
 	dir := t.TempDir()
 	file, pipe := filepath.Join(dir, "guest.pid"), filepath.Join(dir, "pipe")
-	if err := errors.Join(os.WriteFile(file, fmt.Appendln(nil, victim.Process.Pid), 0o644),
-		syscall.Mkfifo(pipe, 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(file, fmt.Appendln(nil, victim.Process.Pid), 0o644),
+		syscall.Mkfifo(pipe, 0o644)))
 	for _, frozen := range []string{file, pipe} {
 		code, _, stderr := program(t, "mpps", "bench", "modes", "--mode", "native="+native, "--mode", "cold="+native+
 			",frozen="+frozen, "--workloads", "rr", "--repeat", "1", "--duration", "50ms", "--warm-up", "0", "--keep=false")

@@ -15,6 +15,7 @@ import (
 
 	"mpps/internal/measure"
 	"mpps/internal/measure/traffic"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -72,6 +73,14 @@ func (h *hostAndGuest) state() string {
 		}
 	}
 	return text.String()
+}
+
+// stays requires that the state is as it was before.
+func (h *hostAndGuest) stays(before string) {
+	h.t.Helper()
+	if after := h.state(); after != before {
+		h.t.Errorf("left behind:\n%sfound before:\n%s", after, before)
+	}
 }
 
 // benchmark is the command line that runs bench on the host.
@@ -245,9 +254,7 @@ func TestBenchThroughBridge(t *testing.T) {
 				(s.RampBytes == 0 || s.Bytes == 0 || s.Seconds > 0.4 || s.Seconds < 0.05) {
 				t.Errorf("%d bytes behind a ramp of %d, in %g s", s.Bytes, s.RampBytes, s.Seconds)
 			}
-			if after := h.state(); after != before {
-				t.Errorf("left behind:\n%sfound before:\n%s", after, before)
-			}
+			h.stays(before)
 		})
 	}
 	t.Run("in the form of another program", func(t *testing.T) {
@@ -299,9 +306,7 @@ func TestBenchCutShort(t *testing.T) {
 		cmd := exec.Command(argv[0], argv[1:]...)
 		var out bytes.Buffer
 		cmd.Stdout = &out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Start())
 		for deadline := time.Now().Add(time.Minute); !strings.Contains(h.state(), "mpps-"); {
 			if time.Now().After(deadline) {
 				t.Fatal("no port was made")
@@ -313,9 +318,7 @@ func TestBenchCutShort(t *testing.T) {
 
 	cmd, out := start(h.benchmark("pps", "--via", "br0", "--rate", "1k", "--repeat", "1000")...)
 	h.someTrials(cmd.Process.Pid)
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Signal(os.Interrupt))
 	_ = cmd.Wait() // the exit code is looked at
 	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed {
 		t.Errorf("interrupted: exit code %d", code)
@@ -325,14 +328,10 @@ func TestBenchCutShort(t *testing.T) {
 		t.Errorf("partial %v, %d samples", run.Partial, len(run.Samples))
 	}
 	checkLedger(t, run)
-	if after := h.state(); after != before {
-		t.Errorf("interrupted, left behind:\n%sfound before:\n%s", after, before)
-	}
+	h.stays(before)
 
 	cmd, _ = start(h.benchmark("pps", "--via", "br0", "--repeat", "1000")...)
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	for deadline := time.Now().Add(5 * time.Second); h.state() != before; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -378,9 +377,7 @@ func TestBenchBadEnds(t *testing.T) {
 		t.Errorf("IMIX over the guest's MTU: exit code %d: %s", code, stderr)
 	}
 	h.ip("-n", h.guest, "link", "set", "eth0", "mtu", "1500")
-	if after := h.state(); after != before {
-		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
-	}
+	h.stays(before)
 }
 
 // An agent that dies midway ends the measurement with an error that says so, with what was measured until then, and the
@@ -391,18 +388,14 @@ func TestBenchLosesItsAgent(t *testing.T) {
 	before := h.state()
 	doomed := exec.Command("ip", "netns", "exec", h.guest, "mpps", "agent", "--insecure-lab", "--listen",
 		"10.50.0.2:7979")
-	if err := doomed.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, doomed.Start())
 	h.listens(7979)
 	cmd := exec.Command("ip", "netns", "exec", h.host, "mpps", "--json", "bench", "pps", "--via", "br0",
 		"--agent", "10.50.0.2:7979", "--rate", "1k", "--warm-up", "50ms", "--duration", "200ms", "--repeat", "1000",
 		"--keep=false")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	h.someTrials(cmd.Process.Pid)
 	_ = doomed.Process.Kill()
 	_ = doomed.Wait() // killed
@@ -416,9 +409,7 @@ func TestBenchLosesItsAgent(t *testing.T) {
 		t.Errorf("partial %v, %d samples", run.Partial, len(run.Samples))
 	}
 	checkLedger(t, run)
-	if after := h.state(); after != before {
-		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
-	}
+	h.stays(before)
 }
 
 // TestBenchSeveralAgents measures two guests at once: every frame of both is accounted for, a rate is divided between
@@ -457,7 +448,5 @@ func TestBenchSeveralAgents(t *testing.T) {
 	if code != outcome.CodeUsage || !strings.Contains(stderr, "--two-way") {
 		t.Errorf("both ways: exit code %d: %s", code, stderr)
 	}
-	if after := h.state(); after != before {
-		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
-	}
+	h.stays(before)
 }

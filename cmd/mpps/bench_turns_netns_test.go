@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"mpps/internal/measure"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -78,10 +79,7 @@ func (b *bridged) value() string {
 // plan makes a plan within the host's namespace and returns its file.
 func (b *bridged) plan(values ...string) string {
 	b.t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(b.t)
 	file := filepath.Join(b.t.TempDir(), "plan.json")
 	b.must(nil, []string{"ip", "netns", "exec", b.host, "env", "MPPS_TEST_PLAN=" + file,
 		"MPPS_TEST_VALUES=" + strings.Join(values, ";"), self, "-test.run=^TestPlanOfThisNamespace$"}...)
@@ -94,13 +92,8 @@ func TestPlanOfThisNamespace(t *testing.T) {
 	if file == "" {
 		t.Skip("makes a plan for other tests")
 	}
-	text, err := madePlan("/", strings.Split(os.Getenv("MPPS_TEST_VALUES"), ";"), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(madePlan("/", strings.Split(os.Getenv("MPPS_TEST_VALUES"), ";"), false))(t)
+	must.Do(t, os.WriteFile(file, text, 0o644))
 }
 
 // bench is the command line that measures from end to end on the host, whose lock and journal are its own there.
@@ -114,9 +107,7 @@ func (b *bridged) bench(argv ...string) []string {
 // bound is how mpps is run on the host with lock and journal in a directory that outlasts it.
 func (b *bridged) bound(dir string) []string {
 	b.t.Helper()
-	if err := os.MkdirAll(filepath.Join(dir, "run"), 0o755); err != nil {
-		b.t.Fatal(err)
-	}
+	must.Do(b.t, os.MkdirAll(filepath.Join(dir, "run"), 0o755))
 	bind := `mkdir -p /run/mpps && mount --bind ` + dir + `/run /run/mpps && mount --bind ` + dir +
 		` /var/lib && exec "$@"`
 	return []string{"ip", "netns", "exec", b.host, "sh", "-c", bind, "sh", "mpps"}
@@ -155,13 +146,8 @@ func TestBenchPlanInTurns(t *testing.T) {
 	if after := b.state(); after != before {
 		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
 	}
-	if err := validate("mpps.bench-ab.1", stdout); err != nil {
-		t.Error(err)
-	}
-	ab, err := measure.DecodeAB(strings.NewReader(stdout))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Try(t, validate("mpps.bench-ab.1", stdout))
+	ab := must.Get(measure.DecodeAB(strings.NewReader(stdout)))(t)
 	t.Logf("%s, p = %.3g, %s: before %.3g, after %.3g; limited by %s and %s; %v", ab.Verdict, ab.P, ab.Test,
 		ab.Comparison.Before.Value,
 		ab.Comparison.After.Value, ab.BeforeRun.LimitedBy, ab.AfterRun.LimitedBy, ab.Values)
@@ -212,9 +198,7 @@ func TestBenchPlanOfNoEffect(t *testing.T) {
 		!strings.Contains(found, "everything is as it was found") {
 		t.Errorf("found %s", found)
 	}
-	if err := wide(found, 80); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, wide(found, 80))
 	for _, kind := range []string{"rr", "stream"} {
 		code, stdout, stderr := program(t, b.bench("--json", "bench", kind, "--foreign", "--plan", ttl, "--blocks", "1")...)
 		ab, err := measure.DecodeAB(strings.NewReader(stdout))
@@ -222,9 +206,7 @@ func TestBenchPlanOfNoEffect(t *testing.T) {
 			len(ab.AfterRun.Samples) != 2 {
 			t.Errorf("%s: exit code %d, %v: %s%s", kind, code, err, stderr, stdout)
 		}
-		if err := validate("mpps.bench-ab.1", stdout); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, validate("mpps.bench-ab.1", stdout))
 	}
 	for _, c := range []struct{ plan, want string }{
 		{nfCall + "=1@security", "no two sides to compare"},
@@ -249,9 +231,7 @@ func TestBenchPlanInterrupted(t *testing.T) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	stands := func() bool { return b.value() == "0" }
 	for deadline, switches, last := time.Now().Add(60*time.Second), 0,
 		false; switches < 8; time.Sleep(20 * time.Millisecond) {
@@ -266,18 +246,13 @@ func TestBenchPlanInterrupted(t *testing.T) {
 	for !stands() {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Signal(os.Interrupt))
 	_ = cmd.Wait() // the exit code is looked at
 	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed ||
 		!strings.Contains(problems.String(), "of 100 blocks were completed") {
 		t.Errorf("exit code %d: %s", code, problems.String())
 	}
-	ab, err := measure.DecodeAB(&out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ab := must.Get(measure.DecodeAB(&out))(t)
 	if !ab.Partial || !ab.RolledBack || len(ab.Order) == 0 || len(ab.Order) > 20 {
 		t.Errorf("partial %v, rolled back %v, order %v", ab.Partial, ab.RolledBack, ab.Order)
 	}
@@ -292,9 +267,7 @@ func (b *bridged) started(argv []string, stands func() bool) (*exec.Cmd, *bytes.
 	cmd := exec.Command(argv[0], argv[1:]...)
 	problems := &bytes.Buffer{}
 	cmd.Stderr = problems
-	if err := cmd.Start(); err != nil {
-		b.t.Fatal(err)
-	}
+	must.Do(b.t, cmd.Start())
 	for deadline := time.Now().Add(60 * time.Second); !stands(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			_ = cmd.Process.Kill()
@@ -335,9 +308,7 @@ func TestBenchPlanKilled(t *testing.T) {
 		"--foreign", "--plan", b.plan("sysctl:net.ipv4.ip_default_ttl=63"), "--blocks", "100", "--rate", "5k",
 		"--from", "netns:"+b.from+"/eth0", "--to", "netns:"+b.to+"/eth0", "--duration", "200ms", "--warm-up", "50ms")
 	cmd, _ := b.started(argv, func() bool { return ttl() == "63" })
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Kill())
 	_ = cmd.Wait() // it was killed
 	killed := time.Now()
 	for ttl() != "64" {
@@ -352,10 +323,7 @@ func TestBenchPlanKilled(t *testing.T) {
 		if err != nil || len(files) == 0 {
 			t.Fatalf("journals: %v, %v", files, err)
 		}
-		text, err := os.ReadFile(files[len(files)-1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(files[len(files)-1]))(t)
 		return string(text)
 	}
 	for !strings.Contains(history(), `"event":"committed"`) {

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // reading are the capabilities that commands need which look and change nothing: files that only root can read, the
@@ -20,10 +22,7 @@ const reading = "-all,+dac_read_search,+sys_ptrace,+net_admin"
 // TestReadsWithoutRoot: an unprivileged account with three capabilities sees what root sees of a host without guests:
 // the same findings of audit, nothing more that diagnose --counters could not see, and the same status.
 func TestReadsWithoutRoot(t *testing.T) {
-	dir, err := os.MkdirTemp("", "mpps-capabilities") // below t.TempDir another user finds nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.MkdirTemp("", "mpps-capabilities"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	text, err := os.ReadFile(os.Getenv("MPPS_BIN"))
 	binary := filepath.Join(dir, "mpps")
@@ -33,9 +32,7 @@ func TestReadsWithoutRoot(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(binary, text, 0o755)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	script := `set -eu
 ip link set lo up
 ip link add v0 type veth peer name v1
@@ -89,10 +86,7 @@ func TestWatchWithoutRoot(t *testing.T) {
 		return
 	}
 	mpps := ownHost(t)
-	unit, err := os.ReadFile("../../deploy/systemd/mpps-watch.service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	unit := must.Get(os.ReadFile("../../deploy/systemd/mpps-watch.service"))(t)
 	_, rest, _ := strings.Cut(string(unit), "\nAmbientCapabilities=")
 	rest, _, _ = strings.Cut(rest, "\n")
 	caps := "-all"
@@ -126,12 +120,8 @@ func TestWatchWithoutRoot(t *testing.T) {
 		}
 		return names, unseen
 	}
-	if err := os.MkdirAll("/run/mpps-watch", 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod("/run/mpps-watch", 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll("/run/mpps-watch", 0o777))
+	must.Do(t, os.Chmod("/run/mpps-watch", 0o777))
 	was, without := watch(nil, "/run/mpps-watch/root.prom")
 	is, hidden := watch(user, "/run/mpps-watch/own.prom")
 	if len(was) == 0 || !slices.Equal(was, is) {

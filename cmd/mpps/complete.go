@@ -41,22 +41,13 @@ func (a *app) complete(root *cobra.Command) {
 // completion completes from a list; from nothing else, such as the names of files.
 func completion(list func(*cobra.Command) []string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-		var fit []string
-		for _, name := range list(cmd) {
-			if strings.HasPrefix(name, begun) {
-				fit = append(fit, name)
-			}
-		}
+		fit := facts.Where(list(cmd), func(name string) bool { return strings.HasPrefix(name, begun) })
 		return fit, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
 func knobIDs(*cobra.Command) []string {
-	var ids []string
-	for _, k := range knob.Catalogue() {
-		ids = append(ids, k.ID)
-	}
-	return ids
+	return facts.Map(knob.Catalogue(), func(k *knob.Knob) string { return k.ID })
 }
 
 func severities(*cobra.Command) []string { return knob.Severities() }
@@ -78,11 +69,7 @@ func (a *app) known(cmd *cobra.Command) *facts.Host {
 }
 
 func (a *app) guests(cmd *cobra.Command) []string {
-	var names []string
-	for _, g := range a.known(cmd).Guests {
-		names = append(names, g.Name)
-	}
-	return names
+	return facts.Map(a.known(cmd).Guests, func(g facts.Guest) string { return g.Name })
 }
 
 func (a *app) physicalFunctions(cmd *cobra.Command) []string {

@@ -11,6 +11,7 @@ import (
 
 	"mpps/internal/golden"
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -43,9 +44,7 @@ func TestCrowdOfGuests(t *testing.T) {
 		t.Setenv("TMPDIR", "/dev/shm")
 	}
 	root := treetest.Recorded(t, files).Path
-	if err := golden.Tree("testdata/trees/two-nodes.txtar", root); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, golden.Tree("testdata/trees/two-nodes.txtar", root))
 	for verb, most := range map[string]time.Duration{"inspect": 4 * time.Second, "place": 4 * time.Second,
 		"audit": 8 * time.Second} {
 		argv := []string{"--root", root, verb}

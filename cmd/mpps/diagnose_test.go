@@ -12,6 +12,7 @@ import (
 	"mpps/internal/advise/bottleneck"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -47,13 +48,9 @@ func busyHost() *facts.Host {
 func loadFile(t *testing.T, h *facts.Host) string {
 	t.Helper()
 	var text bytes.Buffer
-	if err := facts.Write(&text, h, version); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, facts.Write(&text, h, version))
 	file := filepath.Join(t.TempDir(), "load.json")
-	if err := os.WriteFile(file, text.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, text.Bytes(), 0o600))
 	return file
 }
 
@@ -155,9 +152,7 @@ func TestDiagnoseHere(t *testing.T) {
 	}
 	result := func(text string) string {
 		var answer struct{ Result json.RawMessage }
-		if err := json.Unmarshal([]byte(text), &answer); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(text), &answer))
 		return string(answer.Result)
 	}
 	if result(live) != result(out) {

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"mpps/internal/lab/command"
+	"mpps/internal/must"
 )
 
 // written is a command as it stands in documentation.
@@ -36,10 +37,7 @@ func documents(t *testing.T) []string {
 	var all []string
 	for _, pattern := range []string{"../../README*.md", "../../SECURITY.md", "../../CONTRIBUTING.md", "../../docs/*.md", "../../docs/*/*.md", "../../deploy/*/*.md",
 		"../../internal/*/*.md"} {
-		found, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := must.Get(filepath.Glob(pattern))(t)
 		all = append(all, found...)
 	}
 	return all
@@ -103,7 +101,7 @@ func commandsInSources(t *testing.T) []written {
 	var all []written
 	verb, quoted := regexp.MustCompile(`%(?:\[\d\])?[sdvq]|\bN\b`), regexp.MustCompile(`'(mpps(?:-lab)? [a-z][^'"\n]*)'`)
 	for _, root := range []string{"../../cmd", "../../internal"} {
-		err := filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
+		must.Do(t, filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err
 			}
@@ -113,10 +111,7 @@ func commandsInSources(t *testing.T) []written {
 				all = append(all, commandsIn(path, text)...)
 			}
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	return all
 }
@@ -178,10 +173,7 @@ func (w written) read() (given []string, cmd *cobra.Command, err error) {
 func TestDocumentedCommands(t *testing.T) {
 	var all []written
 	for _, file := range documents(t) {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		for _, block := range shellBlocks(string(text)) {
 			all = append(all, commandsIn(file, block)...)
 		}
@@ -221,15 +213,9 @@ func TestDocumentedCommands(t *testing.T) {
 
 // TestReadmeTargets finds every make target of the documents in the Makefile.
 func TestReadmeTargets(t *testing.T) {
-	makefile, err := os.ReadFile("../../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	makefile := must.Get(os.ReadFile("../../Makefile"))(t)
 	for _, file := range documents(t) {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		for _, found := range regexp.MustCompile("(?m)(?:^|`)make ([a-z][a-z-]*)").FindAllStringSubmatch(string(text),
 			-1) {
 			if !regexp.MustCompile(`(?m)^` + found[1] + `:`).Match(makefile) {
@@ -242,10 +228,7 @@ func TestReadmeTargets(t *testing.T) {
 // TestDocumentLinks finds the files that the documents lead to.
 func TestDocumentLinks(t *testing.T) {
 	for _, file := range documents(t) {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		for _, found := range regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`).FindAllStringSubmatch(string(text), -1) {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(file), found[1])); err != nil {
 				t.Errorf("%s: %v", file, err)
@@ -259,37 +242,22 @@ func TestDocumentLinks(t *testing.T) {
 func TestReadmeCommands(t *testing.T) {
 	work := t.TempDir()
 	root := filepath.Join(work, "machine")
-	if err := golden.Tree("testdata/trees/two-nodes.txtar", root); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, golden.Tree("testdata/trees/two-nodes.txtar", root))
 	// a definition is written by libvirt alone
 	for _, guest := range []string{"etc/libvirt", "run/libvirt", "proc/2001"} {
-		if err := os.RemoveAll(filepath.Join(root, guest)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.RemoveAll(filepath.Join(root, guest)))
 	}
 	const runFile = `{"schema": "mpps.run/1", "kind": "pps", "host": "h", "limited_by": "device", "samples": [{"pps": %d}, {"pps": %d}, {"pps": %d}, {"pps": %d}]}`
 	for name, pps := range map[string]int{"before": 600, "after": 8000} {
-		if err := os.WriteFile(filepath.Join(work, name+".json"), fmt.Appendf(nil, runFile, pps, pps+1, pps+2, pps+3),
-			0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(work, name+".json"), fmt.Appendf(nil, runFile, pps, pps+1, pps+2, pps+3),
+			0o644))
 	}
-	readmes, err := filepath.Glob("../../README*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	byTask, err := filepath.Glob("../../docs/README*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	readmes := must.Get(filepath.Glob("../../README*.md"))(t)
+	byTask := must.Get(filepath.Glob("../../docs/README*.md"))(t)
 	readmes = append(readmes, byTask...)
 	var commands []written
 	for _, file := range readmes {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		for _, block := range shellBlocks(string(text)) {
 			commands = append(commands, commandsIn(file, block)...)
 		}
@@ -342,10 +310,7 @@ func TestReadmeCommands(t *testing.T) {
 
 // TestHelpTexts: every command that is listed has a long help, and every text is one's.
 func TestHelpTexts(t *testing.T) {
-	files, err := helpTexts.ReadDir("help")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(helpTexts.ReadDir("help"))(t)
 	with := 0
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {

@@ -13,6 +13,7 @@ import (
 
 	"mpps/internal/advise/lasting"
 	"mpps/internal/advise/site"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -88,14 +89,10 @@ func TestHostileFiles(t *testing.T) {
 				}
 				root := t.TempDir()
 				for _, dir := range []string{"proc/sys/kernel", "sys/devices/system/cpu/cpu0", filepath.Dir(reader)} {
-					if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 				}
 				file := filepath.Join(root, reader)
-				if err := make(file); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, make(file))
 				checkHostile(t, name, argv(root, file))
 			}
 		})

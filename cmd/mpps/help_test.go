@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/lab/command"
+	"mpps/internal/must"
 )
 
 // everyCommand lists the commands, those below others too.
@@ -26,9 +27,7 @@ func TestHelpFitsATerminal(t *testing.T) {
 	lab.SetOut(&text)
 	for _, cmd := range append(everyCommand(root), everyCommand(lab)...) {
 		text.Reset()
-		if err := cmd.Help(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Help())
 		if err := wide(text.String(), 80); err != nil {
 			t.Errorf("%s --help: %v", cmd.CommandPath(), err)
 		}

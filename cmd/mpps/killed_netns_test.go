@@ -17,6 +17,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+
+	"mpps/internal/must"
 )
 
 // killedMark is in the environment of a program that is to be killed, and so in that of all that it starts.
@@ -25,10 +27,7 @@ const killedMark = "MPPS_TEST_KILLED="
 // marked returns the processes with the mark; a zombie has none.
 func marked(t *testing.T) (pids []int) {
 	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/environ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("/proc/[0-9]*/environ"))(t)
 	for _, file := range files {
 		environ, err := os.ReadFile(file)
 		if err != nil || !slices.ContainsFunc(bytes.Split(environ, []byte{0}),
@@ -63,10 +62,7 @@ func (h *hostAndGuest) traces() string {
 		}
 	}
 	for _, file := range []string{"/proc/self/mounts", "/proc/net/dev"} {
-		lines, err := os.ReadFile(file)
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		lines := must.Get(os.ReadFile(file))(h.t)
 		for line := range strings.Lines(string(lines)) {
 			if strings.HasPrefix(line, "nsfs /run/netns/") {
 				continue // ip netns has told of ours; another test's end here too, when it unlinks their files
@@ -75,12 +71,10 @@ func (h *hostAndGuest) traces() string {
 			fmt.Fprintln(&text, name)
 		}
 	}
-	if err := filepath.WalkDir("/sys/fs/bpf", func(path string, _ os.DirEntry, err error) error {
+	must.Do(h.t, filepath.WalkDir("/sys/fs/bpf", func(path string, _ os.DirEntry, err error) error {
 		fmt.Fprintln(&text, path)
 		return err
-	}); err != nil {
-		h.t.Fatal(err)
-	}
+	}))
 	return text.String()
 }
 
@@ -144,9 +138,7 @@ func TestKilled(t *testing.T) {
 				var said bytes.Buffer
 				cmd.Stdout, cmd.Stderr = &said, &said
 				cmd.WaitDelay = 100 * time.Millisecond
-				if err := cmd.Start(); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, cmd.Start())
 				var programs, links []int
 				if after > 0 {
 					time.Sleep(after)

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"mpps/internal/lab/command"
+	"mpps/internal/must"
 )
 
 // TestLabCommandLines: what mpps-lab runs on an emulated host is what mpps takes.
@@ -17,9 +18,7 @@ func TestLabCommandLines(t *testing.T) {
 		}
 	}
 	modes, _, err := command.Root().Find([]string{"modes"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	there := (&app{}).benchModes().Flags()
 	modes.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 		if f.Name == "only" || f.Name == "help" {

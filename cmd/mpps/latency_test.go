@@ -12,6 +12,7 @@ import (
 	"mpps/internal/advise/knob"
 	"mpps/internal/measure/wakeup"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -41,12 +42,8 @@ func TestLatencyImport(t *testing.T) {
 	dir := t.TempDir()
 	summary, fifo, saved := filepath.Join(dir, "then.txt"), filepath.Join(dir, "pipe"), filepath.Join(dir, "then.json")
 	line := "T: 0 ( 1234) P:95 I:200 C:3000000 Min:      5 Act:    7 Avg:    7 Max:      12\n"
-	if err := os.WriteFile(summary, []byte(line), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(summary, []byte(line), 0o600))
+	must.Do(t, syscall.Mkfifo(fifo, 0o600))
 	other := "../../internal/measure/wakeup/testdata/oslat-2.40.txt"
 	for _, c := range []struct {
 		argv []string
@@ -72,7 +69,5 @@ func TestLatencyImport(t *testing.T) {
 		&said); code != outcome.CodeOK {
 		t.Fatalf("exit %d: %s", code, said.String())
 	}
-	if err := validate("mpps.latency.1", out.String()); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, validate("mpps.latency.1", out.String()))
 }

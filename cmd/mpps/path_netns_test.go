@@ -14,10 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
-
 	"mpps/internal/advise/queuepath"
+	"mpps/internal/must"
 )
 
 // TestPathInterrupted: SIGINT ends watching with what was seen, as an answer like any other, and no word of progress
@@ -44,19 +42,13 @@ func TestPathInterrupted(t *testing.T) {
 	cmd := exec.Command("mpps", "path", "--netns", ns, "--for", "10m", "--every-packet", "--json")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	watches(t, cmd.Process.Pid)
 	for began := time.Now(); time.Since(began) < 3*time.Second; {
-		if err := send(10); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, send(10))
 		time.Sleep(10 * time.Millisecond)
 	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Signal(os.Interrupt))
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("%v: %s", err, &stderr)
 	}
@@ -117,32 +109,16 @@ func watches(t *testing.T, pid int) (programs, links []int) {
 // TestPathKilled: what the command attaches goes with it, also by SIGKILL in the middle, since nothing of it is pinned.
 func TestPathKilled(t *testing.T) {
 	cmd := exec.Command("mpps", "path", "--for", "10m", "--every-packet")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	defer func() {
 		cmd.Process.Kill()
 		cmd.Wait()
 	}()
 	programs, links := watches(t, cmd.Process.Pid)
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Kill())
 	cmd.Wait()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		left := 0
-		for _, id := range programs {
-			if p, err := ebpf.NewProgramFromID(ebpf.ProgramID(id)); err == nil {
-				p.Close()
-				left++
-			}
-		}
-		for _, id := range links {
-			if l, err := link.NewFromID(link.ID(id)); err == nil {
-				l.Close()
-				left++
-			}
-		}
+		left := inKernel(programs, links)
 		if left == 0 {
 			return
 		}
@@ -155,10 +131,7 @@ func TestPathKilled(t *testing.T) {
 // holds is which programs and links of eBPF a process has open (fdinfo in proc_pid_fdinfo(5)).
 func holds(t *testing.T, pid int) (programs, links []int) {
 	t.Helper()
-	files, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fdinfo/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fdinfo/*"))(t)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {

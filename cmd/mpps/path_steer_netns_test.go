@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -25,10 +26,8 @@ func TestSteerHost(t *testing.T) {
 	}
 	s := newSteered(t, "vxlan")
 	for q := range 2 { // as a driver would
-		if err := os.WriteFile(fmt.Sprintf("/sys/class/net/nic0/queues/tx-%d/xps_cpus", q), []byte("3"),
-			0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(fmt.Sprintf("/sys/class/net/nic0/queues/tx-%d/xps_cpus", q), []byte("3"),
+			0))
 	}
 	masks := s.xps()
 	s.send()
@@ -70,9 +69,7 @@ func TestSteerHost(t *testing.T) {
 
 	// A guest ends and comes again while the service watches.
 	watcher := exec.Command("mpps", "restore", "--watch")
-	if err := watcher.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, watcher.Start())
 	time.Sleep(300 * time.Millisecond)
 	s.close(1)
 	time.Sleep(100 * time.Millisecond)
@@ -89,9 +86,7 @@ func TestSteerHost(t *testing.T) {
 	}
 	t.Logf("put back %v after a tap came back", time.Since(began).Round(time.Millisecond))
 	apart("after a guest came back")
-	if err := watcher.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, watcher.Process.Signal(syscall.SIGTERM))
 	_ = watcher.Wait()
 
 	s.mpps(outcome.CodeOK, "rollback")
@@ -130,10 +125,8 @@ func TestSteerKilled(t *testing.T) {
 	s := newSteered(t, "vxlan")
 	s.send()
 	for q := range 8 {
-		if err := os.WriteFile(fmt.Sprintf("/sys/class/net/nic0/queues/tx-%d/xps_cpus", q), []byte("1"),
-			0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(fmt.Sprintf("/sys/class/net/nic0/queues/tx-%d/xps_cpus", q), []byte("1"),
+			0))
 	}
 	masks := s.xps()
 	steer := []string{"path", "--steer", "--for", "100ms", "--by", "program", "--nic", "nic0"}
@@ -144,9 +137,7 @@ func TestSteerKilled(t *testing.T) {
 	half, whole := 0, 0
 	for round := range 15 {
 		cmd := exec.Command("mpps", steer...)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Start())
 		if round%3 == 0 {
 			time.Sleep(took/2 + rand.N(took/2))
 		} else {

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,45 +22,23 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/advise/queuepath"
+	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
-// inHost runs the test that calls it in a process of its own with network namespace, bpf file system, journal, lock and
-// systemd's directory of its own, which are gone when that process ends. It returns true in that process and false,
-// after the outcome is known, in the other. Such tests share nothing, and run beside each other.
+// inHost is treetest.InNamespace with bpf file system, journal, lock and systemd's directory of its own, which are gone
+// when the child ends. Such tests share nothing, and run beside each other.
 func inHost(t *testing.T) bool {
 	t.Helper()
-	const mark = "MPPS_TEST_HOST"
-	if os.Getenv(mark) == t.Name() {
-		for _, err := range []error{
-			unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("sysfs", "/sys", "sysfs", 0, ""),
-			unix.Mount("bpf", "/sys/fs/bpf", "bpf", 0, ""),
+	if !treetest.IsChild(t) {
+		t.Parallel()
+	}
+	return treetest.InNamespace(t, func() error {
+		return errors.Join(unix.Mount("bpf", "/sys/fs/bpf", "bpf", 0, ""),
 			unix.Mount("lib", "/var/lib", "tmpfs", 0, ""), unix.Mount("run", "/run", "tmpfs", 0, ""),
-			unix.Mount("systemd", "/etc/systemd", "tmpfs", 0, ""),
-			os.Mkdir("/etc/systemd/system", 0o755),
-		} {
-			if err != nil {
-				t.Fatalf("mount: %v", err)
-			}
-		}
-		return true
-	}
-	if os.Geteuid() != 0 {
-		t.Skip("namespaces need root")
-	}
-	t.Parallel()
-	cmd := exec.Command(os.Args[0], "-test.run=^"+strings.ReplaceAll(t.Name(), "/", "$/^")+"$", "-test.v")
-	cmd.Env = append(os.Environ(), mark+"="+t.Name())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("in its namespace: %v\n%s", err, out)
-	}
-	if strings.Contains(string(out), "--- SKIP") {
-		t.Skipf("in its namespace:\n%s", out)
-	}
-	t.Logf("in its namespace:\n%s", out)
-	return false
+			unix.Mount("systemd", "/etc/systemd", "tmpfs", 0, ""), os.Mkdir("/etc/systemd/system", 0o755))
+	})
 }
 
 // tunnels are the commands that make vx0 by the tunnel's name. The test machine's kernel may not have all of them:
@@ -166,18 +143,10 @@ func (s *steered) open(i int) {
 	defer s.mu.Unlock()
 	name := "tap" + strconv.Itoa(i)
 	for range 4 {
-		f, err := os.OpenFile("/dev/net/tun", os.O_RDWR|unix.O_NONBLOCK, 0)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		r, err := unix.NewIfreq(name)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		f := must.Get(os.OpenFile("/dev/net/tun", os.O_RDWR|unix.O_NONBLOCK, 0))(s.t)
+		r := must.Get(unix.NewIfreq(name))(s.t)
 		r.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_MULTI_QUEUE)
-		if err := unix.IoctlIfreq(int(f.Fd()), unix.TUNSETIFF, r); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Do(s.t, unix.IoctlIfreq(int(f.Fd()), unix.TUNSETIFF, r))
 		s.taps[i] = append(s.taps[i], f)
 	}
 	s.must("ip", "link", "set", name, "up", "master", "br0")
@@ -244,9 +213,7 @@ func (s *steered) end() {
 func (s *steered) arrived() uint64 {
 	s.t.Helper()
 	n, err := strconv.ParseUint(strings.TrimSpace(s.must("cat", "/sys/class/net/far0/statistics/rx_packets")), 10, 64)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	return n
 }
 
@@ -272,10 +239,8 @@ func (s *steered) during(here, emulated string) string {
 func (s *steered) watch() *queuepath.Path {
 	s.t.Helper()
 	var answer struct{ Result queuepath.Path }
-	if err := json.Unmarshal([]byte(s.mpps(outcome.CodeOK, "path", "--for", s.during("1s", "5s"), "--every-packet",
-		"--json")), &answer); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, json.Unmarshal([]byte(s.mpps(outcome.CodeOK, "path", "--for", s.during("1s", "5s"), "--every-packet",
+		"--json")), &answer))
 	return &answer.Result
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"mpps/internal/advise/audit"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 	"mpps/internal/ops/handing"
 )
 
@@ -43,9 +44,7 @@ func TestGuestInPod(t *testing.T) {
 	ns, folder := "mpod"+strconv.Itoa(os.Getpid()), t.TempDir()
 	for dir := folder; dir != "/"; dir = filepath.Dir(dir) { // the user below must reach it
 		if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o005 != 0o005 {
-			if err := os.Chmod(dir, info.Mode().Perm()|0o055); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Chmod(dir, info.Mode().Perm()|0o055))
 		}
 	}
 	run := func(argv ...string) string {
@@ -62,9 +61,7 @@ func TestGuestInPod(t *testing.T) {
 	defer tap.Close()
 	run("ip", "-n", ns, "link", "set", "tap0", "up")
 	for _, name := range []string{"virt-launcher-monitor", "qemu-kvm"} {
-		if err := os.Symlink("/bin/sh", filepath.Join(folder, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink("/bin/sh", filepath.Join(folder, name)))
 	}
 	start := func(cmd *exec.Cmd) {
 		t.Helper()
@@ -72,9 +69,7 @@ func TestGuestInPod(t *testing.T) {
 		if err == nil {
 			err = cmd.Start()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
 	}
 	const arguments = " -c 'read -r line' -name guest=shop_web,debug-threads=on -smp 4 -cpu host -netdev " +
@@ -85,31 +80,23 @@ func TestGuestInPod(t *testing.T) {
 	start(launcher)
 	pid := pidNamed(t, launcher.Process.Pid, "qemu-kvm")
 	groups := filepath.Join(folder, "cgroup")
-	if err := os.WriteFile(groups, []byte("0::/kubepods.slice/kubepods-pod7.slice/cri-containerd-8.scope\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(groups, []byte("0::/kubepods.slice/kubepods-pod7.slice/cri-containerd-8.scope\n"), 0o644))
 	target := "/proc/" + strconv.Itoa(pid) + "/cgroup"
-	if err := unix.Mount(groups, target, "", unix.MS_BIND, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mount(groups, target, "", unix.MS_BIND, ""))
 	t.Cleanup(func() { _ = unix.Unmount(target, 0) })
 	other := exec.Command(filepath.Join(folder, "qemu-kvm"), "-c", "read -r line", "-name", "guest=mine")
 	other.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 4711, Gid: 4711}}
 	start(other)
 
 	var seen struct{ Result facts.Host }
-	if err := json.Unmarshal([]byte(run("mpps", "--json", "inspect")), &seen); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(run("mpps", "--json", "inspect")), &seen))
 	g := facts.Find(seen.Result.Guests, func(g *facts.Guest) bool { return g.PID == pid })
 	if g == nil || g.Owner == nil || g.Owner.Platform != facts.KubeVirt || g.Owner.ID != "shop/web" || !g.Elsewhere ||
 		len(g.Interfaces) != 1 || g.Interfaces[0].Tap != "tap0" {
 		t.Fatalf("guests: %+v", seen.Result.Guests)
 	}
 	var judged struct{ Result audit.Report }
-	if err := json.Unmarshal([]byte(run("mpps", "--json", "audit", "--pps", "1.8M")), &judged); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(run("mpps", "--json", "audit", "--pps", "1.8M")), &judged))
 	models := facts.Where(judged.Result.Findings, func(f audit.Finding) bool {
 		return f.ID == "domain.nic_model" && f.State == audit.Off && f.Address.Object() == "shop_web"
 	})
@@ -126,10 +113,8 @@ func TestGuestInPod(t *testing.T) {
 		t.Errorf("beside a process that cannot be verified: exit code %d", code)
 	}
 	var words struct{ Result handing.Answer }
-	if err := json.Unmarshal([]byte(run("mpps", "--json", "handover", "--pps", "1.8M", "--guest", "shop_web")),
-		&words); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(run("mpps", "--json", "handover", "--pps", "1.8M", "--guest", "shop_web")),
+		&words))
 	if len(words.Result.Guests) != 1 || len(words.Result.Guests[0].Words) != 1 ||
 		!strings.Contains(words.Result.Guests[0].Words[0].Text, "model: virtio") {
 		t.Errorf("handover: %+v", words.Result.Guests)

@@ -19,6 +19,7 @@ import (
 	"mpps/internal/golden"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestProseDrivesNothing plans, applies, goes on behind a reboot and rolls back twice: with the words of this version,
@@ -72,7 +73,7 @@ func (w *worded) mpps(args ...string) {
 	if bytes.HasPrefix(out.Bytes(), []byte("{")) {
 		w.log.WriteString(w.plain(string(golden.Reword(w.t, out.Bytes(), func(string) string { return "…" }))))
 	}
-	err := filepath.WalkDir(w.root, func(name string, d fs.DirEntry, err error) error {
+	must.Do(w.t, filepath.WalkDir(w.root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || strings.HasSuffix(name, "lock") ||
 			strings.HasPrefix(d.Name(), "reserve-") { // room for a journal, without text
 			return err
@@ -84,26 +85,18 @@ func (w *worded) mpps(args ...string) {
 			fmt.Fprintf(&w.log, "%s\n%s", strings.TrimPrefix(name, w.root), text)
 		}
 		return err
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	}))
 }
 
 // journal notes the values of a transaction, and rewrites it.
 func (w *worded) journal(name string, text []byte) {
 	w.t.Helper()
 	w.names[strings.TrimSuffix(filepath.Base(name), ".jsonl")] = fmt.Sprint("tx", len(w.names)+1)
-	one, err := journal.Parse(text)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	one := must.Get(journal.Parse(text))(w.t)
 	for _, c := range one.Changes() {
 		fmt.Fprintf(&w.log, "  %d %s %s: %s → %s %s %s\n", c.N, c.ID, c.Address, c.Before, c.After, c.State, c.Reason)
 	}
-	if err := os.WriteFile(name, golden.RewordJournal(w.t, text, w.other), 0o644); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, os.WriteFile(name, golden.RewordJournal(w.t, text, w.other), 0o644))
 }
 
 var (
@@ -124,9 +117,7 @@ func (w *worded) plain(text string) string {
 func (w *worded) put(files ...string) {
 	w.t.Helper()
 	for i := 0; i < len(files); i += 2 {
-		if err := os.WriteFile(filepath.Join(w.root, files[i]), []byte(files[i+1]), 0o644); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, os.WriteFile(filepath.Join(w.root, files[i]), []byte(files[i+1]), 0o644))
 	}
 }
 
@@ -143,38 +134,25 @@ func (w *worded) newest() string {
 // reworded gives a file other words.
 func (w *worded) reworded(name string) {
 	w.t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if err := os.WriteFile(name, golden.Reword(w.t, text, w.other), 0o644); err != nil {
-		w.t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(name))(w.t)
+	must.Do(w.t, os.WriteFile(name, golden.Reword(w.t, text, w.other), 0o644))
 }
 
 // playWorded goes through a plan over a reboot and its rollback, on the tree of resume.txtar.
 func playWorded(t *testing.T, other func(string) string) []string {
 	t.Helper()
 	w := &worded{t: t, root: t.TempDir(), dir: t.TempDir(), other: other, names: map[string]string{}}
-	archive, err := txtar.ParseFile("testdata/script/resume.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	archive := must.Get(txtar.ParseFile("testdata/script/resume.txtar"))(t)
 	for _, f := range archive.Files {
 		if name, of := strings.CutPrefix(f.Name, "root/"); of {
-			if err := os.MkdirAll(filepath.Join(w.root, filepath.Dir(name)), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(filepath.Join(w.root, filepath.Dir(name)), 0o755))
 			w.put(name, string(f.Data))
 		}
 	}
 	file := filepath.Join(w.dir, "plan.json")
 	boots := "proc/sys/kernel/random/boot_id"
 	entry := func() string {
-		text, err := os.ReadFile(filepath.Join(w.root, "efi/loader/entries/debian-6.12.conf"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(w.root, "efi/loader/entries/debian-6.12.conf")))(t)
 		_, options, _ := strings.Cut(string(text), "options")
 		options, _, _ = strings.Cut(options, "\n")
 		return strings.TrimSpace(options) + "\n"
@@ -209,24 +187,14 @@ func playWorded(t *testing.T, other func(string) string) []string {
 func planWorded(t *testing.T, other func(string) string) []string {
 	t.Helper()
 	w := &worded{t: t, root: t.TempDir(), dir: t.TempDir(), other: other}
-	if err := golden.Tree("testdata/trees/two-nodes.txtar", w.root); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, golden.Tree("testdata/trees/two-nodes.txtar", w.root))
 	snapshot := filepath.Join(w.dir, "snapshot.json")
 	w.mpps("snapshot", "-o", snapshot)
-	text, err := os.ReadFile(snapshot)
-	if err != nil {
-		t.Fatal(err)
-	}
-	unseen, err := json.Marshal([]facts.Unseen{facts.RulesUnseen("iptables-legacy", "nat", "needs root"),
-		facts.GuestsUnseen("needs root")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(snapshot))(t)
+	unseen := must.Get(json.Marshal([]facts.Unseen{facts.RulesUnseen("iptables-legacy", "nat", "needs root"),
+		facts.GuestsUnseen("needs root")}))(t)
 	text = regexp.MustCompile(`"unseen": \[[^\]]*\]`).ReplaceAll(text, append([]byte(`"unseen": `), unseen...))
-	if err := os.WriteFile(snapshot, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(snapshot, text, 0o644))
 	w.reworded(snapshot)
 	for _, goal := range [][]string{{"--pps", "1.8M"}, {"--latency", "50us", "--cpus", "2-3"}, {"--pps", "3M",
 		"--loss", "0", "--consent", "security"}} {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,6 +13,7 @@ import (
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/golden"
+	"mpps/internal/must"
 	"mpps/test/catalogue"
 	"mpps/test/scenes"
 )
@@ -69,10 +71,7 @@ Made from test/catalogue/exceptions.txt, test/scenes/scenes.txt and cmd/mpps/pro
 // TestProven: docs/proven.md says of each knob how it was proven, and each test that it names is there. MPPS_UPDATE=1
 // writes the file.
 func TestProven(t *testing.T) {
-	exceptions, err := catalogue.Exceptions()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exceptions := must.Get(catalogue.Exceptions())(t)
 	tests := testNames(t)
 	var b strings.Builder
 	b.WriteString(provenHead)
@@ -119,11 +118,7 @@ func TestProven(t *testing.T) {
 		}
 	}
 	b.WriteString("\n| mpps | proven on | knobs |\n|---|---|---|\n")
-	var ways []string
-	for way := range count {
-		ways = append(ways, way)
-	}
-	slices.Sort(ways)
+	ways := slices.Sorted(maps.Keys(count))
 	for _, way := range ways {
 		does, on, _ := strings.Cut(way, " ")
 		fmt.Fprintf(&b, "| %s | %s | %d |\n", does, on, count[way])
@@ -136,12 +131,9 @@ var testFunction = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 // testNames says of each test of the tree when it is played: of a name that several packages have, for each of them.
 func testNames(t *testing.T) map[string][]string {
 	t.Helper()
-	long, err := scenes.All("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	long := must.Get(scenes.All("../.."))(t)
 	found := map[string][]string{}
-	err = filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -163,10 +155,7 @@ func testNames(t *testing.T) map[string][]string {
 			found[name[1]] = append(found[name[1]], when)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return found
 }
 

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/advise/realtime"
+	"mpps/internal/must"
 )
 
 // TestRealtimeCheckSeesWhatRan: on the kernel of this machine a program is bound to one CPU and kept busy. It is found
@@ -30,9 +31,7 @@ func TestRealtimeCheckSeesWhatRan(t *testing.T) {
 	t.Cleanup(end)
 	pid := busy.Process.Pid
 	var allowed, one unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.SchedGetaffinity(0, &allowed))
 	cpu := -1
 	for n := range 1024 {
 		if allowed.IsSet(n) {
@@ -40,9 +39,7 @@ func TestRealtimeCheckSeesWhatRan(t *testing.T) {
 		}
 	}
 	one.Set(cpu)
-	if err := unix.SchedSetaffinity(pid, &one); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.SchedSetaffinity(pid, &one))
 
 	look := func() (realtime.Report, time.Duration) {
 		t.Helper()
@@ -54,9 +51,7 @@ func TestRealtimeCheckSeesWhatRan(t *testing.T) {
 			t.Fatalf("exit code %d: %s", code, stderr)
 		}
 		var got struct{ Result realtime.Report }
-		if err := json.Unmarshal([]byte(stdout), &got); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(stdout), &got))
 		return got.Result, after - before
 	}
 	object := fmt.Sprintf("thread yes (%d)", pid)

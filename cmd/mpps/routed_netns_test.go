@@ -18,6 +18,7 @@ import (
 
 	"mpps/internal/advise/audit"
 	"mpps/internal/advise/plan"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -51,11 +52,7 @@ func TestRoutedHost(t *testing.T) {
 			drawn = part
 		}
 	}
-	for _, station := range []string{"nic0", "forwards by its routes", "virbr0", "tap9", "web"} {
-		if !strings.Contains(drawn, station) {
-			t.Errorf("inspect does not show %q:\n%s", station, drawn)
-		}
-	}
+	must.Contain(t, drawn, "nic0", "forwards by its routes", "virbr0", "tap9", "web")
 	if strings.Contains(drawn, "not judged") {
 		t.Errorf("the path is judged:\n%s", drawn)
 	}
@@ -64,9 +61,7 @@ func TestRoutedHost(t *testing.T) {
 		"--runtime-only", "--json", "-o", "-"))
 	stop()
 	file := filepath.Join(t.TempDir(), "plan.json")
-	if err := os.WriteFile(file, part, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, part, 0o600))
 	// foreign: whoever applies the file has not seen what was refused
 	h.mpps(outcome.CodeOK, "apply", "--yes", "--runtime-only", "--foreign", file)
 	if values := h.must("sysctl", "-n", forwarding, filter); values != "1\n2\n" {
@@ -82,10 +77,8 @@ func TestRoutedHost(t *testing.T) {
 	// the healthy twin: nothing is refused, nothing is wanted
 	h.must("sysctl", "-qw", forwarding+"=1")
 	var answer struct{ Result audit.Report }
-	if err := json.Unmarshal([]byte(h.mpps(outcome.CodeOK, "audit", "--pps", "1M", "--interval", "1s", "--json")),
-		&answer); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(h.mpps(outcome.CodeOK, "audit", "--pps", "1M", "--interval", "1s", "--json")),
+		&answer))
 	for _, f := range answer.Result.Findings {
 		if strings.HasPrefix(f.ID, "route.") && f.State == audit.Off {
 			t.Errorf("healthy: %s at %s: %s", f.ID, f.Address, f.Why)
@@ -106,9 +99,7 @@ func routesOf(t *testing.T, text string) []byte {
 	}
 	p.Seal()
 	var out bytes.Buffer
-	if err := plan.Encode(&out, p); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, plan.Encode(&out, p))
 	return out.Bytes()
 }
 
@@ -116,17 +107,10 @@ func routesOf(t *testing.T, text string) []byte {
 func startNamed(t *testing.T, name string, args ...string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
-	if err := os.Symlink("/bin/sh", file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("/bin/sh", file))
 	cmd := exec.Command(file, append([]string{"-c", "read -r line"}, args...)...)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(cmd.StdinPipe())(t)
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
 }
 
@@ -134,14 +118,8 @@ func startNamed(t *testing.T, name string, args ...string) {
 // by another one, until stop.
 func sendForeign(t *testing.T, device string) (stop func()) {
 	t.Helper()
-	link, err := net.InterfaceByName(device)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	link := must.Get(net.InterfaceByName(device))(t)
+	fd := must.Get(unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0))(t)
 	frame := make([]byte, 60)
 	copy(frame, []byte{0x02, 0, 0, 0, 0, 0x01, 0x02, 0, 0, 0, 0, 0x02, 0x08, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0,
 		0, 192, 168, 122, 66, 192, 168, 122, 50})

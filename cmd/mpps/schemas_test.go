@@ -43,6 +43,7 @@ import (
 	"mpps/internal/model/datapath"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 	"mpps/internal/ops"
 	"mpps/internal/ops/change"
 	"mpps/internal/ops/definition"
@@ -150,10 +151,7 @@ func TestSchemas(t *testing.T) {
 		_, version, _ := strings.Cut(file.schema, "/")
 		shipped[checkSchema(t, name, version, g.file(name, file.schema, reflect.TypeOf(file.content)))] = true
 	}
-	entries, err := os.ReadDir(schemaFolder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(schemaFolder))(t)
 	for _, e := range entries {
 		if !shipped[e.Name()] {
 			t.Errorf("%s is a schema of nothing", e.Name())
@@ -167,9 +165,7 @@ func checkSchema(t *testing.T, name, version string, made *jsonschema.Schema) st
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", " ")
-	if err := encoder.Encode(made); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, encoder.Encode(made))
 	file := "mpps." + name + "." + version + ".json"
 	golden.File(t, filepath.Join(schemaFolder, file), text.String())
 	return file
@@ -186,9 +182,7 @@ func newSchemaMaker(t *testing.T) *schemaMaker {
 	m := &schemaMaker{constants: constantsBelow(t, "../../internal"), structs: map[string]reflect.Type{}}
 	m.reflector = jsonschema.Reflector{Anonymous: true, AllowAdditionalProperties: true, Mapper: m.text, Namer: m.name}
 	for _, folder := range []string{"../../internal", "."} {
-		if err := m.reflector.AddGoComments("mpps/cmd/mpps", folder, jsonschema.WithFullComment()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.reflector.AddGoComments("mpps/cmd/mpps", folder, jsonschema.WithFullComment()))
 	}
 	for what, comment := range m.reflector.CommentMap {
 		m.reflector.CommentMap[what] = strings.Join(strings.Fields(comment), " ")
@@ -315,7 +309,7 @@ func (m *schemaMaker) file(name, schema string, content reflect.Type) *jsonschem
 // constantsBelow are the constants of named string types in the packages below a folder.
 func constantsBelow(t *testing.T, folder string) map[string][]any {
 	all := map[string][]any{}
-	err := filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
 			return err
 		}
@@ -329,10 +323,7 @@ func constantsBelow(t *testing.T, folder string) map[string][]any {
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all
 }
 
@@ -422,14 +413,9 @@ func TestPromisedNames(t *testing.T) {
 
 func readSchema(t *testing.T, name string) map[string]any {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(schemaFolder, name+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(schemaFolder, name+".json")))(t)
 	var schema map[string]any
-	if err := json.Unmarshal(text, &schema); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &schema))
 	return schema
 }
 

@@ -13,6 +13,7 @@ import (
 	"mpps/internal/measure/wakeup"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 	"mpps/internal/report/bench"
 )
@@ -27,29 +28,19 @@ func TestEmptyValuesFitTheirSchemas(t *testing.T) {
 		"mpps.latency-run.1": &wakeup.File{Schema: wakeup.Schema, Runs: []wakeup.Run{{}}, Worst: []wakeup.Wakeup{{}}},
 		"mpps.report.1":      &bench.Document{Schema: bench.DocumentSchema, Series: []bench.Series{{Run: run}}},
 	} {
-		text, err := json.Marshal(facts.NonNil(value))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(facts.NonNil(value)))(t)
 		if err := validate(name, string(text)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	var text bytes.Buffer
-	p, err := plan.Make(&facts.Host{}, goal.Unlimited(), knob.Catalogue(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := plan.Encode(&text, p); err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(plan.Make(&facts.Host{}, goal.Unlimited(), knob.Catalogue(), nil))(t)
+	must.Do(t, plan.Encode(&text, p))
 	if err := validate("mpps.plan-file.1", text.String()); err != nil {
 		t.Errorf("an empty plan: %v", err)
 	}
 	text.Reset()
-	if err := facts.Write(&text, &facts.Host{}, version); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, facts.Write(&text, &facts.Host{}, version))
 	if err := validate("mpps.snapshot.1", text.String()); err != nil {
 		t.Errorf("a snapshot of nothing: %v", err)
 	}
@@ -64,17 +55,13 @@ func TestEmbeddedReport(t *testing.T) {
 	doc.Add("after", run)
 	doc.CompareFirstTwo()
 	var page bytes.Buffer
-	if err := bench.HTML(&page, doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, bench.HTML(&page, doc))
 	data := regexp.MustCompile(`(?s)<script type="application/json" id="mpps-data">(.*?)</script>`).FindStringSubmatch(
 		page.String())
 	if data == nil {
 		t.Fatal("no data in the page")
 	}
-	if err := validate("mpps.report.1", data[1]); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, validate("mpps.report.1", data[1]))
 }
 
 // TestEveryKnobIsExplained runs explain for the whole catalogue, in both forms.

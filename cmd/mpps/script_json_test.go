@@ -13,6 +13,7 @@ import (
 
 	"mpps/internal/golden"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // recordedTree unpacks a recorded machine of testdata/trees: "tree NAME DIR".
@@ -123,8 +124,6 @@ func TestScriptCommands(t *testing.T) {
 			t.Errorf("%s is not noticed", name)
 		}
 	}
-	if err := validate("mpps.confirm.1",
-		`{"schema":"mpps.confirm/1","mpps":"0","host":"h","result":{"tx":"t","confirmed":true},"warnings":[]}`); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, validate("mpps.confirm.1",
+		`{"schema":"mpps.confirm/1","mpps":"0","host":"h","result":{"tx":"t","confirmed":true},"warnings":[]}`))
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mpps/internal/measure"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -18,13 +19,9 @@ func (h *hostAndGuest) searched(argv ...string) (*measure.Search, int, string) {
 	if stdout == "" {
 		return nil, code, stderr
 	}
-	if err := validate("mpps.search.1", stdout); err != nil {
-		h.t.Error(err)
-	}
+	must.Try(h.t, validate("mpps.search.1", stdout))
 	var answer struct{ Result measure.Search }
-	if err := json.Unmarshal([]byte(stdout), &answer); err != nil {
-		h.t.Fatal(err)
-	}
+	must.Do(h.t, json.Unmarshal([]byte(stdout), &answer))
 	return &answer.Result, code, stderr
 }
 
@@ -84,13 +81,9 @@ func TestSearchSizes(t *testing.T) {
 	if stdout == "" {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
-	if err := validate("mpps.search-sizes.1", stdout); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, validate("mpps.search-sizes.1", stdout))
 	var answer struct{ Result measure.Sizes }
-	if err := json.Unmarshal([]byte(stdout), &answer); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(stdout), &answer))
 	found := answer.Result.Searches
 	if len(found) != 2 || answer.Result.Partial {
 		t.Fatalf("exit %d, %d sizes, partial %t: %s", code, len(found), answer.Result.Partial, stderr)

@@ -6,6 +6,7 @@ import (
 
 	"mpps/internal/advise/sriov"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // TestMigrationCommands parses every command of this program that a plan of a migration prints: each is one that it
@@ -33,10 +34,7 @@ func TestMigrationCommands(t *testing.T) {
 		for _, reserved := range [][]facts.Reservation{nil, {given}} {
 			from.Reservations = reserved
 			ask.Guest, ask.To = "vm1", "kvm2"
-			plan, err := sriov.Migrate(from, ask)
-			if err != nil {
-				t.Fatal(err)
-			}
+			plan := must.Get(sriov.Migrate(from, ask))(t)
 			lines := []string{}
 			for _, c := range plan.Checks {
 				lines = append(lines, c.Command)

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/advise/bottleneck"
+	"mpps/internal/must"
 	"mpps/internal/report"
 	"mpps/internal/report/top"
 )
@@ -42,34 +43,19 @@ func onTerminal(t *testing.T, program string, args ...string) *terminal {
 		t.Skipf("no pseudo-terminals: %v", err)
 	}
 	t.Cleanup(func() { far.Close() })
-	if err := unix.IoctlSetPointerInt(int(far.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(int(far.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	near, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.IoctlSetPointerInt(int(far.Fd()), unix.TIOCSPTLCK, 0))
+	n := must.Get(unix.IoctlGetInt(int(far.Fd()), unix.TIOCGPTN))(t)
+	near := must.Get(os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0))(t)
 	t.Cleanup(func() { near.Close() })
-	if err := unix.IoctlSetWinsize(int(far.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.IoctlSetWinsize(int(far.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}))
 	x := &terminal{t: t, far: far, near: near, finished: make(chan error, 1)}
 	x.found = x.settings()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	x.cmd = &exec.Cmd{Path: self, Args: append([]string{program}, args...)}
 	x.cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=")
 	x.cmd.Stdin, x.cmd.Stdout, x.cmd.Stderr = near, near, near
 	x.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := x.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, x.cmd.Start())
 	go func() { x.finished <- x.cmd.Wait() }()
 	go func() {
 		buffer := make([]byte, 4096)
@@ -89,10 +75,7 @@ func onTerminal(t *testing.T, program string, args ...string) *terminal {
 
 func (x *terminal) settings() unix.Termios {
 	x.t.Helper()
-	found, err := unix.IoctlGetTermios(int(x.near.Fd()), unix.TCGETS)
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	found := must.Get(unix.IoctlGetTermios(int(x.near.Fd()), unix.TCGETS))(x.t)
 	return *found
 }
 
@@ -119,9 +102,7 @@ func (x *terminal) shows(text string) {
 
 func (x *terminal) types(keys string) {
 	x.t.Helper()
-	if _, err := io.WriteString(x.far, keys); err != nil {
-		x.t.Fatal(err)
-	}
+	must.Get(io.WriteString(x.far, keys))(x.t)
 }
 
 // isBack waits for the end and looks whether the terminal is as it was found.
@@ -189,9 +170,7 @@ func TestTopGivesTheTerminalBack(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(s.String(), func(t *testing.T) {
 			x := looking(t)
-			if err := x.cmd.Process.Signal(s); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, x.cmd.Process.Signal(s))
 			x.isBack(0)
 		})
 	}
@@ -240,15 +219,9 @@ func TestTopIsNotStoppedForEver(t *testing.T) {
 func TestTopStoppedByAnother(t *testing.T) {
 	t.Parallel()
 	x := looking(t)
-	if err := x.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetTermios(int(x.near.Fd()), unix.TCSETS, &x.found); err != nil {
-		t.Fatal(err)
-	}
-	if err := x.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, x.cmd.Process.Signal(syscall.SIGSTOP))
+	must.Do(t, unix.IoctlSetTermios(int(x.near.Fd()), unix.TCSETS, &x.found))
+	must.Do(t, x.cmd.Process.Signal(syscall.SIGCONT))
 	x.until("keys one by one", func() bool { return x.settings() != x.found })
 	x.types("q")
 	x.isBack(0)
@@ -258,9 +231,7 @@ func TestTopStoppedByAnother(t *testing.T) {
 func TestTopFollowsTheTerminal(t *testing.T) {
 	t.Parallel()
 	x := looking(t)
-	if err := unix.IoctlSetWinsize(int(x.far.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: 200}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.IoctlSetWinsize(int(x.far.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: 200}))
 	wide := "in/s  out/s" + strings.Repeat(" ", 29) + "use lost/s" // the bar has twenty columns more
 	x.shows(wide)
 	x.types("q")
@@ -274,9 +245,7 @@ func TestTopOnNoTerminal(t *testing.T) {
 	defer cancel()
 	out := &looked{enough: cancel}
 	a := &app{stdin: strings.NewReader(""), stdout: out, stderr: io.Discard}
-	if err := a.execute(ctx, []string{"top", "--every", "200ms", "--counters"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.execute(ctx, []string{"top", "--every", "200ms", "--counters"}))
 	if text := out.text.String(); strings.Count(text, "\nmpps top · ") != 1 || strings.Contains(text, "\x1b") {
 		t.Errorf("without a terminal: %q", text)
 	}

@@ -16,6 +16,7 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/measure/traffic"
 	"mpps/internal/model/goal"
+	"mpps/internal/must"
 	"mpps/internal/ops/bench"
 	"mpps/internal/ops/tuning"
 	"mpps/internal/report"
@@ -88,19 +89,13 @@ func TestHealthyPaths(t *testing.T) {
 			load := measure.Load{FrameBytes: frame, Flows: 16, Duration: time.Second, Repeat: 1}
 			g := goal.Goal{PPS: 1e9, Frame: frame}
 			by, err := tuning.NewPathGauge(t.Context(), a.env(), &bench.Path{Ends: ends}, load, g, 30*time.Second)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer func() {
-				if err := by.Close(); err != nil {
-					t.Error(err)
-				}
+				must.Try(t, by.Close())
 			}()
 			h := &healthy{gauge: by}
 			r, err := tune.Run(t.Context(), h, tune.Options{Goal: g, Seed: uint64(i), Trial: 100 * time.Millisecond})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			// The generator may be what is the limit, and then nothing is tried.
 			if r.Verdict != tune.NotDevice {
 				able++

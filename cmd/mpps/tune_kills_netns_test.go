@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mpps/internal/must"
 )
 
 // longestRun is how long a run of the loop in TestTuneKilled is left to itself at most: it has tried, kept and proven
@@ -35,9 +37,7 @@ func TestTuneKilled(t *testing.T) {
 		run := b.tune(dir, "--seed", strconv.Itoa(n+1))
 		var said strings.Builder
 		run.Stderr = &said
-		if err := run.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, run.Start())
 		ended := make(chan struct{})
 		go func() {
 			_ = run.Wait() // it is killed, or ends with what it found

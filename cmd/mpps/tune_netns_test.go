@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"mpps/internal/advise/tune"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -34,14 +35,9 @@ func TestTuneBridge(t *testing.T) {
 			t.Fatalf("exit code %d, %v:\n%s", code, err, text)
 		}
 		t.Logf("%s", text)
-		saved, err := os.ReadFile(result)
-		if err != nil {
-			t.Fatal(err)
-		}
+		saved := must.Get(os.ReadFile(result))(t)
 		r = tune.Result{}
-		if err := json.Unmarshal(saved, &r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(saved, &r))
 	}
 	for _, a := range r.Attempts {
 		t.Logf("%s: %.3v", a.Key, a.Gain.Pairs)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"mpps/internal/must"
 )
 
 // TestGivenAgain: the flags of a run that waits are given to the one that goes on as they were, and found there again
@@ -12,10 +14,8 @@ import (
 func TestGivenAgain(t *testing.T) {
 	command := func() *cobra.Command { return (&app{}).tuneCommand() }
 	first := command()
-	if err := first.ParseFlags([]string{"--pps", "1M", "--only", "nic.channels,nic.xps", "--consent", "security",
-		"--learned", "a", "--trial", "2s"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.ParseFlags([]string{"--pps", "1M", "--only", "nic.channels,nic.xps", "--consent", "security",
+		"--learned", "a", "--trial", "2s"}))
 	second := command()
 	for name, values := range givenFlags(first.Flags()) {
 		if err := setAgain(second.Flags(), name, values); err != nil {

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"mpps/internal/must"
 )
 
 // Updating reports whether files are written instead of compared.
@@ -22,9 +24,7 @@ func File(t testing.TB, file, text string) {
 	switch {
 	case err == nil && string(kept) == text:
 	case Updating():
-		if err := writeFile(file, text); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, writeFile(file, text))
 	case err != nil:
 		t.Errorf("%v; MPPS_UPDATE=1 go test -run %s in the package of the test writes it", err, t.Name())
 	default:
@@ -36,10 +36,7 @@ func File(t testing.TB, file, text string) {
 // Part requires that a document has exactly this text between the comments NAME and /NAME.
 func Part(t testing.TB, file, name, text string) {
 	t.Helper()
-	kept, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := must.Get(os.ReadFile(file))(t)
 	begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
 	head, rest, _ := strings.Cut(string(kept), begin)
 	_, tail, found := strings.Cut(rest, end)

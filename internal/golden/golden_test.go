@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mpps/internal/golden"
+	"mpps/internal/must"
 )
 
 // recorder collects what a test is recorder in place of this one.
@@ -20,9 +21,7 @@ func (r *recorder) Errorf(format string, _ ...any) { r.errors = append(r.errors,
 func TestPart(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "page.md")
 	const page = "before\n<!-- kinds -->\nold\n<!-- /kinds -->\nbehind\n"
-	if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(page), 0o644))
 	t.Setenv("MPPS_UPDATE", "")
 	same := &recorder{TB: t}
 	if golden.Part(same, file, "kinds", "old\n"); len(same.errors) > 0 {

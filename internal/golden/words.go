@@ -9,6 +9,8 @@ import (
 	"hash/fnv"
 	"slices"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // wordKeys are the JSON members that hold prose.
@@ -36,10 +38,7 @@ func Reword(t testing.TB, text []byte, other func(string) string) []byte {
 	if err := decoder.Decode(&v); err != nil {
 		t.Fatalf("%v in %s", err, text)
 	}
-	reworded, err := json.MarshalIndent(reword(v, false, other), "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	reworded := must.Get(json.MarshalIndent(reword(v, false, other), "", " "))(t)
 	return reworded
 }
 
@@ -77,14 +76,9 @@ func RewordJournal(t testing.TB, text []byte, other func(string) string) []byte 
 			break
 		}
 		delete(record, "sum")
-		text, err := json.Marshal(record)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(record))(t)
 		var content bytes.Buffer
-		if err := json.Compact(&content, Reword(t, text, other)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Compact(&content, Reword(t, text, other)))
 		content.Truncate(content.Len() - 1)
 		hash := sha256.New()
 		hash.Write([]byte(sum))

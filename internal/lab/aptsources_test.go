@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"mpps/internal/must"
 )
 
 func TestParseSources(t *testing.T) {
@@ -88,12 +90,8 @@ func TestFindMirrorReadsBothFormats(t *testing.T) {
 			"bookworm\nComponents: main\n",
 	} {
 		p := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(p), 0o755))
+		must.Do(t, os.WriteFile(p, []byte(text), 0o644))
 	}
 	t.Setenv("MPPS_LAB_MIRROR", "")
 	if got, err := findMirror(root); err != nil || got != "http://yes.example/debian" {

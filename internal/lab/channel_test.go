@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"mpps/internal/must"
 )
 
 func TestParseAnswer(t *testing.T) {
@@ -30,10 +32,7 @@ func TestParseAnswer(t *testing.T) {
 
 func TestQuoteSurvivesAShell(t *testing.T) {
 	argv := []string{"a b", "", "'", `"$HOME" \`, "*", "line\nbreak", "-n", "ü"}
-	out, err := exec.Command("sh", "-c", "for a in "+quote(argv)+`; do printf '%s\0' "$a"; done`).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(exec.Command("sh", "-c", "for a in "+quote(argv)+`; do printf '%s\0' "$a"; done`).Output())(t)
 	if d := cmp.Diff(argv, strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")); d != "" {
 		t.Error(d)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mpps/internal/lab"
+	"mpps/internal/must"
 )
 
 // BenchmarkDeaths counts emulated hosts that die after a boot of their own while their memory is worked on: with
@@ -45,12 +46,8 @@ func bootAndWork(b *testing.B, script string) string {
 		return err.Error()
 	}
 	defer func() {
-		if err := l.Stop(context.WithoutCancel(b.Context())); err != nil {
-			b.Error(err)
-		}
-		if err := lab.RemoveData(name); err != nil {
-			b.Error(err)
-		}
+		must.Try(b, l.Stop(context.WithoutCancel(b.Context())))
+		must.Try(b, lab.RemoveData(name))
 	}()
 	ctx, cancel := context.WithTimeout(b.Context(), 3*time.Minute)
 	defer cancel()

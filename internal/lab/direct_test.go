@@ -3,6 +3,8 @@ package lab
 import (
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 func TestDirectScript(t *testing.T) {
@@ -26,13 +28,8 @@ func TestDirectScript(t *testing.T) {
 		if name == "e1000" {
 			g.Name, g.CPUs, c.want = "guest", "1-3", append(c.want, "exec 'taskset' '-c' '1-3' 'qemu")
 		}
-		if err := g.fill(); err != nil {
-			t.Fatal(err)
-		}
-		script, err := g.directScript("/boot/vmlinuz", "/share/initrd", "/run/lab/guest.console")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, g.fill())
+		script := must.Get(g.directScript("/boot/vmlinuz", "/share/initrd", "/run/lab/guest.console"))(t)
 		for _, want := range append(c.want, "set -e\n", "'qemu-system-x86_64'", "'-m' '512'", "'-smp' '3'",
 			"mpps.hostname="+g.Name, "'-pidfile' '/run/lab/"+g.Name+".pid'") {
 			if !strings.Contains(script, want) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"mpps/internal/must"
 )
 
 func TestDomainXML(t *testing.T) {
@@ -24,23 +26,13 @@ func TestDomainXML(t *testing.T) {
 		{"agent", GuestSpec{Name: "g5", Agent: true, NICs: []NIC{{Model: Vhost, Bridge: "br0", Addr: "10.50.0.5/24"}}}},
 		{"vf", GuestSpec{Name: "g4", NICs: []NIC{{Model: VF, VF: "0000:41:10.2", Addr: "10.50.0.4/24"}}}},
 	} {
-		if err := c.spec.fill(); err != nil {
-			t.Fatal(err)
-		}
-		got, err := c.spec.domainXML("/boot/vmlinuz-6.12", "/share/.guests/x.initrd", "/run/lab/x.console")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.spec.fill())
+		got := must.Get(c.spec.domainXML("/boot/vmlinuz-6.12", "/share/.guests/x.initrd", "/run/lab/x.console"))(t)
 		file := filepath.Join("testdata/domain", c.golden+".xml")
 		if os.Getenv("UPDATE_GOLDEN") != "" {
-			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, []byte(got), 0o644))
 		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(os.ReadFile(file))(t)
 		if d := cmp.Diff(string(want), got); d != "" {
 			t.Errorf("%s: %s", c.golden, d)
 		}

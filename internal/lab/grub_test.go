@@ -8,13 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 func TestGrubDefault(t *testing.T) {
-	text, err := os.ReadFile("testdata/grub/grub.cfg")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/grub/grub.cfg"))(t)
 	config := string(text)
 	by := func(value string) string {
 		return strings.Replace(config, `set default="0"`, `set default="`+value+`"`, 1)
@@ -60,10 +59,8 @@ func TestHostFile(t *testing.T) {
 	put := func(name, text string) {
 		t.Helper()
 		full := filepath.Join(base, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(full), 0o755),
-			os.WriteFile(full, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(full), 0o755),
+			os.WriteFile(full, []byte(text), 0o644)))
 	}
 	expect := func(name, want string) {
 		t.Helper()
@@ -79,9 +76,7 @@ func TestHostFile(t *testing.T) {
 	expect("boot/x", "of L1")
 
 	l.st.Config.Disk = true
-	if err := makeDisk(t.Context(), filepath.Join(base, "upper.img")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, makeDisk(t.Context(), filepath.Join(base, "upper.img")))
 	expect("boot/x", "of the tree")
 	put("commands", "mkdir u\nmkdir u/boot\nwrite "+filepath.Join(base, "upper/u/boot/x")+" u/boot/x\n")
 	if out, err := exec.Command("debugfs", "-w", "-f", filepath.Join(base, "commands"),

@@ -13,6 +13,7 @@ import (
 
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/must"
 )
 
 // udpProbe waits until a UDP port answers a datagram with at least one byte. Its socket is closed after each attempt,
@@ -35,15 +36,10 @@ func startGuest(t *testing.T, l *lab.Lab, spec lab.GuestSpec) (*lab.Guest, strin
 	spec.Probe = udpProbe(7, "hello")
 	start := time.Now()
 	setup := func() {
-		if err := l.Bridge(t.Context(), "br0", "10.50.0.1/24"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Bridge(t.Context(), "br0", "10.50.0.1/24"))
 	}
 	setup()
-	g, err := l.StartGuest(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(l.StartGuest(t.Context(), spec))(t)
 	t.Logf("%s answers after %.1f s; %s", spec.Name, time.Since(start).Seconds(),
 		strings.ReplaceAll(g.Console(t.Context()), "\n", "; "))
 	t.Cleanup(func() {
@@ -54,11 +50,8 @@ func startGuest(t *testing.T, l *lab.Lab, spec lab.GuestSpec) (*lab.Guest, strin
 		t.Logf("%s stopped in %.1f s", spec.Name, time.Since(start).Seconds())
 	})
 	addr, _ := g.Addr()
-	out, err := l.Must(t.Context(), "exec 4<>/dev/udp/"+addr.String()+"/7; printf nics? >&4; timeout 3 dd bs=2048 "+
-		"count=1 <&4 2>/dev/null")
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(l.Must(t.Context(), "exec 4<>/dev/udp/"+addr.String()+"/7; printf nics? >&4; timeout 3 dd bs=2048 "+
+		"count=1 <&4 2>/dev/null"))(t)
 	return g, out
 }
 
@@ -74,15 +67,13 @@ func TestGuest(t *testing.T) {
 		!strings.Contains(nics, "queues=2\n") {
 		t.Errorf("found %q, want an e1000 and virtio_net with 2 queues", nics)
 	}
-	if got := must(t, l, "cat /sys/class/net/te1000/master/uevent | grep INTERFACE"); got != "INTERFACE=br0" {
+	if got := outputOf(t, l, "cat /sys/class/net/te1000/master/uevent | grep INTERFACE"); got != "INTERFACE=br0" {
 		t.Errorf("tap: found %q", got)
 	}
-	if got := must(t, l, "ps -eLo comm | grep -c '^vhost-'"); got != "2" {
+	if got := outputOf(t, l, "ps -eLo comm | grep -c '^vhost-'"); got != "2" {
 		t.Errorf("vhost threads: found %s, want 2", got)
 	}
-	if err := g.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.Restart(t.Context()))
 	if up, err := g.Running(t.Context()); err != nil || !up {
 		t.Errorf("after restart: running %v, %v", up, err)
 	}
@@ -91,7 +82,7 @@ func TestGuest(t *testing.T) {
 func TestGuestVirtualFunction(t *testing.T) {
 	labtest.Long(t)
 	l := labtest.Host(t, labtest.NoBinary)
-	pci := must(t, l, `d=$(dirname $(grep -l `+lab.MACigb1+` /sys/class/net/*/address))
+	pci := outputOf(t, l, `d=$(dirname $(grep -l `+lab.MACigb1+` /sys/class/net/*/address))
 ip link set ${d##*/} up; echo 2 > $d/device/sriov_numvfs
 ip link add link ${d##*/} name mv0 type macvlan mode bridge; ip addr add 10.51.0.1/24 dev mv0; ip link set mv0 up
 basename $(readlink $d/device/virtfn0)`)

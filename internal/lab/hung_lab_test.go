@@ -16,6 +16,7 @@ import (
 
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/must"
 )
 
 // ends waits for a command of a host that has just begun to hang and sees that it ends as it should.
@@ -43,12 +44,8 @@ func TestHeartStops(t *testing.T) {
 func TestQEMUStandsStill(t *testing.T) {
 	l := labtest.Host(t, labtest.NoBinary, labtest.Fresh)
 	var pid int
-	if _, err := fmt.Sscanf(l.Netns(), "/proc/%d/", &pid); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscanf(l.Netns(), "/proc/%d/", &pid))(t)
+	must.Do(t, unix.Kill(pid, unix.SIGSTOP))
 	ends(t, l, "", "frozen", 30*time.Second)
 }
 
@@ -58,24 +55,16 @@ func TestTruncatedState(t *testing.T) {
 	labtest.Place(t)
 	name := fmt.Sprintf("truncated-%d", os.Getpid())
 	begin := func() *lab.Lab {
-		l, err := lab.Start(t.Context(), lab.Config{Name: name, Bare: true, MemoryMiB: 2048,
+		l := must.Get(lab.Start(t.Context(), lab.Config{Name: name, Bare: true, MemoryMiB: 2048,
 			Log:   func(s string) { t.Log(s) },
-			Begin: &lab.Beginning{Key: name, Make: func(context.Context, *lab.Lab) error { return nil }}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		must(t, l, "true")
+			Begin: &lab.Beginning{Key: name, Make: func(context.Context, *lab.Lab) error { return nil }}}))(t)
+		outputOf(t, l, "true")
 		return l
 	}
 	end := func(l *lab.Lab) {
-		if err := l.Stop(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Stop(t.Context()))
 	}
-	tree, err := lab.OpenTree("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := must.Get(lab.OpenTree(""))(t)
 	states := func() map[string]bool {
 		found, _ := filepath.Glob(filepath.Join(tree.Dir, "saved/[0-9a-f]*/memory"))
 		set := map[string]bool{}
@@ -97,14 +86,9 @@ func TestTruncatedState(t *testing.T) {
 			memory = f
 		}
 	}
-	whole, err := os.Stat(memory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.Stat(memory))(t)
 	t.Cleanup(func() { os.RemoveAll(filepath.Dir(memory)); os.Remove(filepath.Dir(memory) + ".lock") })
-	if err := os.Truncate(memory, 64<<10); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Truncate(memory, 64<<10))
 	l = begin()
 	retries := l.Retries()
 	end(l)

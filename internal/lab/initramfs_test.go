@@ -10,17 +10,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"mpps/internal/must"
 )
 
 func TestModules(t *testing.T) {
-	m, err := readModules("testdata/modules")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := m.resolve([]string{"virtio-net", "af_packet", "e1000", "vfio-pci"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(readModules("testdata/modules"))(t)
+	got := must.Get(m.resolve([]string{"virtio-net", "af_packet", "e1000", "vfio-pci"}))(t)
 	want := []string{"failover", "net_failover", "virtio_net", "e1000", "vfio", "vfio_pci_core", "vfio_pci"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -45,9 +41,7 @@ func TestCPIO(t *testing.T) {
 		c.entry("init", modeFile|0o755, 0, 0, 4, strings.NewReader("1234")),
 		c.close(),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	if b.Len()%4 != 0 {
 		t.Errorf("length %d is no multiple of 4", b.Len())
@@ -58,10 +52,7 @@ func TestCPIO(t *testing.T) {
 	}
 	cmd := exec.Command(cpio, "-itv", "--quiet", "--numeric-uid-gid")
 	cmd.Stdin = &b
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.Output())(t)
 	var got []string
 	for line := range strings.Lines(string(out)) {
 		f := strings.Fields(line)
@@ -100,10 +91,7 @@ func TestLibrariesOfPrograms(t *testing.T) {
 	if _, err := libraryIn(tree, "libc.so.6"); err != nil {
 		t.Skip("no Debian of 64 bits: ", err)
 	}
-	list, err := withLibraries(tree, []string{sh})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(withLibraries(tree, []string{sh}))(t)
 	for _, name := range []string{"libc.so.6", filepath.Base(loader)} {
 		if n := len(slices.DeleteFunc(slices.Clone(list),
 			func(f string) bool { return filepath.Base(f) != name })); n != 1 {

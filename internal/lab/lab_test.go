@@ -19,6 +19,7 @@ import (
 	"mpps/internal/lab"
 	"mpps/internal/lab/guestinit"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/must"
 )
 
 // TestMain is also the init of the guests: the test program itself boots in them and echoes.
@@ -61,7 +62,7 @@ func echo(ctx context.Context) error {
 	}
 }
 
-func must(t *testing.T, l *lab.Lab, script string) string {
+func outputOf(t *testing.T, l *lab.Lab, script string) string {
 	t.Helper()
 	out, err := l.Must(t.Context(), script)
 	if err != nil {
@@ -85,12 +86,12 @@ func TestHostHasTheHardware(t *testing.T) {
 		{"ls /sys/kernel/iommu_groups | wc -l | xargs test 5 -lt && echo ok", "ok"},
 		{"uname -r", l.Release()},
 	} {
-		if got := must(t, l, c.script); got != c.want {
+		if got := outputOf(t, l, c.script); got != c.want {
 			t.Errorf("%s: found %q, want %q", c.script, got, c.want)
 		}
 	}
 	if l.Emulated() {
-		if got := must(t, l, "cat /sys/module/kvm_amd/parameters/nested"); got != "1" {
+		if got := outputOf(t, l, "cat /sys/module/kvm_amd/parameters/nested"); got != "1" {
 			t.Errorf("kvm_amd nested: found %q, want 1", got)
 		}
 	}
@@ -100,11 +101,8 @@ func TestCommands(t *testing.T) {
 	l := labtest.Host(t, labtest.NoBinary)
 	ctx := t.Context()
 	t.Run("streams apart", func(t *testing.T) {
-		r, err := l.Exec(ctx, lab.Cmd{Script: "cat; echo err >&2; exit 7",
-			Stdin: strings.NewReader("in\x00\xff\n@@ 1 rc 0\n")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(l.Exec(ctx, lab.Cmd{Script: "cat; echo err >&2; exit 7",
+			Stdin: strings.NewReader("in\x00\xff\n@@ 1 rc 0\n")}))(t)
 		if r.Stdout != "in\x00\xff\n@@ 1 rc 0\n" || r.Stderr != "err\n" || r.Code != 7 {
 			t.Errorf("found %+v", r)
 		}
@@ -153,7 +151,7 @@ func TestCommands(t *testing.T) {
 		if _, err := l.Shell(short, "sleep 4711 & sleep 4711"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("found %v, want a deadline", err)
 		}
-		if out := must(t, l, "sleep 0.3; pgrep -f 'sleep 4711' | wc -l"); out != "0" {
+		if out := outputOf(t, l, "sleep 0.3; pgrep -f 'sleep 4711' | wc -l"); out != "0" {
 			t.Errorf("%s processes of a cancelled command live on", out)
 		}
 	})
@@ -165,18 +163,12 @@ func TestCommands(t *testing.T) {
 	})
 	t.Run("files", func(t *testing.T) {
 		f := filepath.Join(t.TempDir(), "f")
-		if err := os.WriteFile(f, []byte("#!/bin/sh\necho $0 | tee /share/out\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Put("dir/prog", f); err != nil {
-			t.Fatal(err)
-		}
-		if got := must(t, l, "/share/dir/prog"); got != "/share/dir/prog" {
+		must.Do(t, os.WriteFile(f, []byte("#!/bin/sh\necho $0 | tee /share/out\n"), 0o755))
+		must.Do(t, l.Put("dir/prog", f))
+		if got := outputOf(t, l, "/share/dir/prog"); got != "/share/dir/prog" {
 			t.Errorf("found %q", got)
 		}
-		if err := l.Get("out", f); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Get("out", f))
 		if b, _ := os.ReadFile(f); string(b) != "/share/dir/prog\n" {
 			t.Errorf("found %q", b)
 		}
@@ -187,20 +179,15 @@ func TestCommands(t *testing.T) {
 	t.Run("terminal", func(t *testing.T) {
 		for range 2 { // the second finds the port as the first has left it
 			var out bytes.Buffer
-			if err := l.Terminal(ctx, strings.NewReader("stty size; echo $((6*7)) $TERM; tty\nexit\n"), &out, 33,
-				99); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, l.Terminal(ctx, strings.NewReader("stty size; echo $((6*7)) $TERM; tty\nexit\n"), &out, 33,
+				99))
 			if s := out.String(); !strings.Contains(s, "33 99\r\n42 ") || !strings.Contains(s, "/dev/pts/") {
 				t.Errorf("found %q", s)
 			}
 		}
 	})
 	t.Run("attached", func(t *testing.T) {
-		other, err := lab.Attach(l.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := must.Get(lab.Attach(l.Name()))(t)
 		defer other.Close()
 		r, err := other.Run(ctx, "hostname")
 		if err != nil || r.Stdout != "l1\n" {
@@ -212,11 +199,11 @@ func TestCommands(t *testing.T) {
 func TestResetAndEnd(t *testing.T) {
 	labtest.Long(t)
 	l := labtest.Host(t, labtest.NoBinary, labtest.Fresh, labtest.Persist)
-	must(t, l, "mkdir -p /run/lab; echo kept > /etc/kept; echo gone > /run/gone; echo up > /run/lab/guest.console")
+	outputOf(t, l, "mkdir -p /run/lab; echo kept > /etc/kept; echo gone > /run/gone; echo up > /run/lab/guest.console")
 	if died := l.Death(t.Context()); died != "" {
 		t.Errorf("nothing died, found %q", died)
 	}
-	must(t, l, "echo '[    9.1] Kernel panic - not syncing: of a guest' > /run/lab/guest.console")
+	outputOf(t, l, "echo '[    9.1] Kernel panic - not syncing: of a guest' > /run/lab/guest.console")
 	if died := l.Death(t.Context()); died != "a guest: [    9.1] Kernel panic - not syncing: of a guest" {
 		t.Errorf("a guest's kernel died, found %q", died)
 	}
@@ -227,16 +214,13 @@ func TestResetAndEnd(t *testing.T) {
 		!strings.Contains(died, "Kernel panic - not syncing: sysrq triggered crash") {
 		t.Errorf("the host's kernel died, found %q", died)
 	}
-	if err := os.WriteFile(l.LogFile("serial"), []byte("[   37.6]  </TASK>\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(l.LogFile("serial"), []byte("[   37.6]  </TASK>\n"), 0o600))
 	if died := l.Death(t.Context()); died != "the lab host began to boot again by itself: [   37.6]  </TASK>" {
 		t.Errorf("the host's kernel died with half a word, found %q", died)
 	}
-	if err := l.Reset(t.Context(), "isolcpus=3"); err != nil {
-		t.Fatal(err)
-	}
-	if got := must(t, l, "cat /etc/kept; ls /run/gone 2>&1 | grep -c 'No such'; cat /sys/devices/system/cpu/isolated"); got != "kept\n1\n3" {
+	must.Do(t, l.Reset(t.Context(), "isolcpus=3"))
+	if got := outputOf(t, l, "cat /etc/kept; ls /run/gone 2>&1 | grep -c 'No such'; "+
+		"cat /sys/devices/system/cpu/isolated"); got != "kept\n1\n3" {
 		t.Errorf("after the reset found %q", got)
 	}
 	// The command itself ends with L1.
@@ -247,15 +231,11 @@ func TestResetAndEnd(t *testing.T) {
 	if err != nil || reason != "guest-shutdown" {
 		t.Errorf("reason: found %q, %v, want guest-shutdown", reason, err)
 	}
-	if err := l.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Stop(t.Context()))
 	if _, err := lab.Attach(l.Name()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("attach after stop: found %v", err)
 	}
-	if err := lab.RemoveData(l.Name()); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, lab.RemoveData(l.Name()))
 }
 
 // TestReap runs a program that starts a lab and is killed.
@@ -263,9 +243,7 @@ func TestReap(t *testing.T) {
 	labtest.Long(t)
 	if os.Getenv("MPPS_LAB_ORPHAN") != "" {
 		l, err := lab.Start(t.Context(), lab.Config{Name: os.Getenv("MPPS_LAB_ORPHAN"), Bare: true, MemoryMiB: 2048})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		fmt.Println("ORPHAN", l.Netns(), "READY")
 		time.Sleep(time.Hour)
 	}
@@ -273,13 +251,8 @@ func TestReap(t *testing.T) {
 	name := fmt.Sprintf("orphan-%d", os.Getpid())
 	cmd := exec.Command(os.Args[0], "-test.run=^TestReap$", "-test.v")
 	cmd.Env = append(os.Environ(), "MPPS_LAB_ORPHAN="+name)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	buf, seen := make([]byte, 4096), ""
 	for !strings.Contains(seen, "READY") {
 		n, err := out.Read(buf)
@@ -290,17 +263,12 @@ func TestReap(t *testing.T) {
 	}
 	_, rest, _ := strings.Cut(seen, "ORPHAN ")
 	path, _, _ := strings.Cut(rest, " READY")
-	namespace, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	namespace := must.Get(os.Open(path))(t)
 	defer namespace.Close()
 	if len(labtest.InNamespace(t, namespace)) == 0 {
 		t.Fatalf("nobody is in %s: this finds none", path)
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Kill())
 	_ = cmd.Wait() // killed
 	until := time.Now().Add(5 * time.Second)
 	for in := labtest.InNamespace(t, namespace); len(in) > 0; in = labtest.InNamespace(t, namespace) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/must"
 	"mpps/internal/owned"
 )
 
@@ -49,15 +50,10 @@ func forbidden(t *testing.T) {
 	}
 	if os.Getenv("MPPS_LAB_FORBIDDEN") == "sys_admin" {
 		tree := &Tree{Dir: t.TempDir(), Release: "6.12.107+deb13-amd64"}
-		config, err := os.ReadFile("testdata/grub/grub.cfg")
-		if err != nil {
-			t.Fatal(err)
-		}
+		config := must.Get(os.ReadFile("testdata/grub/grub.cfg"))(t)
 		menu := filepath.Join(tree.Root(), grubConfig)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(menu), 0o755), os.WriteFile(menu, config, 0o644),
-			os.MkdirAll(runDir("forbidden"), 0o755)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(menu), 0o755), os.WriteFile(menu, config, 0o644),
+			os.MkdirAll(runDir("forbidden"), 0o755)))
 		c := Config{Name: "forbidden", Accel: TCG, Tree: tree}
 		c.fill()
 		l := newLab(c)

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 func TestEnoughDisk(t *testing.T) {
@@ -97,17 +99,13 @@ func TestEnoughMemory(t *testing.T) {
 			for _, part := range tree {
 				for file, text := range part {
 					file = filepath.Join(root, file)
-					if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
-						os.WriteFile(file, []byte(text), 0o644)); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
+						os.WriteFile(file, []byte(text), 0o644)))
 				}
 			}
 			err := checkMemory(root, 6144)
 			if c.want == "" {
-				if err != nil {
-					t.Error(err)
-				}
+				must.Try(t, err)
 				return
 			}
 			oneLine(t, err)
@@ -117,10 +115,8 @@ func TestEnoughMemory(t *testing.T) {
 		})
 	}
 	root := t.TempDir()
-	if err := errors.Join(os.Mkdir(filepath.Join(root, "proc"), 0o755),
-		os.WriteFile(filepath.Join(root, "proc/meminfo"), []byte("MemTotal: 1 kB\n"), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Mkdir(filepath.Join(root, "proc"), 0o755),
+		os.WriteFile(filepath.Join(root, "proc/meminfo"), []byte("MemTotal: 1 kB\n"), 0o644)))
 	if err := checkMemory(root, 1024); err == nil {
 		t.Error("no MemAvailable: found no error")
 	}
@@ -157,23 +153,17 @@ func TestDamagedTree(t *testing.T) {
 	files := []string{whole.loader("")[0], whole.loader("usr/bin/qemu-system-x86_64")[3],
 		whole.loader("usr/libexec/virtiofsd")[3], whole.Kernel(), filepath.Join(whole.Dir, stamp)}
 	for _, file := range files {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
-			os.WriteFile(file, []byte("{}"), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
+			os.WriteFile(file, []byte("{}"), 0o644)))
 	}
 	if _, err := OpenTree(cache); err != nil {
 		t.Errorf("whole: %v", err)
 	}
 	for _, file := range files {
-		if err := os.Rename(file, file+".away"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(file, file+".away"))
 		if _, err := OpenTree(cache); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("without %s: %v", file, err)
 		}
-		if err := os.Rename(file+".away", file); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(file+".away", file))
 	}
 }

@@ -6,14 +6,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 func TestNestable(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "sys/module/kvm_amd/parameters")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o755))
 	if got, _ := nestable(root, "processor : 0\nflags\t: fpu sse2\n"); got != TCG {
 		t.Error("no svm or vmx, but KVM")
 	}
@@ -21,9 +21,7 @@ func TestNestable(t *testing.T) {
 		t.Error("kvm_intel is not loaded, but KVM")
 	}
 	for value, want := range map[string]Accel{"0\n": TCG, "1\n": KVM, "Y\n": KVM, "N\n": TCG} {
-		if err := os.WriteFile(filepath.Join(dir, "nested"), []byte(value), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, "nested"), []byte(value), 0o644))
 		if got, why := nestable(root, "flags : fpu svm\n"); got != want {
 			t.Errorf("nested=%q: found %s (%s), want %s", value, got, why, want)
 		}

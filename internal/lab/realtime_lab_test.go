@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/must"
 )
 
 // TestRealtimeBooted: the host runs the kernel with PREEMPT_RT, kvm takes it, and a guest with that kernel runs
@@ -24,20 +25,15 @@ func TestRealtimeBooted(t *testing.T) {
 		{"test -c /dev/kvm && echo ok", "ok"},
 		{"dpkg-query -Wf '${Status}' linux-image-" + release, "install ok installed"},
 	} {
-		if got := must(t, l, c.script); got != c.want {
+		if got := outputOf(t, l, c.script); got != c.want {
 			t.Errorf("%s: found %q, expected %q", c.script, got, c.want)
 		}
 	}
-	if err := l.Bridge(t.Context(), "br0", "10.50.0.1/24"); err != nil {
-		t.Fatal(err)
-	}
-	g, err := l.StartGuest(t.Context(), lab.GuestSpec{
+	must.Do(t, l.Bridge(t.Context(), "br0", "10.50.0.1/24"))
+	g := must.Get(l.StartGuest(t.Context(), lab.GuestSpec{
 		Name: "rt1", Binary: labtest.Init(t), Agent: true, Realtime: true,
 		NICs: []lab.NIC{{Model: lab.Vhost, Bridge: "br0", Addr: "10.50.0.2/24"}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	out, code := labtest.Inside(t, l, g.Spec.Name, "cat /sys/kernel/realtime /proc/version; cyclictest -m -q -p 80 "+
 		"-i 1000 -l 500 -t 1")
 	if code != 0 || !strings.HasPrefix(out, "1\n") || !strings.Contains(out, release) ||
@@ -52,14 +48,12 @@ func TestRealtimeInstalled(t *testing.T) {
 	labtest.Long(t)
 	l := labtest.Host(t, labtest.RealtimeInstalled, labtest.NoBinary, labtest.Persist, labtest.Fresh)
 	usual, realtime := l.Releases()
-	if got := must(t, l, "uname -r; ls /boot/vmlinuz-* | wc -l"); got != usual+"\n2" {
+	if got := outputOf(t, l, "uname -r; ls /boot/vmlinuz-* | wc -l"); got != usual+"\n2" {
 		t.Fatalf("found %q", got)
 	}
-	must(t, l, "sed -i s/^GRUB_DEFAULT=.*/GRUB_DEFAULT=0/ /etc/default/grub; update-grub 2>&1")
-	if err := l.Reboot(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := must(t, l, "uname -r"); got != realtime || l.Release() != realtime {
+	outputOf(t, l, "sed -i s/^GRUB_DEFAULT=.*/GRUB_DEFAULT=0/ /etc/default/grub; update-grub 2>&1")
+	must.Do(t, l.Reboot(t.Context()))
+	if got := outputOf(t, l, "uname -r"); got != realtime || l.Release() != realtime {
 		t.Errorf("found %q, expected %q", got, realtime)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"mpps/internal/must"
 )
 
 // inScratch gives labs a run folder of the test's own.
@@ -23,9 +25,7 @@ func inScratch(t *testing.T) {
 func another(t *testing.T) Proc {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sleep", "60")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	p, ok := readProc("owner", cmd.Process.Pid)
 	if !ok {
@@ -46,9 +46,7 @@ func write(t *testing.T, s state) {
 	if s.Boot == "" {
 		s.Boot = bootID()
 	}
-	if err := errors.Join(os.MkdirAll(runDir(s.Config.Name), 0o755), s.write()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.MkdirAll(runDir(s.Config.Name), 0o755), s.write()))
 }
 
 func exists(path string) bool {
@@ -69,14 +67,9 @@ func TestClaim(t *testing.T) {
 	if s, err := readState("demo"); err != nil || s.Owner != owner {
 		t.Errorf("the refused one wrote %+v, %v", s, err)
 	}
-	if err := owner.kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, owner.kill())
 	for range 2 { // the second time it is this process's own: what Reserve has taken, Start takes
-		unlock, err := claim(t.Context(), config("demo"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		unlock := must.Get(claim(t.Context(), config("demo")))(t)
 		unlock()
 	}
 	if s, err := readState("demo"); err != nil || s.Owner.PID != os.Getpid() || s.orphaned() {
@@ -94,10 +87,7 @@ func TestClaim(t *testing.T) {
 func TestClaimIsNotKeptWaiting(t *testing.T) {
 	inScratch(t)
 	synctest.Test(t, func(t *testing.T) {
-		unlock, err := lockName(t.Context(), "demo", func() {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		unlock := must.Get(lockName(t.Context(), "demo", func() {}))(t)
 		defer unlock()
 		began := time.Now()
 		if _, err := claim(t.Context(), config("demo")); !errors.Is(err, ErrRunning) ||
@@ -114,13 +104,8 @@ func TestFreeLeavesKeptData(t *testing.T) {
 	if err := os.MkdirAll("labs/kept/upper", 0o755); err != nil { // where a relative path would lead
 		t.Fatal(err)
 	}
-	unlock, err := claim(t.Context(), config("kept"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := free("kept"); err != nil {
-		t.Fatal(err)
-	}
+	unlock := must.Get(claim(t.Context(), config("kept")))(t)
+	must.Do(t, free("kept"))
 	unlock()
 	if exists(runDir("kept")) || exists(nameLock("kept")) || !exists("labs/kept/upper") {
 		t.Error("the reservation was not removed, or more than that")
@@ -138,36 +123,24 @@ func TestReapStarts(t *testing.T) {
 	cache := t.TempDir()
 	alive, gone, qemu := another(t), another(t), another(t)
 	qemu.Role = roleQEMU
-	if err := gone.kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, gone.kill())
 	left := another(t)
 	left.Role = roleQEMU
 	c := config("killed")
 	c.Detached = true
 	write(t, state{Owner: gone, Config: c, Cache: cache, Tree: "/tree", Procs: []Proc{left}})
-	if err := os.MkdirAll(filepath.Join(dataDir(cache, "killed"), "share"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(dataDir(cache, "killed"), "share"), 0o755))
 	write(t, state{Owner: gone, Config: config("building")})
 	write(t, state{Owner: alive, Config: config("starting")})
 	c.Name = "detached"
 	write(t, state{Owner: gone, Config: c, Detached: true, Procs: []Proc{qemu}})
 	for _, folder := range []string{"empty", "locked"} {
-		if err := os.Mkdir(runDir(folder), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(runDir(folder), 0o755))
 	}
-	unlock, err := lockName(t.Context(), "locked", func() {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	unlock := must.Get(lockName(t.Context(), "locked", func() {}))(t)
 	defer unlock()
 
-	labs, err := List()
-	if err != nil {
-		t.Fatal(err)
-	}
+	labs := must.Get(List())(t)
 	for _, i := range labs {
 		if want := i.Name == "killed" || i.Name == "building"; i.Orphaned != want {
 			t.Errorf("%s: found orphaned %v", i.Name, i.Orphaned)
@@ -196,18 +169,12 @@ func TestDown(t *testing.T) {
 	cache := t.TempDir()
 	gone, qemu := another(t), another(t)
 	qemu.Role = roleQEMU
-	if err := gone.kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, gone.kill())
 	write(t, state{Owner: gone, Config: config("demo"), Cache: cache, Tree: filepath.Join(cache, "tree-0"),
 		Procs: []Proc{qemu}})
-	if err := os.MkdirAll(filepath.Join(dataDir(cache, "demo"), "share"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(dataDir(cache, "demo"), "share"), 0o755))
 	quiet := func(string) {}
-	if err := Down(t.Context(), "demo", quiet); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Down(t.Context(), "demo", quiet))
 	if qemu.Alive() || exists(runDir("demo")) || exists(dataDir(cache, "demo")) || exists(nameLock("demo")) {
 		t.Error("something is left")
 	}
@@ -226,40 +193,29 @@ func TestUnused(t *testing.T) {
 	for _, dir := range []string{"build-1", "tree-a/build-2", "tree-a/saved/unfinished-1", "labs/kept", "labs/up",
 		"tree-a/saved/unfinished-2", "tree-a/saved/0123", "debs"} {
 		path := filepath.Join(cache, dir)
-		if err := os.MkdirAll(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(path, 0o755))
 		all = append(all, path)
 	}
-	if err := os.Chtimes(all[2], old, old); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chtimes(all[2], old, old))
 	write(t, state{Owner: another(t), Config: config("up"), Cache: cache, Tree: filepath.Join(cache, "tree-a")})
 	want := slices.Sorted(slices.Values(all[:4]))
 	unused, err := Unused(cache)
 	if slices.Sort(unused); err != nil || !slices.Equal(unused, want) {
 		t.Errorf("found %v, %v, expected %v", unused, err, want)
 	}
-	unlock, err := tryLock(buildLock(cache))
-	if err != nil {
-		t.Fatal(err)
-	}
+	unlock := must.Get(tryLock(buildLock(cache)))(t)
 	unused, err = Unused(cache)
 	if slices.Sort(unused); err != nil || !slices.Equal(unused, slices.Sorted(slices.Values(all[2:4]))) {
 		t.Errorf("during a build: found %v, %v", unused, err)
 	}
 	oneLine(t, Clean(t.Context(), cache)) // a lab is up
-	if err := os.RemoveAll(runDir("up")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(runDir("up")))
 	oneLine(t, Clean(t.Context(), cache))
 	if !exists(all[0]) {
 		t.Error("a build under way was removed")
 	}
 	unlock()
-	if err := Clean(t.Context(), cache); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Clean(t.Context(), cache))
 	if left, err := os.ReadDir(cache); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}

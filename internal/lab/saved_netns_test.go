@@ -10,13 +10,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mpps/internal/must"
 	"mpps/internal/thread"
 )
 
 // TestSaveOnFullDisk: a state for which the disk has no room is not begun, and the host runs on.
 func TestSaveOnFullDisk(t *testing.T) {
 	dir := t.TempDir()
-	err := thread.Do(func() error { // the mount ends with the thread
+	must.Do(t, thread.Do(func() error { // the mount ends with the thread
 		if err := errors.Join(unix.Unshare(unix.CLONE_NEWNS|unix.CLONE_FS),
 			unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""),
 			unix.Mount("small", dir, "tmpfs", 0, "size=1m")); err != nil {
@@ -34,8 +35,5 @@ func TestSaveOnFullDisk(t *testing.T) {
 			t.Errorf("left %v, %v", left, err)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }

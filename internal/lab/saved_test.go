@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"mpps/internal/must"
 )
 
 // TestSavedIsOfOneMachine: a state is that of one command line, tree and beginning; where sockets are does not matter.
@@ -51,21 +53,15 @@ func TestMakeRoom(t *testing.T) {
 	dir := t.TempDir()
 	for i, name := range []string{"newest", "older", "oldest", "unfinished-now", "unfinished-then"} {
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.Mkdir(path, 0o755),
-			os.WriteFile(filepath.Join(path, savedMemory), make([]byte, size), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.Mkdir(path, 0o755),
+			os.WriteFile(filepath.Join(path, savedMemory), make([]byte, size), 0o644)))
 		at := time.Now().Add(-time.Duration(i) * time.Hour)
 		if name == "unfinished-now" {
 			at = time.Now()
 		}
-		if err := os.Chtimes(path, at, at); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chtimes(path, at, at))
 	}
-	if err := os.WriteFile(filepath.Join(dir, "older.lock"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "older.lock"), nil, 0o644))
 	s := saved{filepath.Join(dir, "next")}
 	for _, c := range []struct {
 		room int64
@@ -75,9 +71,7 @@ func TestMakeRoom(t *testing.T) {
 		{2*size + size/2, []string{"newest", "older", "older.lock", "unfinished-now"}},
 		{size / 2, []string{"older.lock", "unfinished-now"}},
 	} {
-		if err := s.makeRoom(c.room); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.makeRoom(c.room))
 		var left []string
 		entries, err := os.ReadDir(dir)
 		for _, e := range entries {
@@ -100,26 +94,16 @@ func TestExpect(t *testing.T) {
 	c := Config{Name: "demo", Accel: TCG, Begin: &Beginning{Key: "guest"}}
 	tree := Expect(t.Context(), c)
 	c.Tree = &Tree{Dir: filepath.Join(cache, "tree-1"), Release: "6.12.107+deb13-amd64"}
-	config, err := os.ReadFile("testdata/grub/grub.cfg")
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(os.ReadFile("testdata/grub/grub.cfg"))(t)
 	menu := filepath.Join(c.Tree.Root(), grubConfig)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(menu), 0o755), os.WriteFile(menu, config, 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(menu), 0o755), os.WriteFile(menu, config, 0o644)))
 	boot := Expect(t.Context(), c)
 	filled := c
 	filled.fill()
 	l := newLab(filled)
 	defer l.Close()
-	m, err := l.machine(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(l.saved(m).dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(l.machine(t.Context()))(t)
+	must.Do(t, os.MkdirAll(l.saved(m).dir, 0o755))
 	state := Expect(t.Context(), c)
 	c.Begin = nil
 	other := Expect(t.Context(), c)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"mpps/internal/must"
 )
 
 func TestParseStat(t *testing.T) {
@@ -26,9 +28,7 @@ func TestParseStat(t *testing.T) {
 
 func TestProcIsNotARecycledNumber(t *testing.T) {
 	cmd := exec.Command("sleep", "60")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	p, ok := readProc("x", cmd.Process.Pid)
 	if !ok || !p.Alive() {
@@ -74,14 +74,9 @@ func TestOrphaned(t *testing.T) {
 func TestStateKeepsWhatIsNeeded(t *testing.T) {
 	s := state{Boot: "b", Owner: Proc{"o", 1, 2}, Config: Config{Name: "n", Mode: Systemd, Args: []string{"a"},
 		Persist: true, Log: func(string) {}, Tree: &Tree{}}, Procs: []Proc{{roleQEMU, 3, 4}}}
-	b, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(s))(t)
 	var back state
-	if err := json.Unmarshal(b, &back); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(b, &back))
 	s.Config.Log, s.Config.Tree = nil, nil
 	if d := cmp.Diff(s, back); d != "" {
 		t.Error(d)
@@ -121,10 +116,7 @@ func TestFairShare(t *testing.T) {
 
 func TestLockFileThatWasUnlinkedIsNoLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "l")
-	unlock, err := lockFile(t.Context(), path, func() {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	unlock := must.Get(lockFile(t.Context(), path, func() {}))(t)
 	got, waits := make(chan error, 1), make(chan bool, 1)
 	go func() {
 		u, err := lockFile(t.Context(), path, func() { waits <- true })
@@ -134,9 +126,7 @@ func TestLockFileThatWasUnlinkedIsNoLock(t *testing.T) {
 		got <- err
 	}()
 	<-waits
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(path))
 	if err := <-got; err != nil { // on a new file of that name, without waiting for the old one
 		t.Error(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 func TestRecord(t *testing.T) {
@@ -18,10 +20,7 @@ func TestRecord(t *testing.T) {
 		wg.Go(func() { Record(StatRetry, "two\nlines", 1.5) })
 	}
 	wg.Wait()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	if len(lines) != n {
 		t.Fatalf("found %d lines, want %d", len(lines), n)

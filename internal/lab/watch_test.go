@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/must"
 )
 
 // TestStillness: a lab is ended after frozenLooks looks in a row at which nothing had run or something was stopped.
@@ -62,23 +64,14 @@ func TestWatch(t *testing.T) {
 	c := config("frozen")
 	me, _ := readProc("owner", os.Getpid())
 	write(t, state{Owner: me, Config: c, Tree: t.TempDir(), Procs: []Proc{qemu}})
-	if err := os.WriteFile(filepath.Join(runDir(c.Name), eventsLog), []byte(qmpHello), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(runDir(c.Name), "serial.log"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Kill(qemu.PID, unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(runDir(c.Name), eventsLog), []byte(qmpHello), 0o644))
+	must.Do(t, os.WriteFile(filepath.Join(runDir(c.Name), "serial.log"), nil, 0o644))
+	must.Do(t, unix.Kill(qemu.PID, unix.SIGSTOP))
 	for !qemu.stopped() {
 		time.Sleep(time.Millisecond)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		s, err := readState(c.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(readState(c.Name))(t)
 		l := handle(&Tree{}, func(string) {}, s)
 		defer l.Close()
 		began := time.Now()

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"mpps/internal/must"
 )
 
 // maxColumns is how wide a line of Go may be, with tabs of four columns.
@@ -20,7 +22,7 @@ const maxColumns = 120
 func TestColumns(t *testing.T) {
 	t.Parallel()
 	for _, top := range []string{"cmd", "docs", "internal", "test", "tools"} {
-		err := filepath.WalkDir(filepath.Join("..", "..", top), func(name string, d fs.DirEntry, err error) error {
+		must.Do(t, filepath.WalkDir(filepath.Join("..", "..", top), func(name string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") {
 				return err
 			}
@@ -33,10 +35,7 @@ func TestColumns(t *testing.T) {
 					maxColumns)
 			}
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 }
 

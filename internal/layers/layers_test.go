@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // everything is what mpps may import: what tries it on an emulated host is a program of its own.
@@ -63,7 +65,7 @@ var imports = map[string][]string{
 	"thread":                {},
 	"machine/probe":         {"model/setting", "model/facts"},
 	"machine/tree":          {"model/setting", "model/facts", "owned"},
-	"machine/tree/treetest": {"machine/tree"},
+	"machine/tree/treetest": {"machine/tree", "must"},
 	"machine/boot":          {"model/setting", "model/facts", "machine/tree"},
 	"machine/ethtool":       {"model/setting", "model/facts", "machine/nicctl", "machine/tree"},
 	"machine/trust":         {"machine/tree"},
@@ -131,7 +133,7 @@ var imports = map[string][]string{
 	"change/watch":  {"model/setting", "model/facts", "advise/knob", "change/apply", "advise/realtime"},
 	"lab":           {"owned", "thread"},
 	"lab/guestinit": {},
-	"lab/labtest":   {"lab", "owned"},
+	"lab/labtest":   {"lab", "must", "owned"},
 	"ops": {"outcome", "model/setting", "model/facts", "model/goal", "advise/knob", "advise/site",
 		"advise/lasting", "advise/realtime", "machine", "machine/inside", "owner"},
 	"ops/change": {"outcome", "model/setting", "model/domain", "model/facts", "model/goal", "advise/knob",
@@ -174,7 +176,7 @@ var imports = map[string][]string{
 		"ops", "ops/accept", "ops/bench", "ops/saved", "outcome", "advise/plan",
 		"report", "report/bench", "report/founding", "report/sheet", "measure/traffic/agent", "version",
 	},
-	"golden":            {},
+	"golden":            {"must"},
 	"must":              {},
 	"strictjson":        {},
 	"cmd/mpps":          {everything},
@@ -355,10 +357,7 @@ func TestDocument(t *testing.T) {
 	}
 	documented := map[string][]string{}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		maps.Copy(documented, documentRows(string(text)))
 	}
 	for pkg, allowed := range imports {

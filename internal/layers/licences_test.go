@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"mpps/internal/golden"
+	"mpps/internal/must"
 )
 
 // licences names each licence by a sentence that only its text has, of two with the same the one with more first.
@@ -46,9 +47,7 @@ func TestLicences(t *testing.T) {
 	for _, program := range programs {
 		out, err := exec.Command("go", "list", "-deps", "-f",
 			"{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}", "mpps/cmd/"+program).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		lines := slices.Compact(slices.Sorted(strings.Lines(string(out))))
 		for _, line := range lines {
 			module := strings.Fields(line)
@@ -81,10 +80,7 @@ func moduleLicence(t *testing.T, dir string) string {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no licence in %s (%v)", dir, err)
 	}
-	text, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(files[0]))(t)
 	name := licenceOf(string(text))
 	if name == "" {
 		t.Fatalf("%s is of no licence that is known: look whether it may be linked, and name it", files[0])

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // source is one file that is no test.
@@ -52,7 +54,7 @@ func tree(t *testing.T) []*source {
 	var all []*source
 	for _, top := range []string{"internal", "cmd", "docs", "tools"} {
 		root := filepath.Join("..", "..")
-		err := filepath.WalkDir(filepath.Join(root, top), func(name string, d fs.DirEntry, err error) error {
+		must.Do(t, filepath.WalkDir(filepath.Join(root, top), func(name string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
 				return err
 			}
@@ -63,10 +65,7 @@ func tree(t *testing.T) []*source {
 			s, err := parse(name, strings.TrimPrefix(filepath.ToSlash(pkg), "internal/"), nil)
 			all = append(all, s)
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	if len(all) < 100 {
 		t.Fatalf("found %d files, expected the whole tree", len(all))

@@ -8,18 +8,17 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // TestSecurityPage: each test that docs/security.md names is there, and the numbers of its attacks are those of its
 // table.
 func TestSecurityPage(t *testing.T) {
-	text, err := os.ReadFile("../../docs/security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../docs/security.md"))(t)
 	page, there := string(text), map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
-	err = filepath.WalkDir("../..", func(name string, _ fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir("../..", func(name string, _ fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(name, "_test.go") {
 			text, err := os.ReadFile(name)
 			for _, found := range function.FindAllStringSubmatch(string(text), -1) {
@@ -30,10 +29,7 @@ func TestSecurityPage(t *testing.T) {
 		}
 		there[filepath.Base(name)] = there[filepath.Base(name)] || strings.HasSuffix(name, ".txtar")
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for _, name := range regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+|\b\w+(?:_test\.go|\.txtar)\b`).FindAllString(page, -1) {
 		if !there[name] {
 			t.Errorf("there is no %s", name)

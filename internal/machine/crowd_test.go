@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/must"
 )
 
 // crowd is more than any host has, and less than what its users can make.
@@ -18,13 +19,9 @@ const crowd = 100_000
 func crowded(t *testing.T) string {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "crowd")
-	if err := os.Mkdir(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(folder, 0o755))
 	for i := range crowd {
-		if err := os.Symlink("one", filepath.Join(folder, strconv.Itoa(1_000_000+i))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink("one", filepath.Join(folder, strconv.Itoa(1_000_000+i))))
 	}
 	return folder
 }
@@ -32,22 +29,13 @@ func crowded(t *testing.T) string {
 // moveInto moves the entries of a folder into another, and that one into its place.
 func moveInto(t *testing.T, folder, crowd string) (moved []string) {
 	t.Helper()
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(folder))(t)
 	for _, e := range entries {
 		moved = append(moved, e.Name())
-		if err := os.Rename(filepath.Join(folder, e.Name()), filepath.Join(crowd, e.Name())); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(filepath.Join(folder, e.Name()), filepath.Join(crowd, e.Name())))
 	}
-	if err := os.Remove(folder); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(crowd, folder); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(folder))
+	must.Do(t, os.Rename(crowd, folder))
 	return moved
 }
 
@@ -83,17 +71,10 @@ func TestCrowds(t *testing.T) {
 				for _, name := range append(moved, "one") {
 					os.RemoveAll(filepath.Join(folder, name))
 				}
-				if err := os.Rename(folder, entries); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.Rename(folder, entries))
 			}()
-			if err := os.Symlink(c.one, filepath.Join(folder, "one")); err != nil {
-				t.Fatal(err)
-			}
-			m, err := Open(root)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Symlink(c.one, filepath.Join(folder, "one")))
+			m := must.Get(Open(root))(t)
 			defer m.Close()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()

@@ -11,16 +11,14 @@ import (
 
 	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/link"
+	"mpps/internal/must"
 )
 
 // TestGuestEvents starts guests before and after libvirt has created its directory, stops and undefines them.
 func TestGuestEvents(t *testing.T) {
 	m, root := scratch(t, "run", "etc")
 	ctx, cancel := context.WithCancel(t.Context())
-	events, err := m.Events(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := must.Get(m.Events(ctx))(t)
 	want := func(guest string, what GuestChange) {
 		t.Helper()
 		for {
@@ -39,40 +37,28 @@ func TestGuestEvents(t *testing.T) {
 		}
 	}
 	folder := filepath.Join(root, guestFiles)
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(folder, 0o755))
 	for _, guest := range []string{"vm1", "a b.c"} {
 		for _, name := range []string{guest + ".xml", guest + ".pid"} {
-			if err := os.WriteFile(filepath.Join(folder, name), []byte("7\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte("7\n"), 0o644))
 		}
 		want(guest, GuestStarted)
 	}
 	definitions := filepath.Join(root, libvirt.DefinedFolder)
-	if err := os.MkdirAll(filepath.Join(definitions, "networks"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(definitions, "networks"), 0o755))
 	time.Sleep(50 * time.Millisecond) // until it is watched: what goes before that is not told
 	write := func(name string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(definitions, name), []byte("<domain/>\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(definitions, name), []byte("<domain/>\n"), 0o600))
 	}
 	write("a b.c.xml")
 	write("a b.c.xml.new")
 	// as libvirt changes a definition
-	if err := os.Rename(filepath.Join(definitions, "a b.c.xml.new"),
-		filepath.Join(definitions, "a b.c.xml")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(filepath.Join(definitions, "a b.c.xml.new"),
+		filepath.Join(definitions, "a b.c.xml")))
 	for file, what := range map[string]GuestChange{filepath.Join(folder, "a b.c.pid"): GuestStopped,
 		filepath.Join(definitions, "a b.c.xml"): GuestUndefined} {
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(file))
 		want("a b.c", what)
 	}
 	cancel()

@@ -8,20 +8,16 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func scratch(t *testing.T, folders ...string) (*Machine, string) {
 	t.Helper()
 	root := t.TempDir()
 	for _, folder := range folders {
-		if err := os.MkdirAll(filepath.Join(root, folder), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(root, folder), 0o755))
 	}
-	m, err := Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Open(root))(t)
 	t.Cleanup(func() { m.Close() })
 	return m, root
 }
@@ -36,33 +32,21 @@ func TestFile(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	for _, value := range []string{text, "", "b\n"} {
-		if err := all.Write(t.Context(), a, setting.Value(value)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, all.Write(t.Context(), a, setting.Value(value)))
 		if r := all.Read(t.Context(), a); r != setting.Value(value) {
 			t.Errorf("reads back %+v, wrote %q", r, value)
 		}
 	}
 	// An existing file keeps its owner and mode.
-	if err := os.Chmod(name, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := all.Write(t.Context(), a, setting.Value(text)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(name, 0o600))
+	must.Do(t, all.Write(t.Context(), a, setting.Value(text)))
 	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v; expected 0600", info.Mode(), err)
 	}
 	// Tidy removes the draft of an interrupted write.
-	if err := os.WriteFile(filepath.Join(root, draft(a.Path)), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := (file{m}).Tidy(t.Context(), a); err != nil {
-		t.Error(err)
-	}
-	if err := all.Write(t.Context(), a, setting.Missing("removed")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(root, draft(a.Path)), nil, 0o600))
+	must.Try(t, (file{m}).Tidy(t.Context(), a))
+	must.Do(t, all.Write(t.Context(), a, setting.Missing("removed")))
 	if left := m.List("etc/sysctl.d"); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
 	}
@@ -88,9 +72,7 @@ func TestFileRefuses(t *testing.T) {
 		}
 	}
 	// A link and a file that is not text are left alone.
-	if err := os.Symlink("/elsewhere/x", filepath.Join(root, "etc/sysctl.d/90-mpps.conf")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("/elsewhere/x", filepath.Join(root, "etc/sysctl.d/90-mpps.conf")))
 	a := setting.Of(setting.File, "etc/sysctl.d/90-mpps.conf")
 	if r := all.Read(t.Context(), a); r.State != setting.Unknown {
 		t.Errorf("a link reads %+v", r)
@@ -98,9 +80,7 @@ func TestFileRefuses(t *testing.T) {
 	if err := all.Write(t.Context(), a, setting.Value("x")); err == nil {
 		t.Error("a link was replaced")
 	}
-	if err := os.WriteFile(filepath.Join(root, "etc/sysctl.d/91-mpps.conf"), []byte{0xff, 0xfe}, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(root, "etc/sysctl.d/91-mpps.conf"), []byte{0xff, 0xfe}, 0o644))
 	if r := all.Read(t.Context(), setting.Of(setting.File, "etc/sysctl.d/91-mpps.conf")); r.State != setting.Unknown {
 		t.Errorf("bytes read %+v", r)
 	}
@@ -114,18 +94,14 @@ func TestDirectoryAndUnit(t *testing.T) {
 		all.Read(t.Context(), d).Value != "present" {
 		t.Fatalf("%+v, %v", all.Read(t.Context(), d), err)
 	}
-	if err := os.WriteFile(filepath.Join(root, d.Path, "other.conf"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(root, d.Path, "other.conf"), nil, 0o644))
 	if r := all.Read(t.Context(), d); r.Value != "shared" {
 		t.Errorf("with a file of others: %+v", r)
 	}
 	if err := all.Write(t.Context(), d, setting.Missing("")); err == nil {
 		t.Error("a directory with a file of others was removed")
 	}
-	if err := os.Remove(filepath.Join(root, d.Path, "other.conf")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(root, d.Path, "other.conf")))
 	if err := all.Write(t.Context(), d, setting.Missing("")); err != nil ||
 		all.Read(t.Context(), d).State != setting.Absent {
 		t.Errorf("%v", err)
@@ -157,15 +133,10 @@ func TestOwnersOfFiles(t *testing.T) {
 		"etc/tuned/active_profile": "a\n", "proc/7/comm": "tuned\n",
 		"usr/lib/tuned/profiles/a/tuned.conf": "[main]\ninclude=b\n[cpu]\ngovernor=performance\n[mine]\ntype=net\ndevices=eth0\nring=rx ${rings}\n[sysfs]\n/sys/kernel/mm/ksm/run=0\n", "usr/lib/tuned/b/tuned.conf": "[sysctl]\nvm.swappiness=30\n[main]\ninclude=a\n",
 	} {
-		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o644))
 	}
 	l := m.Owners(t.Context()).Lasting
-	var got []string
-	for _, v := range l.Sysctls {
-		got = append(got, v.File+" "+v.Key+"="+v.Value)
-	}
+	got := facts.Map(l.Sysctls, func(v facts.OwnedValue) string { return v.File + " " + v.Key + "=" + v.Value })
 	want := []string{"/etc/sysctl.d/50-a.conf net/core/dev_weight=2", "/usr/lib/sysctl.d/60-b.conf " +
 		"net/ipv4/conf/eth0.1/rp_filter=0", "/etc/sysctl.conf vm/swappiness=7"}
 	if len(got) != len(want) || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] {

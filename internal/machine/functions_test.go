@@ -10,6 +10,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // bigCards returns a tree of /sys with some PFs, each with some VFs that have interfaces with four queues on the host.
@@ -24,9 +25,7 @@ func bigCards(t testing.TB, pfs, vfs int) string {
 		} else if err == nil {
 			err = os.WriteFile(file, []byte(text), 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	device := func(bus, pci, name string, index int) {
 		at := bus + "/" + pci
@@ -66,10 +65,7 @@ func bigCards(t testing.TB, pfs, vfs int) string {
 // The files of a thousand VFs with interfaces are read within limits, also in a recorded tree, where each name is
 // resolved element by element.
 func TestFunctionsOfManyCards(t *testing.T) {
-	m, err := Open(bigCards(t, 8, 127))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Open(bigCards(t, 8, 127)))(t)
 	defer m.Close()
 	began := treetest.CPUTime(t)
 	h := m.Functions(t.Context())
@@ -89,10 +85,7 @@ func TestFunctionsOfManyCards(t *testing.T) {
 
 // The same files read with bare system calls, as on the live machine.
 func BenchmarkFunctionsOf8x127VFs(b *testing.B) {
-	m, err := Open(bigCards(b, 8, 127))
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := must.Get(Open(bigCards(b, 8, 127)))(b)
 	defer m.Close()
 	for b.Loop() {
 		if h := m.Functions(b.Context()); len(h.VFs) != 1016 {

@@ -13,6 +13,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // labGuest has a vhost NIC with two queues, an e1000, a vhost NIC with one queue and a virtio NIC without vhost. It has
@@ -46,9 +47,7 @@ const labGuest = `<domain type='kvm'>
 func startLabGuest(t *testing.T) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "guest.xml")
-	if err := os.WriteFile(file, []byte(labGuest), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(labGuest), 0o600))
 	sh(t, "ip link add gbr0 type bridge && ip link set gbr0 up")
 	t.Cleanup(func() { sh(t, "ip link del gbr0") })
 	sh(t, "pidof libvirtd || { virtlogd -d; libvirtd -d; for i in $(seq 50); do test -S /run/libvirt/libvirt-sock && "+
@@ -76,11 +75,7 @@ func TestGuestsOfTheLab(t *testing.T) {
 		return
 	}
 	startLabGuest(t)
-	m, err := Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
+	m := live(t)
 
 	h, g := labInventory(t, m)
 	if !h.KVM.Loaded || h.KVM.Vendor == "" || !h.KVM.Vhost || h.KVM.QEMU == "" || h.KVM.Libvirt == "" ||
@@ -133,11 +128,7 @@ func TestValuesOfGuestsOfTheLab(t *testing.T) {
 		return
 	}
 	startLabGuest(t)
-	m, err := Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
+	m := live(t)
 	const guest, nic = "guests of lab", "interface/52:54:00:aa:00:01/"
 	before, _ := labInventory(t, m)
 	definition := sh(t, "virsh dumpxml --inactive 'guests of lab'")
@@ -158,15 +149,12 @@ func TestValuesOfGuestsOfTheLab(t *testing.T) {
 		{"thread-affinity:" + guest + "/vhost/52:54:00:aa:00:01/1", "2-3", "allows CPUs 0-1"},
 		{"thread-affinity:" + guest + "/vhost/52:54:00:aa:00:04/0", "1", "no such thread"},
 	} {
-		a, err := setting.ParseAddress(c.address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(setting.ParseAddress(c.address))(t)
 		was, to := all.Read(patient(t), a), setting.Value(c.to)
 		if c.to == "" {
 			to = setting.Missing("")
 		}
-		err = all.Write(patient(t), a, to)
+		err := all.Write(patient(t), a, to)
 		switch now := all.Read(patient(t), a); {
 		case c.refused != "":
 			if err == nil || !strings.Contains(err.Error(), c.refused) || !now.Same(was) {

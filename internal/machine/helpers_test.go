@@ -1,71 +1,28 @@
 package machine
 
 import (
-	"errors"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
+
+	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/must"
 )
 
 // live opens the machine that the test runs on.
-func live(t *testing.T) *Machine {
-	t.Helper()
-	m, err := Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	return m
-}
+func live(tb testing.TB) *Machine { return opened(tb, "/") }
 
-// tree returns a machine with a few files, for cases without a recording.
+// lines returns a machine with a few files of one line each, for cases without a recording.
 func lines(tb testing.TB, files map[string]string) *Machine {
-	tb.Helper()
-	root := tb.TempDir()
-	for name, text := range files {
-		target := filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(target), 0o755),
-			os.WriteFile(target, []byte(text+"\n"), 0o644)); err != nil {
-			tb.Fatal(err)
-		}
-	}
-	m, err := Open(root)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { m.Close() })
-	return m
+	return opened(tb, treetest.Lines(tb, files).Path)
 }
 
-// recorded writes files and opens them as a recorded machine. A text "-> target" makes a symbolic link, a name that
-// ends in a slash a directory.
-func recorded(t testing.TB, files map[string]string) *Machine {
-	t.Helper()
-	root := t.TempDir()
-	for name, text := range files {
-		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		target, isLink := strings.CutPrefix(text, "-> ")
-		var err error
-		switch {
-		case strings.HasSuffix(name, "/"):
-			err = os.MkdirAll(file, 0o755)
-		case isLink:
-			err = os.Symlink(target, file)
-		default:
-			err = os.WriteFile(file, []byte(text), 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	m, err := Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
+// recorded writes files, as treetest does, and opens them as a recorded machine.
+func recorded(tb testing.TB, files map[string]string) *Machine {
+	return opened(tb, treetest.Recorded(tb, files).Path)
+}
+
+func opened(tb testing.TB, root string) *Machine {
+	tb.Helper()
+	m := must.Get(Open(root))(tb)
+	tb.Cleanup(func() { m.Close() })
 	return m
 }

@@ -10,16 +10,14 @@ import (
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // writeAndRestore sets a value, checks it with another program, restores it and checks again.
 func writeAndRestore(t *testing.T, mechanisms setting.Mechanisms, address, value, script, want string) {
 	t.Helper()
 	ctx := context.Background()
-	a, err := setting.ParseAddress(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(setting.ParseAddress(address))(t)
 	before := mechanisms.Read(ctx, a)
 	if before.State != setting.Known || before.ReadOnly || before.Value == value {
 		t.Errorf("%s: reads %s (%s) before; want another value than %s that can be written", a, before, before.Why,
@@ -37,9 +35,7 @@ func writeAndRestore(t *testing.T, mechanisms setting.Mechanisms, address, value
 	if got := sh(t, script); !strings.Contains(got, want) {
 		t.Errorf("%s: after %s was written another program shows %q, want %q in it", a, value, got, want)
 	}
-	if err := mechanisms.Write(ctx, a, before); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, mechanisms.Write(ctx, a, before))
 	if after, now := mechanisms.Read(ctx, a), sh(t, script); !after.Same(before) || now != shown {
 		t.Errorf("%s: %s after it was restored to %s; another program shows %q, before %q", a, after, before, now,
 			shown)
@@ -51,10 +47,7 @@ func TestHousekeepingOfTheLab(t *testing.T) {
 	if !inLab(t) {
 		return
 	}
-	m, err := Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Open("/"))(t)
 	mechanisms := m.Mechanisms()
 	sh(t, "mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing")
 	sh(t, "mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug")
@@ -88,10 +81,7 @@ func TestVirtualFunctionsAreSet(t *testing.T) {
 	if !inLab(t) {
 		return
 	}
-	m, err := Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Open("/"))(t)
 	name := byMAC(t, takeStock(t, m), lab.MACigb0).Name
 	sh(t, "ip link set "+name+" up; echo 0 > /sys/class/net/"+name+"/device/sriov_drivers_autoprobe; echo 2 > "+
 		"/sys/class/net/"+name+"/device/sriov_numvfs")
@@ -106,9 +96,7 @@ func TestVirtualFunctionsAreSet(t *testing.T) {
 	}
 	ctx := context.Background()
 	mac := setting.Of(setting.VFAttr, name, "1", "mac")
-	if err := mechanisms.Write(ctx, mac, setting.Value("52:54:00:00:09:02")); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, mechanisms.Write(ctx, mac, setting.Value("52:54:00:00:09:02")))
 	if text := sh(t, show); !strings.Contains(text, "52:54:00:00:09:02") ||
 		mechanisms.Read(ctx, mac).Value != "52:54:00:00:09:02" {
 		t.Errorf("mac: %s", text)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestKernelSwitches writes values of the running kernel, checks the kernel's files, and restores them.
@@ -16,7 +17,7 @@ func TestKernelSwitches(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
-	m := liveMachine(t)
+	m := live(t)
 	mechanisms, ctx := m.Mechanisms(), context.Background()
 	shown := func(file string) string {
 		text, err := os.ReadFile(file)
@@ -33,10 +34,7 @@ func TestKernelSwitches(t *testing.T) {
 			"sched:sched_process_exec"},
 	} {
 		t.Run(c.address+"="+c.value, func(t *testing.T) {
-			a, err := setting.ParseAddress(c.address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Get(setting.ParseAddress(c.address))(t)
 			if f, err := os.OpenFile(c.file, os.O_WRONLY, 0); err != nil {
 				t.Skipf("this kernel does not have it, or not to be changed: %v", err)
 			} else if err := f.Close(); err != nil {
@@ -55,9 +53,7 @@ func TestKernelSwitches(t *testing.T) {
 					t.Errorf("put back: %q, was %q", now, was)
 				}
 			})
-			if err := mechanisms.Write(ctx, a, setting.Value(c.value)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, mechanisms.Write(ctx, a, setting.Value(c.value)))
 			if now := shown(c.file); now != c.want {
 				t.Errorf("the kernel shows %q, expected %q", now, c.want)
 			}

@@ -7,16 +7,14 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // setAndPutBack reads a value on a recorded machine, sets another, and restores the first one. file is the value's
 // file.
 func setAndPutBack(t *testing.T, m *Machine, address, value, file string) {
 	t.Helper()
-	a, err := setting.ParseAddress(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(setting.ParseAddress(address))(t)
 	mechanisms := m.Mechanisms()
 	before, text := mechanisms.Read(t.Context(), a), m.Line(file)
 	if before.State != setting.Known || before.ReadOnly || before.Value == value {
@@ -24,9 +22,7 @@ func setAndPutBack(t *testing.T, m *Machine, address, value, file string) {
 			value)
 	}
 	for _, to := range []setting.Reading{setting.Value(value), before} {
-		if err := mechanisms.Write(t.Context(), a, to); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, mechanisms.Write(t.Context(), a, to))
 		if r := mechanisms.Read(t.Context(), a); !r.Same(to) || m.Line(file) != to.Value {
 			t.Errorf("%s: reads %s, the file says %q; want %s", a, r, m.Line(file), to)
 		}
@@ -81,9 +77,7 @@ func TestLoadTimeParameters(t *testing.T) {
 	m := recorded(t, files)
 	for file := range files {
 		if !strings.HasSuffix(file, "nx_huge_pages") {
-			if err := os.Chmod(filepath.Join(m.Path, file), 0o444); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Chmod(filepath.Join(m.Path, file), 0o444))
 		}
 	}
 	for address, want := range map[string]string{"kvm/kvmclock_periodic_sync": "Y", "kvm_intel/ple_gap": "128",

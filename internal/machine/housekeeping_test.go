@@ -9,6 +9,7 @@ import (
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 const interruptsHead = "           CPU0       CPU1\n"
@@ -107,10 +108,7 @@ func TestHousekeepingReadings(t *testing.T) {
 		{"vf-attr:ens1/mac", "unknown", "PF/NUMBER"},
 		{"rule-set:nft", "unknown", "recorded tree"},
 	} {
-		a, err := setting.ParseAddress(c.address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(setting.ParseAddress(c.address))(t)
 		if r := mechanisms.Read(context.Background(), a); r.String() != c.want || !strings.Contains(r.Why, c.why) {
 			t.Errorf("%s: %s (%s), want %s (%s)", c.address, r, r.Why, c.want, c.why)
 		}
@@ -138,11 +136,8 @@ func TestHousekeepingWrites(t *testing.T) {
 		{"vf-attr:ens1/0/trust", "on", "", "recorded tree"},
 		{"rule-set:nft", "x", "", "recorded tree"},
 	} {
-		a, err := setting.ParseAddress(c.address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = mechanisms.Write(context.Background(), a, setting.Value(c.value))
+		a := must.Get(setting.ParseAddress(c.address))(t)
+		err := mechanisms.Write(context.Background(), a, setting.Value(c.value))
 		switch {
 		case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
 			t.Errorf("%s to %q: %v, want %s", c.address, c.value, err, c.err)

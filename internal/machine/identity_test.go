@@ -7,11 +7,7 @@ import (
 )
 
 func TestProcessBegan(t *testing.T) {
-	m, err := Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
+	m := live(t)
 	// This test's process started a moment ago; btime is in whole seconds.
 	if began := m.ProcessBegan(os.Getpid()); time.Since(began) > 10*time.Minute || time.Until(began) > 2*time.Second {
 		t.Errorf("this process began %v ago", time.Since(began))

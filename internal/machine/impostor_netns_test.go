@@ -20,6 +20,7 @@ import (
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 const impostorGuest = "impostor-test"
@@ -31,18 +32,11 @@ func namedProcess(t *testing.T, name string, uid uint32, args ...string) (pid in
 	if err == nil {
 		err = errors.Join(os.Chmod(folder, 0o755), os.Symlink("/bin/sh", filepath.Join(folder, name)))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cmd := exec.Command(filepath.Join(folder, name), append([]string{"-c", "read -r line"}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(cmd.StdinPipe())(t)
+	must.Do(t, cmd.Start())
 	end = func() { in.Close(); _ = cmd.Wait() }
 	t.Cleanup(end)
 	named := func() bool {
@@ -62,9 +56,7 @@ func namedProcess(t *testing.T, name string, uid uint32, args ...string) (pid in
 func cpusOf(t *testing.T, pid int) int {
 	t.Helper()
 	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(pid, &set); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.SchedGetaffinity(pid, &set))
 	return set.Count()
 }
 
@@ -76,22 +68,16 @@ func TestImpostors(t *testing.T) {
 	}
 	// The mounts are this process's own.
 	const folder = "/run/libvirt/qemu"
-	if err := unix.Mount("run", "/run", "tmpfs", 0, "mode=755"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mount("run", "/run", "tmpfs", 0, "mode=755"))
+	must.Do(t, os.MkdirAll(folder, 0o755))
 	const user = 4711
 	name := []string{"-name", "guest=" + impostorGuest}
 	first, _ := namedProcess(t, "qemu-system-x86_64", user, name...)
 	guest, end := namedProcess(t, "qemu-system-x86_64", 0, name...)
 	last, _ := namedProcess(t, "qemu-system-x86_64", user, name...)
-	if err := os.WriteFile(folder+"/"+impostorGuest+".pid", []byte(strconv.Itoa(guest)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(folder+"/"+impostorGuest+".pid", []byte(strconv.Itoa(guest)), 0o644))
 	irqbalance, _ := namedProcess(t, "irqbalance", user)
-	m := liveMachine(t)
+	m := live(t)
 	look := func() (*facts.Host, int) {
 		h := &facts.Host{Topology: facts.Topology{Nodes: []facts.Node{{}}}}
 		libvirt.Inventory(t.Context(), m.Tree, h, new(libvirt.Definitions))
@@ -124,9 +110,7 @@ func TestImpostors(t *testing.T) {
 		t.Skip("an affinity needs two CPUs")
 	}
 	a := setting.Of(setting.ThreadAffinity, impostorGuest, "emulator")
-	if err := m.Mechanisms().Write(t.Context(), a, setting.Value("0")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Mechanisms().Write(t.Context(), a, setting.Value("0")))
 	if cpusOf(t, guest) != 1 || cpusOf(t, first) != before || cpusOf(t, last) != before {
 		t.Errorf("CPUs: guest %d, impostors %d and %d", cpusOf(t, guest), cpusOf(t, first), cpusOf(t, last))
 	}
@@ -144,29 +128,19 @@ func TestImpostors(t *testing.T) {
 	}
 
 	// libvirt may run a guest as any user.
-	if err := os.WriteFile(folder+"/"+impostorGuest+".pid", []byte(strconv.Itoa(first)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(folder+"/"+impostorGuest+".pid", []byte(strconv.Itoa(first)), 0o644))
 	if _, pid := look(); pid != first {
 		t.Errorf("process %d is taken for the guest, expected %d", pid, first)
 	}
 	// Another process has the number in the file.
-	if err := os.WriteFile(folder+"/"+impostorGuest+".pid", []byte(strconv.Itoa(last)), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chtimes(folder+"/"+impostorGuest+".pid", time.Time{}, time.Now().Add(-time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(folder+"/"+impostorGuest+".pid", []byte(strconv.Itoa(last)), 0o644))
+	must.Do(t, os.Chtimes(folder+"/"+impostorGuest+".pid", time.Time{}, time.Now().Add(-time.Hour)))
 	if _, pid := look(); pid != 0 {
 		t.Errorf("process %d is taken for the guest by a file that is older than it", pid)
 	}
 	// A person's file names it.
-	if err := os.Chown(folder+"/"+impostorGuest+".pid", user, user); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chtimes(folder+"/"+impostorGuest+".pid", time.Time{}, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chown(folder+"/"+impostorGuest+".pid", user, user))
+	must.Do(t, os.Chtimes(folder+"/"+impostorGuest+".pid", time.Time{}, time.Now()))
 	if _, pid := look(); pid != 0 {
 		t.Errorf("process %d is taken for the guest by a person's file", pid)
 	}

@@ -13,6 +13,7 @@ import (
 	"mpps/internal/machine/netfilter"
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 func TestInventoryWithoutRoot(t *testing.T) {
@@ -21,13 +22,9 @@ func TestInventoryWithoutRoot(t *testing.T) {
 	}
 	treetest.IP(t, "link add br0 type bridge", "tuntap add t0 mode tap", "link set t0 master br0")
 	treetest.Tool(t, "iptables-legacy", "-A", "FORWARD", "-j", "ACCEPT")
-	m := liveMachine(t)
-	if err := syscall.Setgroups(nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Setresgid(65534, 65534, 65534); err != nil {
-		t.Fatal(err)
-	}
+	m := live(t)
+	must.Do(t, syscall.Setgroups(nil))
+	must.Do(t, syscall.Setresgid(65534, 65534, 65534))
 	if err := syscall.Setresuid(65534, 65534, 65534); err != nil { // all threads: this process is the test's own
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/must"
 )
 
 func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
@@ -23,19 +24,12 @@ func inLab(t *testing.T) bool {
 	if os.Getenv(mark) == t.Name() {
 		return true
 	}
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(os.Executable())(t)
 	l := labtest.Host(t, labtest.NoBinary)
-	if err := l.Put("host.test", program); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Put("host.test", program))
 	result, err := l.Exec(t.Context(), lab.Cmd{Script: "cd /tmp && cp /share/host.test . && " + mark + "=" + t.Name() +
 		" ./host.test -test.v -test.run='^" + t.Name() + "$' 2>&1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if result.Code != 0 || !strings.Contains(result.Stdout, "--- PASS: "+t.Name()) {
 		t.Fatalf("in the lab: exit %d\n%s", result.Code, result.Stdout)
 	}

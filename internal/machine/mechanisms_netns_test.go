@@ -11,6 +11,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestSettingsAreWrittenAndRestored writes each kind of value on real kernel objects, checks it with another tool, and
@@ -22,7 +23,7 @@ func TestSettingsAreWrittenAndRestored(t *testing.T) {
 	treetest.IP(t, "link add v0 numtxqueues 4 numrxqueues 4 type veth peer name v1 numtxqueues 4 numrxqueues 4",
 		"link add br0 type bridge",
 		"tuntap add t0 mode tap multi_queue", "link set v0 up", "link set v1 up", "link set br0 up")
-	mechanisms := liveMachine(t).Mechanisms()
+	mechanisms := live(t).Mechanisms()
 	ctx := context.Background()
 	info := func(device, field string) string {
 		return fmt.Sprint(treetest.IPLink(t, device)["linkinfo"].(map[string]any)["info_data"].(map[string]any)[field])
@@ -63,10 +64,7 @@ func TestSettingsAreWrittenAndRestored(t *testing.T) {
 		{"nic-coalesce:t0/rx-frames", "32",
 			func() string { return treetest.EthtoolLine(t, "rx-frames", 0, "-c", "t0") }, "32"},
 	} {
-		a, err := setting.ParseAddress(c.address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(setting.ParseAddress(c.address))(t)
 		before := mechanisms.Read(ctx, a)
 		if before.State != setting.Known || before.ReadOnly || before.Value == c.value {
 			t.Errorf("%s: reads %s (%s) before; want another value than %s that can be written", a, before, before.Why,
@@ -84,9 +82,7 @@ func TestSettingsAreWrittenAndRestored(t *testing.T) {
 		if got := strings.TrimSpace(c.seen()); got != c.want {
 			t.Errorf("%s: another tool shows %q, want %q", a, got, c.want)
 		}
-		if err := mechanisms.Write(ctx, a, before); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, mechanisms.Write(ctx, a, before))
 		if after, shown := mechanisms.Read(ctx, a), strings.TrimSpace(c.seen()); !after.Same(before) ||
 			shown != shownBefore {
 			t.Errorf("%s: %s after it was restored to %s; another tool shows %q, before %q", a, after, before, shown,
@@ -101,7 +97,7 @@ func TestRefusalsLeaveTheMachineAsItWas(t *testing.T) {
 		return
 	}
 	treetest.IP(t, "link add v0 numtxqueues 4 numrxqueues 4 type veth peer name v1", "link add br0 type bridge")
-	mechanisms := liveMachine(t).Mechanisms()
+	mechanisms := live(t).Mechanisms()
 	ctx := context.Background()
 	channels := mechanisms.Read(ctx, setting.Of(setting.NICChannels, "v0", "rx"))
 	if channels.Max == nil || *channels.Max != 4 {
@@ -116,10 +112,7 @@ func TestRefusalsLeaveTheMachineAsItWas(t *testing.T) {
 		"nic-coalesce:v0/rx-usecs": "absent",
 		"nic-feature:v0/no-such":   "absent", "nic-flowhash:v0/udp4": "absent", "nic-flag:v0/rx_striding_rq": "absent", "sysfs:class/net/v9/mtu": "absent",
 	} {
-		a, err := setting.ParseAddress(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(setting.ParseAddress(address))(t)
 		if r := mechanisms.Read(ctx, a); r.String() != want {
 			t.Errorf("%s: %s (%s), want %s", a, r, r.Why, want)
 		}
@@ -127,12 +120,8 @@ func TestRefusalsLeaveTheMachineAsItWas(t *testing.T) {
 	// Segmentation needs scatter-gather: without it the request fails, and must not be granted later on its own.
 	gather := setting.Of(setting.NICFeature, "v0", "tx-scatter-gather")
 	segment := setting.Of(setting.NICFeature, "v0", "tx-generic-segmentation")
-	if err := mechanisms.Write(ctx, segment, setting.Value("off")); err != nil {
-		t.Fatal(err)
-	}
-	if err := mechanisms.Write(ctx, gather, setting.Value("off")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, mechanisms.Write(ctx, segment, setting.Value("off")))
+	must.Do(t, mechanisms.Write(ctx, gather, setting.Value("off")))
 	for address, value := range map[string]string{
 		"nic-channels:v0/rx": "99", "nic-ring:v0/rx": "512", "nic-coalesce:v0/rx-usecs": "3",
 		"nic-feature:v0/loopback":                "on",
@@ -140,12 +129,9 @@ func TestRefusalsLeaveTheMachineAsItWas(t *testing.T) {
 		"sysctl:net.ipv4.ip_local_port_range": "9 1", "sysfs:class/net/v0/ifindex": "7", "nic-channels:v9/rx": "1",
 		"nic-feature:v0/no-such": "on",
 	} {
-		a, err := setting.ParseAddress(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(setting.ParseAddress(address))(t)
 		before := mechanisms.Read(ctx, a)
-		err = mechanisms.Write(ctx, a, setting.Value(value))
+		err := mechanisms.Write(ctx, a, setting.Value(value))
 		if err == nil {
 			t.Errorf("%s = %s: expected the kernel to refuse", a, value)
 			continue
@@ -158,9 +144,7 @@ func TestRefusalsLeaveTheMachineAsItWas(t *testing.T) {
 			t.Errorf("%s: %s after a refused write, %s before", a, after, before)
 		}
 	}
-	if err := mechanisms.Write(ctx, gather, setting.Value("on")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, mechanisms.Write(ctx, gather, setting.Value("on")))
 	if r := mechanisms.Read(ctx, segment); r.Value != "off" {
 		t.Errorf("segmentation became %s with scatter-gather: the refused wish was left behind", r)
 	}
@@ -174,7 +158,7 @@ func TestRuleIsAddedAndRemovedExactly(t *testing.T) {
 	legacySave := func() string { return withoutComments(treetest.Tool(t, "iptables-legacy-save", "-t", "raw")) }
 	nftList := func() string { return treetest.Tool(t, "nft", "-s", "list", "ruleset") }
 	ctx := context.Background()
-	mechanisms := liveMachine(t).Mechanisms()
+	mechanisms := live(t).Mechanisms()
 	rules := []struct {
 		address     string
 		show        func() string
@@ -196,10 +180,7 @@ func TestRuleIsAddedAndRemovedExactly(t *testing.T) {
 			t.Logf("%s is not installed", c.make[0])
 			continue
 		}
-		a, err := setting.ParseAddress(c.address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(setting.ParseAddress(c.address))(t)
 		if r := mechanisms.Read(ctx, a); r.State != setting.Absent {
 			t.Errorf("%s: %s where there is no chain", a, r)
 		}
@@ -209,9 +190,7 @@ func TestRuleIsAddedAndRemovedExactly(t *testing.T) {
 		treetest.Tool(t, c.make[0], c.make[1:]...)
 		untouched := c.show()
 		for range 2 { // the second time it is there already
-			if err := mechanisms.Write(ctx, a, setting.Value("present")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, mechanisms.Write(ctx, a, setting.Value("present")))
 			if r := mechanisms.Read(ctx, a); r.Value != "present" || strings.Count(c.show(), c.want) != 1 {
 				t.Errorf("%s: reads %s, the tool shows\n%s", a, r, c.show())
 			}
@@ -220,16 +199,12 @@ func TestRuleIsAddedAndRemovedExactly(t *testing.T) {
 		if r := mechanisms.Read(ctx, a); r.Value != "misplaced" {
 			t.Errorf("%s: reads %s behind another rule", a, r)
 		}
-		if err := mechanisms.Write(ctx, a, setting.Value("present")); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, mechanisms.Write(ctx, a, setting.Value("present")))
 		if r := mechanisms.Read(ctx, a); r.Value != "present" || strings.Count(c.show(), c.want) != 1 {
 			t.Errorf("%s: reads %s after it was put first again, the tool shows\n%s", a, r, c.show())
 		}
 		for range 2 { // the second time it is gone already
-			if err := mechanisms.Write(ctx, a, setting.Missing("")); err != nil {
-				t.Error(err)
-			}
+			must.Try(t, mechanisms.Write(ctx, a, setting.Missing("")))
 		}
 		if strings.Contains(c.show(), "mpps") || strings.Count(c.show(), "vnet") != strings.Count(untouched, "vnet")+1 {
 			t.Errorf("%s: after it was removed the tool shows\n%s\nbefore\n%s", a, c.show(), untouched)

@@ -10,6 +10,7 @@ import (
 	"mpps/internal/machine/systemd"
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func TestReadingsOfRecordedHost(t *testing.T) {
@@ -57,10 +58,7 @@ func TestReadingsOfRecordedHost(t *testing.T) {
 		{"service:numad", "stopped", "systemd is not"},
 		{"service:--help", "unknown", "name of a service"},
 	} {
-		a, err := setting.ParseAddress(c.address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(setting.ParseAddress(c.address))(t)
 		r := mechanisms.Read(context.Background(), a)
 		if r.String() != c.want || !strings.Contains(r.Why, c.why) {
 			t.Errorf("%s: %s (%s), want %s (%s)", c.address, r, r.Why, c.want, c.why)
@@ -75,18 +73,11 @@ func TestWritingARecordedTree(t *testing.T) {
 	})
 	mechanisms := m.Mechanisms()
 	write := func(address, value string) error {
-		a, err := setting.ParseAddress(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(setting.ParseAddress(address))(t)
 		return mechanisms.Write(context.Background(), a, setting.Value(value))
 	}
-	if err := write("sysctl:net.core.dev_weight", "600"); err != nil {
-		t.Error(err)
-	}
-	if err := write("sysfs-cpus:class/net/eth0/queues/tx-0/xps_cpus", "33"); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, write("sysctl:net.core.dev_weight", "600"))
+	must.Try(t, write("sysfs-cpus:class/net/eth0/queues/tx-0/xps_cpus", "33"))
 	if got := m.Line("proc/sys/net/core/dev_weight") + " " +
 		m.Line("sys/class/net/eth0/queues/tx-0/xps_cpus"); got != "600 2,00000000" {
 		t.Errorf("tree holds %q, want 600 and the mask of CPU 33", got)

@@ -20,6 +20,7 @@ import (
 	"mpps/internal/machine/netfilter"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // sh runs programs in the lab host, to compare their output with ours.
@@ -63,19 +64,12 @@ func TestDriversOfTheLab(t *testing.T) {
 	if !inLab(t) {
 		return
 	}
-	m, err := Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Open("/"))(t)
 	var before, after syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &before); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Getrusage(syscall.RUSAGE_SELF, &before))
 	start := time.Now()
 	h := takeStock(t, m)
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &after); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Getrusage(syscall.RUSAGE_SELF, &after))
 	t.Logf("network and netfilter in %v, %v of CPU in user, %v in the kernel", time.Since(start),
 		time.Duration(after.Utime.Nano()-before.Utime.Nano()), time.Duration(after.Stime.Nano()-before.Stime.Nano()))
 	for _, u := range h.Unseen {
@@ -117,10 +111,7 @@ func TestDriverSettingsAreWrittenAndRestored(t *testing.T) {
 	if !inLab(t) {
 		return
 	}
-	m, err := Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Open("/"))(t)
 	h := takeStock(t, m)
 	igb, virtio := byMAC(t, h, lab.MACigb0).Name, byMAC(t, h, lab.MACvirtio).Name
 	sh(t, "ip link set "+igb+" up; ip link set "+virtio+" up; sleep 1")
@@ -144,10 +135,7 @@ func TestDriverSettingsAreWrittenAndRestored(t *testing.T) {
 			return fmt.Sprint(map[string]string{"8": "3"}[sh(t, "cat /sys/class/net/"+igb+"/queues/tx-1/xps_cpus")])
 		}},
 	} {
-		a, err := setting.ParseAddress(c.address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(setting.ParseAddress(c.address))(t)
 		before := mechanisms.Read(ctx, a)
 		if before.State != setting.Known || before.Value == c.value {
 			t.Errorf("%s: reads %s (%s) before", a, before, before.Why)
@@ -160,9 +148,7 @@ func TestDriverSettingsAreWrittenAndRestored(t *testing.T) {
 		if got := mechanisms.Read(ctx, a); got.String() != c.value || c.seen() != c.value {
 			t.Errorf("%s: reads %s after %s was written, another tool shows %q", a, got, c.value, c.seen())
 		}
-		if err := mechanisms.Write(ctx, a, before); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, mechanisms.Write(ctx, a, before))
 		if after := mechanisms.Read(ctx, a); !after.Same(before) {
 			t.Errorf("%s: %s after it was restored to %s", a, after, before)
 		}
@@ -170,9 +156,7 @@ func TestDriverSettingsAreWrittenAndRestored(t *testing.T) {
 	// The hash: UDP with ports, and back.
 	a := setting.Of(setting.NICFlowHash, igb, "udp4")
 	before := mechanisms.Read(ctx, a)
-	if err := mechanisms.Write(ctx, a, setting.Value("sdfn")); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, mechanisms.Write(ctx, a, setting.Value("sdfn")))
 	if text := sh(t, "ethtool -n "+igb+" rx-flow-hash udp4"); !strings.Contains(text, "L4 bytes 0 & 1") ||
 		mechanisms.Read(ctx, a).Value != "sdfn" {
 		t.Errorf("hash of UDP reads %s, ethtool shows\n%s", mechanisms.Read(ctx, a), text)
@@ -187,10 +171,7 @@ func TestDriverSettingsAreWrittenAndRestored(t *testing.T) {
 		"nic-coalesce:" + igb + "/tx-frames": "7", "nic-flowhash:" + igb + "/udp4": "sf", "nic-feature:" + igb +
 			"/highdma": "off",
 	} {
-		a, err := setting.ParseAddress(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(setting.ParseAddress(address))(t)
 		before := mechanisms.Read(ctx, a)
 		if err := mechanisms.Write(ctx, a, setting.Value(value)); err == nil {
 			t.Errorf("%s = %s: expected the driver to refuse", a, value)
@@ -210,10 +191,7 @@ func TestInterruptIsFoundAfterRenumbering(t *testing.T) {
 	if !inLab(t) {
 		return
 	}
-	m, err := Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Open("/"))(t)
 	name := byMAC(t, takeStock(t, m), lab.MACigb0).Name
 	sh(t, "ip link set "+name+" up; ethtool -L "+name+" combined 4; sleep 1") // four receive and four transmit vectors
 	nic := byMAC(t, takeStock(t, m), lab.MACigb0)
@@ -225,9 +203,7 @@ func TestInterruptIsFoundAfterRenumbering(t *testing.T) {
 	mechanisms := m.Mechanisms()
 	ctx := context.Background()
 	before := mechanisms.Read(ctx, a)
-	if err := mechanisms.Write(ctx, a, setting.Value("2")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, mechanisms.Write(ctx, a, setting.Value("2")))
 	file := path.Join("/proc/irq", strconv.Itoa(nic.IRQs[at].Number), "smp_affinity_list")
 	if got := sh(t, "cat "+file); got != "2" || mechanisms.Read(ctx, a).Value != "2" {
 		t.Errorf("%s: reads %s, the file holds %s, want 2", a, mechanisms.Read(ctx, a), got)
@@ -243,9 +219,7 @@ func TestInterruptIsFoundAfterRenumbering(t *testing.T) {
 	combined := setting.Of(setting.NICChannels, name, "combined")
 	had := mechanisms.Read(ctx, combined)
 	for _, count := range []string{"1", "2"} {
-		if err := mechanisms.Write(ctx, combined, setting.Value(count)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, mechanisms.Write(ctx, combined, setting.Value(count)))
 	}
 	stale := setting.Of(setting.IRQAffinity, name, "rx-1", "100000")
 	for _, address := range []setting.Address{a, stale} {
@@ -253,17 +227,13 @@ func TestInterruptIsFoundAfterRenumbering(t *testing.T) {
 			t.Errorf("%s after the vectors were asked for again: %s (%s)", address, r, r.Why)
 		}
 	}
-	if err := mechanisms.Write(ctx, stale, setting.Value("3")); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, mechanisms.Write(ctx, stale, setting.Value("3")))
 	now := byMAC(t, takeStock(t, m), lab.MACigb0)
 	if i := slices.IndexFunc(now.IRQs, func(i facts.IRQ) bool { return i.On == "rx-1" }); i < 0 ||
 		now.IRQs[i].Affinity.String() != "3" {
 		t.Errorf("rx-1 is not where it was placed: %+v", now.IRQs)
 	}
-	if err := mechanisms.Write(ctx, combined, had); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, mechanisms.Write(ctx, combined, had))
 }
 
 func TestVirtualFunctionsAreSeen(t *testing.T) {
@@ -271,19 +241,14 @@ func TestVirtualFunctionsAreSeen(t *testing.T) {
 	if !inLab(t) {
 		return
 	}
-	m, err := Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Open("/"))(t)
 	name := byMAC(t, takeStock(t, m), lab.MACigb0).Name
 	mechanisms := m.Mechanisms()
 	ctx := context.Background()
 	count := setting.Of(setting.Sysfs, "class", "net", name, "device", "sriov_numvfs")
 	had := mechanisms.Read(ctx, count)
 	sh(t, "ip link set "+name+" up; modprobe vfio-pci; echo 0 > /sys/class/net/"+name+"/device/sriov_drivers_autoprobe")
-	if err := mechanisms.Write(ctx, count, setting.Value("2")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, mechanisms.Write(ctx, count, setting.Value("2")))
 	sh(t, "ip link set "+name+" vf 1 mac 52:54:00:00:09:01 vlan 100 qos 3 spoofchk off trust on; ip link set "+name+
 		" vf 1 max_tx_rate 500 || true")
 	h := takeStock(t, m)
@@ -300,9 +265,7 @@ func TestVirtualFunctionsAreSeen(t *testing.T) {
 		t.Errorf("SR-IOV %+v", s)
 	}
 	sh(t, "echo 1 > /sys/class/net/"+name+"/device/sriov_drivers_autoprobe")
-	if err := mechanisms.Write(ctx, count, had); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, mechanisms.Write(ctx, count, had))
 	if h := takeStock(t, m); len(h.VFs) != 0 {
 		t.Errorf("%d VFs after they were taken away", len(h.VFs))
 	}
@@ -313,10 +276,7 @@ func TestOverlaysAndRulesAreSeen(t *testing.T) {
 	if !inLab(t) {
 		return
 	}
-	m, err := Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Open("/"))(t)
 	loaded := sh(t, "cut -d' ' -f1 /proc/modules | sort")
 	first := takeStock(t, m)
 	if now := sh(t, "cut -d' ' -f1 /proc/modules | sort"); now != loaded {
@@ -375,15 +335,11 @@ func bridgeRulesGoAndComeBack(t *testing.T, m *Machine) {
 	if before.State != setting.Known || before.ReadOnly || !strings.Contains(was, "two  words") {
 		t.Fatalf("%+v of\n%s", before, was)
 	}
-	if err := mechanism.Write(patient(t), a, setting.Missing("removed")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, mechanism.Write(patient(t), a, setting.Missing("removed")))
 	if now := sh(t, shown); strings.TrimSpace(now) != "" || mechanism.Read(patient(t), a).State != setting.Absent {
 		t.Errorf("still there:\n%s", now)
 	}
-	if err := mechanism.Write(patient(t), a, before); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, mechanism.Write(patient(t), a, before))
 	if now := sh(t, shown); now != was {
 		t.Errorf("put back:\n%s\nwas\n%s", now, was)
 	}

@@ -72,7 +72,7 @@ func TestPlatformProcesses(t *testing.T) {
 				t.Fatal(err)
 			}
 			h := &facts.Host{}
-			libvirt.Inventory(t.Context(), liveMachine(t).Tree, h, new(libvirt.Definitions))
+			libvirt.Inventory(t.Context(), live(t).Tree, h, new(libvirt.Definitions))
 			found := facts.Find(h.Guests, func(g *facts.Guest) bool { return g.Name == guest })
 			unverified := facts.Find(h.Unverified, func(u *facts.Unverified) bool { return u.PID == pid })
 			switch {

@@ -17,6 +17,7 @@ import (
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/reach"
+	"mpps/internal/must"
 	"mpps/internal/thread"
 )
 
@@ -24,7 +25,7 @@ import (
 func openTap(t *testing.T, space, name string) *os.File {
 	t.Helper()
 	var file *os.File
-	err := thread.Do(func() error {
+	must.Do(t, thread.Do(func() error {
 		if space != "" {
 			ns, err := unix.Open("/run/netns/"+space, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 			if err != nil {
@@ -46,10 +47,7 @@ func openTap(t *testing.T, space, name string) *os.File {
 		}
 		request.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI)
 		return unix.IoctlIfreq(fd, unix.TUNSETIFF, request)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	t.Cleanup(func() { file.Close() })
 	return file
 }

@@ -9,19 +9,15 @@ import (
 	"mpps/internal/machine/vf"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // A reservation is written like any other file, and its folder with it; a malformed one is reported and not taken for
 // one.
 func TestReservations(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "var/lib"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	m, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(dir, "var/lib"), 0o755))
+	m := must.Get(Open(dir))(t)
 	defer m.Close()
 	f := file{m}
 	given := facts.Reservation{PF: "ens1f0", Index: 1, PCI: "0000:01:10.1", Guest: "vm1", UUID: "u",
@@ -33,22 +29,16 @@ func TestReservations(t *testing.T) {
 	if err := f.Write(context.Background(), at, setting.NotThere().Target()); err != nil {
 		t.Fatalf("removing what is not there: %v", err)
 	}
-	if err := f.Write(context.Background(), at,
-		setting.Value(facts.ReservationText([]facts.Reservation{given}))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Write(context.Background(), at,
+		setting.Value(facts.ReservationText([]facts.Reservation{given}))))
 	for name, text := range map[string]string{"0000:01:10.2.json": "{", ".0000:01:10.3.json.mpps-draft": "half",
 		"notes": "by hand"} {
-		if err := os.WriteFile(filepath.Join(dir, setting.Reservations, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, setting.Reservations, name), []byte(text), 0o644))
 	}
 	leaving := facts.Reservation{PF: "ens1f0", Index: 4, PCI: "0000:01:11.0", Guest: "vm2", UUID: "v",
 		Form: facts.ByHostdev, MAC: "52:54:00:00:00:02", Leaving: true}
-	if err := f.Write(context.Background(), leaving.Address(),
-		setting.Value(facts.ReservationText([]facts.Reservation{leaving}))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Write(context.Background(), leaving.Address(),
+		setting.Value(facts.ReservationText([]facts.Reservation{leaving}))))
 	var h facts.Host
 	vf.Reservations(context.Background(), m.Tree, &h)
 	if len(h.Reservations) != 1 || h.Reservations[0] != given || len(h.Unseen) != 2 || len(h.Leaving) != 1 ||
@@ -61,9 +51,7 @@ func TestReservations(t *testing.T) {
 			t.Errorf("%s is taken for a reservation", name)
 		}
 	}
-	if err := f.Write(context.Background(), at, setting.NotThere().Target()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Write(context.Background(), at, setting.NotThere().Target()))
 	if r := f.Read(context.Background(), at); r.State != setting.Absent {
 		t.Errorf("removed, and it is %s", r)
 	}

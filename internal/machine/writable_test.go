@@ -6,6 +6,7 @@ import (
 
 	"mpps/internal/machine/tree"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestEachKindHasAMechanism: what a plan or journal may hold can be read and written.
@@ -45,10 +46,7 @@ func TestWritable(t *testing.T) {
 		"rule-set:nft": "x", "vf-attr:br0/0/trust": "on", "root-qdisc:br0": "noqueue", "queue-lanes:br0": "tap0=0+1",
 		"ovsdb:max-idle": "20000",
 	} {
-		a, err := setting.ParseAddress(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(setting.ParseAddress(address))(t)
 		can, wrote := m.Writable(a.Kind), mechanisms.Write(t.Context(), a, setting.Value(value))
 		if (can == nil) != (wrote == nil) {
 			t.Errorf("%s can be written: %v; a write says %v", address, can, wrote)

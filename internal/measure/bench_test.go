@@ -211,9 +211,7 @@ func lateFramesAreWaitedFor(t *testing.T) {
 	d := &device{makes: 1000, carries: 1e6, counts: 1e6, late: []uint64{0, 0, 40, 0, 60}}
 	b := quick(d)
 	s, err := b.Trial(t.Context(), Load{Duration: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if s.Sent != 1000 || s.Received != 1000 || s.Lost != 0 || s.Drain <= 0 || s.PPS >= 1000 {
 		t.Errorf("%+v", s)
 	}

@@ -1,7 +1,10 @@
 // Package must is for the steps of a test that have to succeed: it fails the test with their error, at their line.
 package must
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // Get returns the result of a call that must succeed: must.Get(os.Open(name))(t).
 func Get[T any](result T, err error) func(testing.TB) T {
@@ -17,5 +20,33 @@ func Do(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Try requires that there is no error, and goes on if there is one.
+func Try(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// Contain requires that a text has each of some parts, and goes on if one is missing.
+func Contain(t testing.TB, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("expected %q in\n%s", part, text)
+		}
+	}
+}
+
+// Lack requires that a text has none of some parts, and goes on if it has one.
+func Lack(t testing.TB, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if strings.Contains(text, part) {
+			t.Errorf("found %q in\n%s", part, text)
+		}
 	}
 }

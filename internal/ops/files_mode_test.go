@@ -17,9 +17,7 @@ func TestReplaceFileMode(t *testing.T) {
 		name := filepath.Join(t.TempDir(), "out.json")
 		err := ReplaceFile(name, []byte("1"))
 		syscall.Umask(old)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got, want := mode(t, name), os.FileMode(0o666&^umask); got != want {
 			t.Errorf("umask %04o: mode %04o, expected %04o", umask, got, want)
 		}

@@ -42,9 +42,7 @@ func TestGather(t *testing.T) {
 		t.Errorf("snapshot: %s with %d readings, mechanisms %v", s.Facts.Name, len(s.Facts.Readings),
 			s.Mechanisms != nil)
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, s.Close())
 }
 
 // TestGatherRefuses: what cannot be looked at ends with the exit code and the hint that say why.

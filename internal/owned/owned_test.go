@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/must"
 )
 
 const owner = "MPPS_TEST_OWNER"
@@ -58,10 +60,7 @@ func startedProcesses(t *testing.T, out io.Reader, processes int) (fds []int) {
 		if err != nil {
 			t.Fatalf("found %q, expected a process's number", lines.Text())
 		}
-		fd, err := unix.PidfdOpen(pid, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fd := must.Get(unix.PidfdOpen(pid, 0))(t)
 		t.Cleanup(func() { _ = unix.Close(fd) })
 		fds = append(fds, fd)
 	}
@@ -90,13 +89,8 @@ func TestEndsWithKilledOwner(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			cmd := exec.Command(os.Args[0])
 			cmd.Env = append(os.Environ(), owner+"="+how)
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			out := must.Get(cmd.StdoutPipe())(t)
+			must.Do(t, cmd.Start())
 			fds := startedProcesses(t, out, processes)
 			_ = cmd.Process.Signal(syscall.SIGKILL)
 			_ = cmd.Wait()
@@ -107,14 +101,8 @@ func TestEndsWithKilledOwner(t *testing.T) {
 
 func TestStartAllEnd(t *testing.T) {
 	cmd := exec.Command("sh", "-c", daemons)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	end, err := StartAll(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	end := must.Get(StartAll(cmd))(t)
 	fds := startedProcesses(t, out, 4)
 	end()
 	_ = cmd.Wait()
@@ -123,14 +111,8 @@ func TestStartAllEnd(t *testing.T) {
 
 func TestStartAllProgramEnds(t *testing.T) {
 	cmd := exec.Command("sh", "-c", `setsid sh -c 'echo $$; exec sleep 60' & sleep 0.5; exit 7`)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	end, err := StartAll(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	end := must.Get(StartAll(cmd))(t)
 	defer end()
 	checkGone(t, startedProcesses(t, out, 1))
 	_ = cmd.Wait()
@@ -141,9 +123,7 @@ func TestStartAllProgramEnds(t *testing.T) {
 
 func TestStartAllRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "program")
-	if err := os.WriteFile(file, []byte("no program"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("no program"), 0o700))
 	for _, name := range []string{file, "/nowhere/program", "no-such-program-at-all"} {
 		if end, err := StartAll(exec.Command(name)); err == nil {
 			end()

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 func TestCheck(t *testing.T) {
@@ -19,24 +21,15 @@ func TestCheck(t *testing.T) {
 		"somebody else's": {0o600, 65534, false},
 	} {
 		file := filepath.Join(t.TempDir(), "f")
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(file, c.mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, nil, 0o600))
+		must.Do(t, os.Chmod(file, c.mode))
 		if c.owner != 0 {
 			if os.Geteuid() != 0 {
 				continue
 			}
-			if err := os.Chown(file, c.owner, -1); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Chown(file, c.owner, -1))
 		}
-		info, err := os.Stat(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Get(os.Stat(file))(t)
 		if err := Check(info); (err == nil) != c.good {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -54,12 +47,8 @@ func TestProgram(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "mpps")
-	if err := os.WriteFile(file, nil, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(filepath.Dir(file), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o755))
+	must.Do(t, os.Chmod(filepath.Dir(file), 0o777))
 	if err := Program(file); err == nil {
 		t.Error("in a directory that everybody can write: expected an error")
 	}

@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/reach"
+	"mpps/internal/must"
 )
 
 func TestOVSStation(t *testing.T) {
@@ -59,9 +60,7 @@ func TestOVNDrawn(t *testing.T) {
 	draw := func() string {
 		var text strings.Builder
 		out := NewPrinter(&text, io.Discard, Options{})
-		if err := out.View(func(x *Text) { Inspect(x, h, false) }); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, out.View(func(x *Text) { Inspect(x, h, false) }))
 		return strings.Join(strings.Fields(text.String()), " ")
 	}
 	drawn := draw()

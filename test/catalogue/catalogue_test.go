@@ -14,6 +14,7 @@ import (
 	"mpps/internal/change/apply"
 	"mpps/internal/lab/labtest"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // round is one plan as a user makes it: goal flags and a site file.
@@ -93,10 +94,7 @@ type proof struct {
 
 func TestCatalogue(t *testing.T) {
 	labtest.Long(t)
-	exceptions, err := Exceptions()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exceptions := must.Get(Exceptions())(t)
 	s := openScene(t)
 	proofs, left := map[string][]proof{}, map[string]string{}
 	for _, r := range rounds {
@@ -210,14 +208,8 @@ func (s *scene) play(r round, proofs map[string][]proof, left map[string]string)
 // readPlan reads a plan that mpps has written on the host.
 func (s *scene) readPlan(file string) *plan.Plan {
 	s.Helper()
-	f, err := os.Open(filepath.Join(s.Lab.ShareDir(), file))
-	if err != nil {
-		s.Fatal(err)
-	}
+	f := must.Get(os.Open(filepath.Join(s.Lab.ShareDir(), file)))(s)
 	defer f.Close()
-	p, err := plan.Decode(f)
-	if err != nil {
-		s.Fatal(err)
-	}
+	p := must.Get(plan.Decode(f))(s)
 	return p
 }

@@ -12,6 +12,7 @@ import (
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 	"mpps/test/survey"
 )
 
@@ -89,19 +90,15 @@ func openScene(t *testing.T) *scene {
 		_, err := s.Lab.Must(ctx, furnish)
 		return err
 	}
-	if err := furnished(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, furnished(t.Context()))
 	s.LogTime("the host is in disorder")
-	if _, err := s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{
+	must.Get(s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{
 		Name: guestName, Binary: labtest.Init(t), VCPUs: 2, MemoryMiB: 256, Args: []string{"mpps.secret=catalogue"},
 		NICs: []lab.NIC{
 			{Model: lab.Vhost, Queues: 2, Bridge: "br0", MAC: vhostMAC, Addr: "10.50.0.2/24"},
 			{Model: lab.E1000, Bridge: "br0", MAC: e1000MAC},
 		},
-	}, furnished); err != nil {
-		t.Fatal(err)
-	}
+	}, furnished))(t)
 	s.Put("win1.xml", windows)
 	s.Must("virsh -q define /share/win1.xml")
 	var names []string
@@ -123,11 +120,8 @@ func openScene(t *testing.T) *scene {
 func (s *scene) survey(addresses []setting.Address) *survey.Survey {
 	s.Helper()
 	all := append(survey.Whole(), "virsh dumpxml --inactive "+guestName, "virsh dumpxml --inactive "+windowName)
-	v, err := survey.Take(func(script string) (string, error) { return s.Lab.Must(s.Context(), script) }, addresses,
-		all...)
-	if err != nil {
-		s.Fatal(err)
-	}
+	v := must.Get(survey.Take(func(script string) (string, error) { return s.Lab.Must(s.Context(), script) }, addresses,
+		all...))(s)
 	return v
 }
 

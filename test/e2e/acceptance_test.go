@@ -15,6 +15,7 @@ import (
 
 	"mpps/internal/lab/labtest"
 	"mpps/internal/measure/acceptance"
+	"mpps/internal/must"
 )
 
 // TestAcceptance carries out one experiment of the acceptance protocol as a person does, in its short form: it
@@ -62,9 +63,7 @@ func TestAcceptance(t *testing.T) {
 	// It waits on, and another one is not begun over it.
 	b.MPPS(2, "acceptance", "throughput", "--resume", "-o", "/share/accepted")
 	b.MPPS(1, argv...)
-	if err := b.guest.Restart(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, b.guest.Restart(b.Context()))
 	answer := b.MPPS(0, "acceptance", "throughput", "--resume", "-o", "/share/accepted")
 	b.Logf("%s", answer.Stdout)
 	r = accepted(b)
@@ -103,9 +102,7 @@ func TestAcceptance(t *testing.T) {
 	}
 
 	// The guest's definition is back with one start more, and so is everything else.
-	if err := b.guest.Restart(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, b.guest.Restart(b.Context()))
 	b.Must("rm -r /etc/mpps")
 	b.MPPS(3, "status", "--detailed-exit-code")
 	b.unchanged("first.json")
@@ -114,15 +111,9 @@ func TestAcceptance(t *testing.T) {
 // accepted is the last run of the report in /share.
 func accepted(b *box) *acceptance.Run {
 	b.Helper()
-	f, err := os.Open(filepath.Join(b.Lab.ShareDir(), "accepted", "acceptance.json"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	f := must.Get(os.Open(filepath.Join(b.Lab.ShareDir(), "accepted", "acceptance.json")))(b)
 	defer f.Close()
-	p, err := acceptance.Decode(f)
-	if err != nil {
-		b.Fatal(err)
-	}
+	p := must.Get(acceptance.Decode(f))(b)
 	r := p.Last("throughput")
 	if r == nil {
 		b.Fatal("the report has no run")

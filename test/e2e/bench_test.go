@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/lab/labtest"
 	"mpps/internal/measure"
+	"mpps/internal/must"
 )
 
 // bench is the command line of a measurement into the guest.
@@ -21,10 +22,7 @@ func bench(argv ...string) []string {
 // measured runs a measurement. That the generator or the receiver was its limit is no failure on an emulated host.
 func measured(b *box, argv ...string) *measure.Run {
 	b.Helper()
-	r, err := b.Lab.Run(b.Context(), append([]string{"mpps"}, bench(argv...)...)...)
-	if err != nil {
-		b.Fatal(err)
-	}
+	r := must.Get(b.Lab.Run(b.Context(), append([]string{"mpps"}, bench(argv...)...)...))(b)
 	if r.Code != 0 && r.Code != 5 {
 		b.Fatalf("bench %v: exit %d\n%s", argv, r.Code, r.Stderr)
 	}
@@ -77,14 +75,8 @@ func (b *box) vhostTicks() []int {
 		".pid)/task/*; do grep -h ' (vhost-' $t/stat || true; done")) {
 		_, rest, _ := strings.Cut(l, ") ")
 		f := strings.Fields(rest) // from the third field of proc_pid_stat(5) on
-		user, err := strconv.Atoi(f[11])
-		if err != nil {
-			b.Fatal(err)
-		}
-		system, err := strconv.Atoi(f[12])
-		if err != nil {
-			b.Fatal(err)
-		}
+		user := must.Get(strconv.Atoi(f[11]))(b)
+		system := must.Get(strconv.Atoi(f[12]))(b)
 		all = append(all, user+system)
 	}
 	return all

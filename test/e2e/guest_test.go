@@ -14,6 +14,7 @@ import (
 	"mpps/internal/lab/labtest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // testGuest is the main job: plan, apply, a new start of the guest, plan and apply for the threads that exist since,
@@ -34,9 +35,7 @@ func testGuest(b *box) {
 	if r := b.MPPS(2, "status", "--detailed-exit-code"); !strings.HasPrefix(r.Stdout, "waiting") {
 		b.Errorf("before the restart the host is not waiting: %s", r.Stdout)
 	}
-	if err := b.guest.Restart(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, b.guest.Restart(b.Context()))
 	queues := queuesOf(b, first)
 	b.isVhost(queues)
 
@@ -64,9 +63,7 @@ func testGuest(b *box) {
 	for range plans {
 		b.MPPS(2, "rollback", "--detailed-exit-code")
 	}
-	if err := b.guest.Restart(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, b.guest.Restart(b.Context()))
 	if live := readDefinition(b, b.Must("virsh dumpxml "+guestName)); live.Interfaces[0].Model.Type != "e1000" {
 		b.Errorf("the guest runs with %s", live.Interfaces[0].Model.Type)
 	}

@@ -14,6 +14,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // change is one of a plan that the catalogue would not make.
@@ -63,10 +64,7 @@ func byHand(b *box, h *facts.Host, now *survey, changes ...change) *plan.Plan {
 	}
 	host := *h
 	host.Readings = readings
-	p, err := plan.Make(&host, goal.Unlimited(), catalogue, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	p := must.Get(plan.Make(&host, goal.Unlimited(), catalogue, nil))(b)
 	if len(p.Changes) != len(changes) {
 		for a, r := range readings {
 			if !slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Address == a }) {
@@ -85,8 +83,6 @@ func isByHand(p *plan.Plan) bool { return strings.HasPrefix(p.Changes[0].ID, "te
 func (b *box) putPlan(name string, p *plan.Plan) {
 	b.Helper()
 	var text bytes.Buffer
-	if err := plan.Encode(&text, p); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, plan.Encode(&text, p))
 	b.Put(name, text.String())
 }

@@ -15,6 +15,7 @@ import (
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
@@ -90,19 +91,14 @@ func openBoxWith(t *testing.T, nic lab.NIC) *box {
 		_, err := b.Lab.Must(ctx, setup)
 		return err
 	}
-	if err := furnish(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, furnish(t.Context()))
 	nic.Bridge, nic.MAC, nic.Addr = bridge, guestMAC, guestIP+"/24"
-	b.guest, err = b.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{
+	b.guest = must.Get(b.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{
 		Name: guestName, Binary: labtest.Init(t), VCPUs: 2, MemoryMiB: 256,
 		NICs:    []lab.NIC{nic},
 		Modules: []string{"veth"}, // the agent measures its receiver alone behind a veth pair
 		Args:    []string{"mpps.secret=" + secret}, Probe: lab.TCPProbe(agentPort),
-	}, furnish)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, furnish))(t)
 	// A bridge has the address of a port of its.
 	for line := range strings.Lines(
 		b.Must(`for n in /sys/class/net/*; do [ ! -e $n/device ] || echo $(<$n/address) ${n##*/}; done`)) {
@@ -116,15 +112,9 @@ func openBoxWith(t *testing.T, nic lab.NIC) *box {
 func (b *box) snapshot(name string) *facts.Host {
 	b.Helper()
 	b.MPPS(0, "--quiet", "snapshot", "-o", "/share/"+name)
-	f, err := os.Open(filepath.Join(b.Lab.ShareDir(), name))
-	if err != nil {
-		b.Fatal(err)
-	}
+	f := must.Get(os.Open(filepath.Join(b.Lab.ShareDir(), name)))(b)
 	defer f.Close()
-	h, err := facts.ReadSnapshot(f)
-	if err != nil {
-		b.Fatal(err)
-	}
+	h := must.Get(facts.ReadSnapshot(f))(b)
 	return h
 }
 
@@ -132,10 +122,7 @@ func (b *box) snapshot(name string) *facts.Host {
 func (b *box) unchanged(first string) {
 	b.Helper()
 	b.snapshot("now.json")
-	r, err := b.Lab.Run(b.Context(), "mpps", "snapshot", "diff", "/share/"+first, "/share/now.json")
-	if err != nil {
-		b.Fatal(err)
-	}
+	r := must.Get(b.Lab.Run(b.Context(), "mpps", "snapshot", "diff", "/share/"+first, "/share/now.json"))(b)
 	if r.Code != 0 {
 		b.Errorf("snapshot diff: exit %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
@@ -216,9 +203,7 @@ func testGone(b *box) {
 	}
 	b.putPlan("gone-plan.json", byHand(b, h, b.survey(addressesOf(b, changes)...), changes...))
 	b.MPPS(0, "apply", "--yes", "--foreign", "/share/gone-plan.json")
-	if err := b.guest.Stop(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, b.guest.Stop(b.Context()))
 	b.MPPS(0, "rollback")
 	b.MPPS(3, "status", "--detailed-exit-code")
 	if got := b.Must("sysctl -n net.core.somaxconn"); got != somaxconn {
@@ -233,9 +218,7 @@ var namespace *os.File
 func TestNothingIsLeft(t *testing.T) {
 	mine := fmt.Sprintf("test-%d-", os.Getpid())
 	labs, err := lab.List()
-	if err != nil {
-		t.Error(err)
-	}
+	must.Try(t, err)
 	for _, l := range labs {
 		if strings.HasPrefix(l.Name, mine) {
 			t.Errorf("lab %s is still there", l.Name)
@@ -256,9 +239,7 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Errorf("process %s is in the network namespace of the lab", pid)
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Error(err)
-	}
+	must.Try(t, err)
 	for line := range strings.Lines(string(mounts)) {
 		if strings.Contains(line, mine) {
 			t.Errorf("mount: %s", line)
@@ -279,10 +260,7 @@ type process struct {
 // processes are those of this machine.
 func processes(t *testing.T) []process {
 	t.Helper()
-	dirs, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dirs := must.Get(filepath.Glob("/proc/[0-9]*"))(t)
 	var all []process
 	for _, dir := range dirs {
 		text, err := os.ReadFile(dir + "/cmdline")
@@ -290,9 +268,7 @@ func processes(t *testing.T) []process {
 			continue // has ended, or a kernel thread
 		}
 		var p process
-		if _, err := fmt.Sscan(filepath.Base(dir), &p.pid); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(fmt.Sscan(filepath.Base(dir), &p.pid))(t)
 		p.commandLine = strings.ReplaceAll(string(text), "\x00", " ")
 		all = append(all, p)
 	}

@@ -12,6 +12,7 @@ import (
 	"mpps/internal/lab/labtest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // untold are the kinds of values that no other program tells as mpps does: what files, directories, units and services
@@ -130,9 +131,7 @@ type link struct {
 func (b *box) links() []link {
 	b.Helper()
 	var all []link
-	if err := json.Unmarshal([]byte(b.Must("ip -d -j link")), &all); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, json.Unmarshal([]byte(b.Must("ip -d -j link")), &all))
 	return all
 }
 

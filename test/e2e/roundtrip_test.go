@@ -9,6 +9,7 @@ import (
 	"mpps/internal/advise/plan"
 	"mpps/internal/change/apply"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/must"
 )
 
 // applied is what mpps apply answers.
@@ -50,14 +51,8 @@ func (b *box) roundTrip(name string, before *survey, p *plan.Plan) {
 // readPlan reads a plan that mpps has written on the host.
 func readPlan(b *box, file string) *plan.Plan {
 	b.Helper()
-	f, err := os.Open(filepath.Join(b.Lab.ShareDir(), file))
-	if err != nil {
-		b.Fatal(err)
-	}
+	f := must.Get(os.Open(filepath.Join(b.Lab.ShareDir(), file)))(b)
 	defer f.Close()
-	p, err := plan.Decode(f)
-	if err != nil {
-		b.Fatal(err)
-	}
+	p := must.Get(plan.Decode(f))(b)
 	return p
 }

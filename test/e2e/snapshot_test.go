@@ -12,6 +12,7 @@ import (
 
 	"mpps/internal/advise/audit"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/must"
 )
 
 // here runs mpps on this machine, outside the lab.
@@ -35,9 +36,7 @@ func testAuditElsewhere(b *box) {
 		here(b, append(goal, "--snapshot", filepath.Join(b.Lab.ShareDir(), "elsewhere.json"))...))
 	findings := func(r map[string]json.RawMessage) []any {
 		var all []any
-		if err := json.Unmarshal(r["findings"], &all); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, json.Unmarshal(r["findings"], &all))
 		return all
 	}
 	inside, outside := findings(live), findings(recorded)

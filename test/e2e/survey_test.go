@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 	others "mpps/test/survey"
 )
 
@@ -44,22 +45,16 @@ func (b *box) survey(addresses ...setting.Address) *survey {
 			commands = append(commands, "ethtool -n "+nic+" rx-flow-hash "+flow)
 		}
 	}
-	s, err := others.Take(func(script string) (string, error) { return b.Lab.Must(b.Context(), script) }, addresses,
-		commands...)
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := must.Get(others.Take(func(script string) (string, error) { return b.Lab.Must(b.Context(), script) }, addresses,
+		commands...))(b)
 	return &survey{s, b}
 }
 
 // threads asks about the threads of the guest's QEMU alone: a whole survey starts some sixty programs.
 func (b *box) threads() *survey {
 	b.Helper()
-	s, err := others.Take(func(script string) (string, error) { return b.Lab.Must(b.Context(), script) }, nil,
-		others.Threads(guestName))
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := must.Get(others.Take(func(script string) (string, error) { return b.Lab.Must(b.Context(), script) }, nil,
+		others.Threads(guestName)))(b)
 	return &survey{s, b}
 }
 
@@ -102,10 +97,7 @@ func (s *survey) thread(role string) (string, bool) {
 // at is the reading at an address as the other program has it.
 func (s *survey) at(a setting.Address) setting.Reading {
 	s.b.Helper()
-	r, err := s.At(a)
-	if err != nil {
-		s.b.Fatal(err)
-	}
+	r := must.Get(s.At(a))(s.b)
 	return r
 }
 

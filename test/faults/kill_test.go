@@ -18,6 +18,7 @@ import (
 	"mpps/internal/change/apply"
 	"mpps/internal/change/journal"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/must"
 )
 
 // rootDir is a directory for trees, in memory where there is such a file system: a killed process loses nothing on
@@ -37,9 +38,7 @@ func rootDir(t *testing.T) string {
 func afterKill(t *testing.T, root string, before map[string]string, what string) {
 	t.Helper()
 	e, closed, err := engine(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer closed()
 	s, err := e.Status(t.Context())
 	if err != nil {
@@ -116,12 +115,8 @@ func TestKillAtEveryPosition(t *testing.T) {
 				return
 			}
 			e, closed, err := engine(root)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := e.Run(t.Context(), p, apply.Options{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
+			must.Get(e.Run(t.Context(), p, apply.Options{}))(t)
 			closed()
 		}) {
 			points++
@@ -185,9 +180,7 @@ func TestKillProgram(t *testing.T) {
 		}
 		cmd := exec.Command(program, arguments...)
 		began := time.Now()
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Start())
 		pause := rand.N(span[verb])
 		timer := time.AfterFunc(pause, func() { _ = cmd.Process.Kill() })
 		err := cmd.Wait()

@@ -15,6 +15,7 @@ import (
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // resets is how often the machine is reset; MPPS_RESETS overrides it.
@@ -23,10 +24,7 @@ func resets(t *testing.T) int {
 	if text == "" {
 		return 8
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(strconv.Atoi(text))(t)
 	return n
 }
 
@@ -61,9 +59,7 @@ func (b box) must(script string) string {
 // cut cuts the power and boots again.
 func (b box) cut() {
 	b.Helper()
-	if err := b.lab.Reset(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, b.lab.Reset(b.Context()))
 }
 
 // files compares the files with those before.
@@ -84,11 +80,8 @@ func (b box) files(what string) {
 // seconds is how long a command takes.
 func (b box) seconds(command string) float64 {
 	b.Helper()
-	n, err := strconv.ParseFloat(b.must("s=$EPOCHREALTIME; "+command+
-		` >&2; e=$EPOCHREALTIME; awk "BEGIN{print $e-$s}"`), 64)
-	if err != nil {
-		b.Fatal(err)
-	}
+	n := must.Get(strconv.ParseFloat(b.must("s=$EPOCHREALTIME; "+command+
+		` >&2; e=$EPOCHREALTIME; awk "BEGIN{print $e-$s}"`), 64))(b)
 	return n
 }
 
@@ -143,9 +136,7 @@ func TestResetAnywhere(t *testing.T) {
 	var plan struct {
 		Changes []json.RawMessage `json:"changes"`
 	}
-	if err := json.Unmarshal([]byte(b.must("cat /share/plan.json")), &plan); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(b.must("cat /share/plan.json")), &plan))
 	t.Logf("%d changes are applied in %.1f s and put back in %.1f s", len(plan.Changes), takes["apply"],
 		takes["rollback"])
 
@@ -205,9 +196,7 @@ func (b box) status() (state, why string) {
 	var answer struct {
 		Result struct{ State, Why string } `json:"result"`
 	}
-	if err := json.Unmarshal([]byte(b.must("/opt/mpps --json status")), &answer); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, json.Unmarshal([]byte(b.must("/opt/mpps --json status")), &answer))
 	return answer.Result.State, answer.Result.Why
 }
 

@@ -28,6 +28,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func TestMain(m *testing.M) {
@@ -76,12 +77,8 @@ func makeTree(t *testing.T, root string) {
 	t.Helper()
 	for name, text := range machineFiles() {
 		name = filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		must.Do(t, os.WriteFile(name, []byte(text), 0o644))
 	}
 }
 
@@ -90,7 +87,7 @@ func makeTree(t *testing.T, root string) {
 func contents(t *testing.T, root string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -118,10 +115,7 @@ func contents(t *testing.T, root string) map[string]string {
 		text, err := os.ReadFile(name)
 		all[short] = info.Mode().String() + " " + string(text)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all
 }
 
@@ -150,10 +144,7 @@ func added(before, after map[string]string) []string {
 // makePlan plans all values of a tree with what makes them last.
 func makePlan(t *testing.T, root string) *plan.Plan {
 	t.Helper()
-	m, err := machine.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(machine.Open(root))(t)
 	defer m.Close()
 	var catalogue []*knob.Knob
 	var addresses []setting.Address
@@ -184,13 +175,9 @@ func makePlan(t *testing.T, root string) *plan.Plan {
 func writePlan(t *testing.T, p *plan.Plan) string {
 	t.Helper()
 	var text bytes.Buffer
-	if err := plan.Encode(&text, p); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, plan.Encode(&text, p))
 	name := filepath.Join(t.TempDir(), "plan.json")
-	if err := os.WriteFile(name, text.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, text.Bytes(), 0o644))
 	return name
 }
 

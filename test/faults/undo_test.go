@@ -22,6 +22,7 @@ import (
 	"mpps/internal/machine"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // inNamespace is set for the process that runs a test in a network namespace of its own; it names the file that gets
@@ -35,14 +36,9 @@ func TestUndo80(t *testing.T) {
 	before := contents(t, root)
 	p := makePlan(t, root)
 	e, closed, err := engine(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer closed()
-	done, err := e.Run(t.Context(), p, apply.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	done := must.Get(e.Run(t.Context(), p, apply.Options{}))(t)
 	took := undone(t, e, len(p.Changes))
 	if different := differences(before, contents(t, root)); len(different) > 0 {
 		total.lose(t, "after rollback %q", different)
@@ -57,9 +53,7 @@ func undone(t *testing.T, e *apply.Engine, changes int) time.Duration {
 	began := time.Now()
 	restored, err := e.Rollback(t.Context(), apply.RollbackOptions{})
 	took := time.Since(began)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if restored[0].Written() != changes {
 		t.Fatalf("%d values were put back, expected %d", restored[0].Written(), changes)
 	}
@@ -82,14 +76,8 @@ func TestUndo80OfTheKernel(t *testing.T) {
 		if err != nil {
 			t.Fatalf("in a network namespace: %v: %s", err, out)
 		}
-		text, err := os.ReadFile(figure)
-		if err != nil {
-			t.Fatal(err)
-		}
-		took, err := time.ParseDuration(string(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(figure))(t)
+		took := must.Get(time.ParseDuration(string(text)))(t)
 		total.took("60 parameters and 20 masks of the running kernel", took)
 		t.Logf("put back in %v", took)
 		return
@@ -108,14 +96,8 @@ func TestUndo80OfTheKernel(t *testing.T) {
 			t.Fatalf("%s: %v: %s", line, err, out)
 		}
 	}
-	m, err := machine.Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	j, err := journal.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(machine.Open("/"))(t)
+	j := must.Get(journal.Open(t.TempDir()))(t)
 	defer func() { _ = errors.Join(m.Close(), j.Close()) }()
 	e := &apply.Engine{Mechanisms: m.Mechanisms(), Journal: j, Host: "box", BootID: "boot", Version: "test"}
 	p := &plan.Plan{Goal: goal.Unlimited()}
@@ -141,9 +123,7 @@ func TestUndo80OfTheKernel(t *testing.T) {
 		t.Fatalf("%d changes, expected %d", len(p.Changes), planned)
 	}
 	before := kernelFiles(t)
-	if _, err := e.Run(t.Context(), p, apply.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.Run(t.Context(), p, apply.Options{}))(t)
 	if applied := kernelFiles(t); len(differences(before, applied)) != planned {
 		t.Fatalf("%d files of the kernel changed, expected %d: %q", len(differences(before, applied)), planned,
 			differences(before, applied))
@@ -152,9 +132,7 @@ func TestUndo80OfTheKernel(t *testing.T) {
 	if after := kernelFiles(t); !maps.Equal(before, after) {
 		t.Fatalf("after rollback %q", differences(before, after))
 	}
-	if err := os.WriteFile(os.Getenv(inNamespace), []byte(took.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(os.Getenv(inNamespace), []byte(took.String()), 0o600))
 }
 
 // switches are parameters of a device that are 0 or 1, and move no others (Documentation/networking/ip-sysctl.rst).

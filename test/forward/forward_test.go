@@ -12,6 +12,7 @@ import (
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
 	"mpps/internal/measure"
+	"mpps/internal/must"
 )
 
 func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
@@ -19,10 +20,7 @@ func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
 // bench runs a measurement in L1 and checks its ledger.
 func bench(t *testing.T, l *lab.Lab, args string) *measure.Run {
 	t.Helper()
-	r, err := l.Shell(t.Context(), "mpps --json bench pps --keep=false --warm-up 300ms --repeat 1 "+args)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(l.Shell(t.Context(), "mpps --json bench pps --keep=false --warm-up 300ms --repeat 1 "+args))(t)
 	if r.Code != 0 && r.Code != 5 { // the generator may be the limit of an emulated host
 		t.Fatalf("%s: %v: %s", args, r.Err(), r.Stderr)
 	}
@@ -49,10 +47,7 @@ func TestPktgen(t *testing.T) {
 	ctx := t.Context()
 	must := func(script string) string {
 		t.Helper()
-		out, err := l.Must(ctx, script)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(l.Must(ctx, script))(t)
 		return out
 	}
 	must(`set -e
@@ -120,21 +115,15 @@ func TestRouter(t *testing.T) {
 		}
 		return l.Bridge(ctx, "br1", "")
 	}
-	if err := setup(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, setup(ctx))
 	g, err := l.StartGuestFresh(ctx, lab.GuestSpec{Name: "router", Binary: labtest.Init(t), Direct: true, Forward: true,
 		NICs: []lab.NIC{
 			{Model: lab.Vhost, Bridge: "br0", Addr: "198.18.0.254/24"},
 			{Model: lab.Vhost, Bridge: "br1", Addr: "198.19.0.254/24"},
 		}}, setup)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = g.Stop(context.WithoutCancel(ctx)) })
-	if _, err := l.Must(ctx, "modprobe pktgen"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.Must(ctx, "modprobe pktgen"))(t)
 	const way = "--forward --via br0 --out br1 --duration 1s --rate 1k "
 	for _, c := range []string{"--gateway 198.18.0.254", "--gateway 198.19.0.254 --reverse",
 		"--gateway 198.18.0.254 --generator pktgen"} {

@@ -11,6 +11,7 @@ import (
 	"mpps/internal/advise/plan"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // written is a change that no knob plans.
@@ -74,15 +75,9 @@ func TestPropertiesCanFail(t *testing.T) {
 		}},
 	} {
 		s := host(t, c.host)
-		m, err := s.build()
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(s.build())(t)
 		m.Gather()
-		v, err := judge(m, s.ownGoals()[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(judge(m, s.ownGoals()[0]))(t)
 		before, after := problems{}, problems{}
 		s.checkProperties([]verdict{v}, 0, before)
 		c.breaks(&v)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // TestEmptyPlaces empties each kind of text and object of a snapshot, and adds nothing to each kind of list. Such a
@@ -16,19 +17,12 @@ import (
 func TestEmptyPlaces(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range []string{"homelab", "ovs-dpdk"} {
-		m, err := host(t, name).Machine()
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(host(t, name).Machine())(t)
 		m.Readings = nil // as many places as settings
 		var text bytes.Buffer
-		if err := facts.Write(&text, m.Host, "test"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, facts.Write(&text, m.Host, "test"))
 		var all any
-		if err := json.Unmarshal(text.Bytes(), &all); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text.Bytes(), &all))
 		empty(all, "", func(way string, was any, set func(any)) {
 			if seen[way] {
 				return

@@ -10,6 +10,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 	"mpps/internal/ops/handing"
 )
 
@@ -87,35 +88,20 @@ func checkLive(t *testing.T, s *Spec, flags string, theirs, own *plan.Plan) {
 // planOf returns the plan for a host, whose guests are the operator's if own is set.
 func planOf(t *testing.T, s *Spec, flags string, own bool) *plan.Plan {
 	t.Helper()
-	m, err := s.Machine()
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(s.Machine())(t)
 	for g := range facts.Each(m.Guests) {
 		g.Owner.Own = own
 	}
-	v, err := judge(m, flags)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(judge(m, flags))(t)
 	return v.plan
 }
 
 // checkWords: each value that is handed over has words, stands among what cannot be said, or is given plainly.
 func checkWords(t *testing.T, s *Spec, flags string, p *plan.Plan) {
 	t.Helper()
-	m, err := s.Machine()
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := parseGoal(flags)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sheets, err := handing.Sheets(m.Host, g, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(s.Machine())(t)
+	g := must.Get(parseGoal(flags))(t)
+	sheets := must.Get(handing.Sheets(m.Host, g, nil))(t)
 	told := map[string]bool{}
 	for _, sheet := range sheets {
 		for _, w := range sheet.Words {

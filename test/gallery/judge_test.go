@@ -18,6 +18,7 @@ import (
 	"mpps/internal/model/goal"
 	"mpps/internal/model/reach"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // goals are those that every host is judged for, as flags; "" names none.
@@ -61,10 +62,7 @@ var hosts = sync.OnceValues(func() ([]*Spec, error) { return Read(os.DirFS("."))
 
 func allHosts(t *testing.T) []*Spec {
 	t.Helper()
-	all, err := hosts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(hosts())(t)
 	return all
 }
 

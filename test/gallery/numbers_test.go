@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 	"mpps/internal/report"
 )
 
@@ -22,20 +23,13 @@ var implausible = []json.Number{"-1", "9223372036854775807", "184467440737095516
 func TestImplausibleNumbers(t *testing.T) {
 	seen := map[string]place{}
 	for _, name := range []string{"nfv-isolated", "ceph-shared-nic", "ovs-dpdk"} {
-		m, err := host(t, name).Machine()
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(host(t, name).Machine())(t)
 		var text bytes.Buffer
-		if err := facts.Write(&text, m.Host, "test"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, facts.Write(&text, m.Host, "test"))
 		decoder := json.NewDecoder(&text)
 		decoder.UseNumber()
 		var all any
-		if err := decoder.Decode(&all); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, decoder.Decode(&all))
 		places := maps.Clone(seen)
 		numbers(all, "", nil, places)
 		for _, way := range slices.Sorted(maps.Keys(places)) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // host returns the host of a name, with another file's keys laid over it.
@@ -25,10 +26,7 @@ func host(t *testing.T, name string) *Spec {
 // TestChecksCanFail: an expectation that does not hold is a problem, each kind of its own.
 func TestChecksCanFail(t *testing.T) {
 	s := host(t, "intel-bridge")
-	all, err := judged(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(judged(s))(t)
 	s.Role, s.Paths, s.Guide = "idle", []string{"routed"}, "none"
 	s.Says = map[string]string{"domain.queues ok": "it is off", "domain.queus": "there is no such knob"}
 	s.SaysNot = map[string]string{"domain.queues off *:web1/*": "it is off"}
@@ -48,10 +46,7 @@ func TestChecksCanFail(t *testing.T) {
 
 // TestBreaches: a vCPU moved to the sibling of another one, and a vhost thread onto a vCPU's CPU, break rules.
 func TestBreaches(t *testing.T) {
-	m, err := host(t, "tuned-well").Machine()
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(host(t, "tuned-well").Machine())(t)
 	before := breaches(m.Host, nil, threads(m.Host))
 	g := &m.Guests[0]
 	for i := range g.Threads {

@@ -14,6 +14,7 @@ import (
 	"mpps/internal/change/apply"
 	"mpps/internal/lab/labtest"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // The guest's boot entry, as kernel-install makes them. Its disk is memory, and its definition boots it: the test
@@ -42,9 +43,7 @@ func TestArgumentsOfAGuest(t *testing.T) {
 	}
 	p.Seal()
 	var text bytes.Buffer
-	if err := plan.Encode(&text, p); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, plan.Encode(&text, p))
 	s.Put("arguments.json", text.String())
 	s.LogTime("planned")
 
@@ -98,9 +97,7 @@ func (s *scene) waits(want int, when string) {
 func (s *scene) reboot(options string) {
 	s.Helper()
 	files := s.inside("tar -cf - boot var/lib | busybox base64")
-	if err := s.guest.Stop(s.Context()); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, s.guest.Stop(s.Context()))
 	args := slices.DeleteFunc(strings.Fields(options), func(word string) bool {
 		return !strings.Contains(word, "=") ||
 			strings.HasPrefix(word, "root=")

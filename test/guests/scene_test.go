@@ -16,6 +16,7 @@ import (
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
@@ -35,9 +36,7 @@ func (s *scene) furnish(ctx context.Context) error { return s.Lab.Bridge(ctx, "b
 func openScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{Scene: labtest.On(t, labtest.Host(t, labtest.Fresh))}
-	if err := s.furnish(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.furnish(t.Context()))
 	s.startGuest("isolcpus=2")
 	return s
 }
@@ -45,15 +44,11 @@ func openScene(t *testing.T) *scene {
 // startGuest starts a guest with an agent, three vCPUs, two queues and some kernel arguments.
 func (s *scene) startGuest(args ...string) {
 	s.Helper()
-	var err error
-	s.guest, err = s.Lab.StartGuestFresh(s.Context(), lab.GuestSpec{
+	s.guest = must.Get(s.Lab.StartGuestFresh(s.Context(), lab.GuestSpec{
 		Name: guestName, Binary: labtest.Init(s), Programs: []string{labtest.Binary(s)}, Agent: true, VCPUs: 3,
 		Modules: []string{"zram"}, Args: args,
 		NICs: []lab.NIC{{Model: lab.Vhost, Queues: 2, Bridge: "br0", Addr: "10.50.0.2/24"}},
-	}, s.furnish)
-	if err != nil {
-		s.Fatal(err)
-	}
+	}, s.furnish))(s)
 	s.LogTime("the guest runs, its agent answers")
 }
 
@@ -108,10 +103,7 @@ func (s *scene) inside(script string) string {
 			continue
 		}
 		text := func(coded string) string {
-			raw, err := base64.StdEncoding.DecodeString(coded)
-			if err != nil {
-				s.Fatal(err)
-			}
+			raw := must.Get(base64.StdEncoding.DecodeString(coded))(s)
 			return strings.TrimSpace(string(raw))
 		}
 		if status.ExitCode != 0 {
@@ -127,14 +119,8 @@ func (s *scene) inside(script string) string {
 func (s *scene) plan(goal ...string) *plan.Plan {
 	s.Helper()
 	s.MPPS(0, append([]string{"plan", "--guest", guestName, "-o", "/share/plan.json"}, goal...)...)
-	text, err := os.ReadFile(filepath.Join(s.Lab.ShareDir(), "plan.json"))
-	if err != nil {
-		s.Fatal(err)
-	}
-	p, err := plan.Decode(bytes.NewReader(text))
-	if err != nil {
-		s.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(s.Lab.ShareDir(), "plan.json")))(s)
+	p := must.Get(plan.Decode(bytes.NewReader(text)))(s)
 	return p
 }
 
@@ -144,8 +130,6 @@ func (s *scene) write(name string, p *plan.Plan, more ...plan.Change) {
 	p.Changes = append(insideOf(p, setting.Inside), more...)
 	p.Seal()
 	var text bytes.Buffer
-	if err := plan.Encode(&text, p); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, plan.Encode(&text, p))
 	s.Put(name, text.String())
 }

@@ -26,6 +26,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func TestMain(m *testing.M) {
@@ -103,10 +104,7 @@ type scene struct{ *labtest.Scene }
 
 func (s scene) seconds(script string) float64 {
 	s.Helper()
-	n, err := strconv.ParseFloat(s.Must(script), 64)
-	if err != nil {
-		s.Fatal(err)
-	}
+	n := must.Get(strconv.ParseFloat(s.Must(script), 64))(s)
 	return n
 }
 
@@ -116,10 +114,7 @@ func (s scene) stands(when string) {
 	s.Helper()
 	began := time.Now()
 	for {
-		r, err := s.Lab.Shell(s.Context(), "/opt/mpps verify")
-		if err != nil {
-			s.Fatal(err)
-		}
+		r := must.Get(s.Lab.Shell(s.Context(), "/opt/mpps verify"))(s)
 		if r.Code == 0 {
 			s.Logf("everything stands %.1f s after %s", time.Since(began).Seconds(), when)
 			return
@@ -168,9 +163,7 @@ echo '- {id: memory.numa_balancing, address: "sysctl:kernel.numa_balancing", wan
 	s.sysctlsStand("the apply")
 
 	// A hard stop: sysctl.d and the service bring everything back at the next boot.
-	if err := l.Reset(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Reset(t.Context()))
 	s.Must(prepare)
 	s.stands("a loss of power and the boot")
 	if got := s.Must("systemctl is-active mpps-restore irqbalance || true"); got != "active\ninactive" {
@@ -225,13 +218,8 @@ func TestPathIsCut(t *testing.T) {
 	labtest.Long(t)
 	l := theHost(t)
 	s := scene{labtest.On(t, l)}
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Put("lasting.test", program); err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(os.Executable())(t)
+	must.Do(t, l.Put("lasting.test", program))
 	// The other NICs are in the same network and would answer for this one's address.
 	s.Must(prepare + `for d in /sys/bus/pci/drivers/igb/*/net/*; do ip link set $(basename $d) down; done
 I=$(basename $(ls -d /sys/bus/virtio/drivers/virtio_net/*/net/*)); ip addr replace 10.99.0.2/24 dev $I; ip route replace default via 10.99.0.1
@@ -291,10 +279,7 @@ cat >/var/lib/mpps/desired.json <<'END'
 END
 systemd-run -q --unit=restore-test /opt/mpps restore --watch`)
 	defer s.Must("systemctl stop restore-test; rm /var/lib/mpps/desired.json")
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(os.Executable())(t)
 	done := make(chan float64, 1)
 	go func() {
 		// From the moment at which the thread is there.
@@ -307,14 +292,10 @@ s=$EPOCHREALTIME; D=$(dirname $T); while ! grep -q '^Cpus_allowed_list:.2$' $D/s
 		}
 		done <- n
 	}()
-	if err := l.Bridge(t.Context(), "br9", "10.50.0.1/24"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Bridge(t.Context(), "br9", "10.50.0.1/24"))
 	guest := lab.GuestSpec{Name: "vm1", Binary: program, VCPUs: 1,
 		NICs: []lab.NIC{{Model: lab.Virtio, Bridge: "br9", Addr: "10.50.0.2/24"}}}
-	if _, err := l.StartGuest(t.Context(), guest); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.StartGuest(t.Context(), guest))(t)
 	select {
 	case took := <-done:
 		t.Logf("bound %.2f s after the vCPU's thread began", took)

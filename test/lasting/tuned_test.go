@@ -14,6 +14,7 @@ import (
 	"mpps/internal/advise/tuned/export"
 	"mpps/internal/lab/labtest"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // answered is what is looked at of answers of plan and export.
@@ -33,9 +34,7 @@ func (s scene) answer(name string) (a answered) {
 	if err == nil {
 		err = json.Unmarshal(text, &a)
 	}
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, err)
 	return a
 }
 

@@ -11,6 +11,7 @@ import (
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
@@ -20,24 +21,16 @@ func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
 func TestLoadOfGuest(t *testing.T) {
 	labtest.Long(t)
 	l := labtest.Host(t)
-	if err := l.Bridge(t.Context(), "br0", "10.50.0.1/24"); err != nil {
-		t.Fatal(err)
-	}
-	g, err := l.StartGuest(t.Context(), lab.GuestSpec{
+	must.Do(t, l.Bridge(t.Context(), "br0", "10.50.0.1/24"))
+	g := must.Get(l.StartGuest(t.Context(), lab.GuestSpec{
 		Name: "vm1", Binary: labtest.Init(t), Agent: true, VCPUs: 2,
 		NICs: []lab.NIC{{Model: lab.Vhost, Bridge: "br0", Addr: "10.50.0.2/24"}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := l.Must(t.Context(), `mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug
+	}))(t)
+	text := must.Get(l.Must(t.Context(), `mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug
 ping -f -q -w 600 10.50.0.2 >/dev/null & flood=$!
 for i in $(seq 600); do [ "$(cat /sys/class/net/br0/statistics/tx_packets)" -gt 1000 ] && break; sleep 0.2; done
 mpps diagnose --for 8s -o -
-kill -INT $flood`)
-	if err != nil {
-		t.Fatal(err)
-	}
+kill -INT $flood`))(t)
 	h, err := facts.ReadSnapshot(strings.NewReader(text))
 	if err != nil {
 		t.Fatalf("%v: %.400s", err, text)

@@ -15,6 +15,7 @@ import (
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
 	"mpps/internal/measure"
+	"mpps/internal/must"
 )
 
 func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
@@ -33,13 +34,8 @@ func TestModes(t *testing.T) {
 	cmd.Stdout, cmd.Stderr = &out, &said
 	err := cmd.Run()
 	t.Logf("%.0f s: %s", time.Since(began).Seconds(), strings.ReplaceAll(strings.TrimSpace(said.String()), "\n", "; "))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := measure.DecodeModes(&out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	m := must.Get(measure.DecodeModes(&out))(t)
 	if m.Partial || m.Samples != 30 || m.Seed != 11 || m.Blocks != 1 || m.Native != "native" || len(m.Rows) != 30 ||
 		len(m.Notes) == 0 {
 		t.Errorf("partial %v, %d samples, %d blocks, %d rows; failures %+v", m.Partial, m.Samples, m.Blocks,

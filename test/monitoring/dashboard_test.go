@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"mpps/internal/golden"
+	"mpps/internal/must"
 )
 
 // panel is one of the dashboard: its title, unit, and queries with their legends.
@@ -100,10 +101,7 @@ func dashboard() object {
 // TestDashboard makes deploy/prometheus/dashboard.json. MPPS_UPDATE=1 (scripts/dashboard) writes it.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
-	text, err := json.MarshalIndent(dashboard(), "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.MarshalIndent(dashboard(), "", " "))(t)
 	golden.File(t, "../../deploy/prometheus/dashboard.json", string(text)+"\n")
 }
 
@@ -119,10 +117,7 @@ func TestNames(t *testing.T) {
 	}
 	for _, file := range []string{"../../deploy/prometheus/dashboard.json", "../../deploy/prometheus/mpps.rules.yml",
 		"../../docs/monitoring.md"} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		for _, name := range metricName.FindAllString(string(text), -1) {
 			if !exists[name] {
 				t.Errorf("%s: there is no metric %s", file, name)

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"mpps/internal/must"
 )
 
 // TestScraped: a real Prometheus has the metrics of a watch that it scrapes and of one whose file node_exporter
@@ -29,9 +31,7 @@ func TestScraped(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "textfile", "mpps.prom")
 	for _, sub := range []string{"textfile", "data"} {
-		if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(filepath.Join(dir, sub), 0o755))
 	}
 	watched, exporter, prometheus := free(t), free(t), free(t)
 	writeRules(t, filepath.Join(dir, "rules.yml"))
@@ -42,9 +42,7 @@ scrape_configs:
 - {job_name: http, static_configs: [{targets: ['%s']}]}
 - {job_name: file, static_configs: [{targets: ['%s']}]}
 `, watched, exporter)
-	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o644))
 
 	watch := func(metrics string) *exec.Cmd {
 		return start(t, os.Getenv("MPPS_BIN"), "verify", "--watch", "--every", "1s", "--cost", "50",
@@ -87,27 +85,19 @@ scrape_configs:
 // writeRules writes the shipped alerts with waits of seconds in place of minutes.
 func writeRules(t *testing.T, file string) {
 	t.Helper()
-	text, err := os.ReadFile("../../deploy/prometheus/mpps.rules.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../deploy/prometheus/mpps.rules.yml"))(t)
 	rules := regexp.MustCompile(`(?m)^( +for:) .*$`).ReplaceAllString(string(text), "$1 1s")
 	soon := strings.Replace(rules, "> 300 + mpps_watch_pause_seconds", "> 5 + mpps_watch_pause_seconds", 1)
 	if soon == rules {
 		t.Fatal("the alert of an old file is not what this test knows")
 	}
-	if err := os.WriteFile(file, []byte(soon), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(soon), 0o644))
 }
 
 // free returns a loopback address on which nothing listens.
 func free(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -135,9 +125,7 @@ func start(t *testing.T, name string, args ...string) *exec.Cmd {
 // end ends a watch by a signal and waits for it.
 func end(t *testing.T, cmd *exec.Cmd, signal os.Signal) {
 	t.Helper()
-	if err := cmd.Process.Signal(signal); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Signal(signal))
 	_ = cmd.Wait()
 }
 
@@ -172,11 +160,8 @@ func (a api) labels(t *testing.T, query, name string) (all []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+string(a)+"/api/v1/query?query="+
-		url.QueryEscape(query), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, "http://"+string(a)+"/api/v1/query?query="+
+		url.QueryEscape(query), nil))(t)
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return nil

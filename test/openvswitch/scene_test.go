@@ -14,6 +14,7 @@ import (
 	"mpps/internal/advise/plan"
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/must"
 )
 
 func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
@@ -61,15 +62,10 @@ func openScene(t *testing.T) *scene {
 		s.nic = strings.TrimSpace(out)
 		return err
 	}
-	if err := furnish(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, furnish(t.Context()))
 	s.LogTime("the switch runs")
-	g, err := s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{Name: "vm1", Binary: labtest.Init(t), Direct: true,
-		NICs: []lab.NIC{{Model: lab.Vhost, Bridge: "br0", Addr: guestAddr + "/24"}}}, furnish)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{Name: "vm1", Binary: labtest.Init(t), Direct: true,
+		NICs: []lab.NIC{{Model: lab.Vhost, Bridge: "br0", Addr: guestAddr + "/24"}}}, furnish))(t)
 	t.Cleanup(func() { _ = g.Stop(context.WithoutCancel(t.Context())) })
 	s.tap = s.Must(`t=$(basename $(dirname $(dirname $(ls -d /sys/class/net/*/tun_flags | head -1))/x))
 ip link set $t nomaster && ip link del br0 && ovs-vsctl add-port br-int $t tag=5 && echo $t`)
@@ -86,9 +82,7 @@ func (s *scene) ping(count int, to string) string {
 // count returns a counter of a device.
 func (s *scene) count(device, name string) (n int) {
 	s.Helper()
-	if _, err := fmt.Sscan(s.Must("cat /sys/class/net/"+device+"/statistics/"+name), &n); err != nil {
-		s.Fatal(err)
-	}
+	must.Get(fmt.Sscan(s.Must("cat /sys/class/net/"+device+"/statistics/"+name), &n))(s)
 	return n
 }
 
@@ -96,14 +90,8 @@ func (s *scene) count(device, name string) (n int) {
 func (s *scene) plan(goal ...string) *plan.Plan {
 	s.Helper()
 	s.MPPS(0, append([]string{"plan", "-o", "/share/plan.json"}, goal...)...)
-	text, err := os.ReadFile(filepath.Join(s.Lab.ShareDir(), "plan.json"))
-	if err != nil {
-		s.Fatal(err)
-	}
-	p, err := plan.Decode(bytes.NewReader(text))
-	if err != nil {
-		s.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(s.Lab.ShareDir(), "plan.json")))(s)
+	p := must.Get(plan.Decode(bytes.NewReader(text)))(s)
 	return p
 }
 
@@ -113,8 +101,6 @@ func (s *scene) put(p *plan.Plan, changes ...plan.Change) {
 	p.Changes = changes
 	p.Seal()
 	var text bytes.Buffer
-	if err := plan.Encode(&text, p); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, plan.Encode(&text, p))
 	s.Put("ovs.json", text.String())
 }

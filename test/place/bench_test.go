@@ -12,6 +12,7 @@ import (
 	"mpps/internal/lab/labtest"
 	"mpps/internal/measure"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // choices are the knobs by which a placement is brought about.
@@ -35,9 +36,7 @@ func BenchmarkPlacement(b *testing.B) {
 	s.MPPS(0, "--quiet", "snapshot", "-o", "/share/host.json")
 	h := s.readHost("host.json")
 	var text bytes.Buffer
-	if err := plan.Encode(&text, plan.OfChanges(h, all.Goal, changes)); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, plan.Encode(&text, plan.OfChanges(h, all.Goal, changes)))
 	s.Put("placement.json", text.String())
 
 	busy := s.Must("ping -f -q " + second.addr + " >/dev/null 2>&1 & echo $!")
@@ -57,14 +56,8 @@ func BenchmarkPlacement(b *testing.B) {
 // readPlan reads a plan that the host has written to its share.
 func (s *scene) readPlan(name string) *plan.Plan {
 	s.Helper()
-	f, err := os.Open(filepath.Join(s.Lab.ShareDir(), name))
-	if err != nil {
-		s.Fatal(err)
-	}
+	f := must.Get(os.Open(filepath.Join(s.Lab.ShareDir(), name)))(s)
 	defer f.Close()
-	p, err := plan.Decode(f)
-	if err != nil {
-		s.Fatal(err)
-	}
+	p := must.Get(plan.Decode(f))(s)
 	return p
 }

@@ -13,6 +13,7 @@ import (
 	"mpps/internal/lab/labtest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestPlacement goes through what mpps says and does of places and definitions, on a host with two nodes and two guests
@@ -72,9 +73,7 @@ func testTwoGuests(s *scene) {
 	s.plugs(placed.Guest(first.name))
 
 	// A new start: libvirt pins what the definition says, and the vhost threads are where they happen to be.
-	if err := s.guests[first.name].Restart(s.Context()); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, s.guests[first.name].Restart(s.Context()))
 	if on := s.memoryOn(first.name); len(on) != 1 || on[placed.Guest(first.name).VCPUs[0].CPU/4] == 0 {
 		s.Errorf("pages of %s by node: %v", first.name, on)
 	}
@@ -104,9 +103,7 @@ func testTwoGuests(s *scene) {
 		s.Errorf("threads of %s: %v, before: %v", second.name, now, found[second.name])
 	}
 	// The first has been started with the pins that are gone from its definition now.
-	if err := s.guests[first.name].Restart(s.Context()); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, s.guests[first.name].Restart(s.Context()))
 	if now := s.seats(first.name); !slices.EqualFunc(now.vcpus, found[first.name].vcpus, setting.CPUSet.Equal) {
 		s.Errorf("threads of %s: %v, before: %v", first.name, now, found[first.name])
 	}

@@ -11,6 +11,7 @@ import (
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
@@ -63,9 +64,7 @@ func openScene(t testing.TB) *scene {
 		_, err := s.Lab.Must(ctx, setup)
 		return err
 	}
-	if err := furnish(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, furnish(t.Context()))
 	for i, g := range []guest{first, second} {
 		start := s.Lab.StartGuest
 		if i == 0 { // nothing is lost yet with a fresh host
@@ -91,15 +90,9 @@ func (s *scene) in(t *testing.T) *scene {
 // readHost reads a snapshot that the host has written to its share.
 func (s *scene) readHost(name string) *facts.Host {
 	s.Helper()
-	f, err := os.Open(filepath.Join(s.Lab.ShareDir(), name))
-	if err != nil {
-		s.Fatal(err)
-	}
+	f := must.Get(os.Open(filepath.Join(s.Lab.ShareDir(), name)))(s)
 	defer f.Close()
-	h, err := facts.ReadSnapshot(f)
-	if err != nil {
-		s.Fatal(err)
-	}
+	h := must.Get(facts.ReadSnapshot(f))(s)
 	return h
 }
 

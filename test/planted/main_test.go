@@ -52,7 +52,5 @@ func TestNameOfProcess(t *testing.T) {
 	if err != nil || string(comm) != "a name\n" {
 		t.Errorf("the process is called %q, %v; expected \"a name\"", comm, err)
 	}
-	if err := a.stop(); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, a.stop())
 }

@@ -52,9 +52,7 @@ cp /share/planted.test /tmp; cd /tmp && MPPS_BIN=/usr/local/bin/mpps MPPS_PLANTE
 		text := must.Get(l.Must(t.Context(), "cd /tmp/loads && for f in *.json; do echo \"@@ $f\"; cat $f; done"))(t)
 		for _, part := range strings.Split("\n"+text, "\n@@ ")[1:] {
 			name, load, _ := strings.Cut(part, "\n")
-			if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), []byte(load), 0o644); err != nil {
-				t.Error(err)
-			}
+			must.Try(t, os.WriteFile(filepath.Join(dir, filepath.Base(name)), []byte(load), 0o644))
 		}
 	}
 }

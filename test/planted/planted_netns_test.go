@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // TestPlanted plants bottlenecks and has mpps diagnose find them: those that MPPS_PLANTED_ONLY names, else the short
@@ -63,9 +65,7 @@ func TestPlanted(t *testing.T) {
 	table, right, ran := Table(all)
 	t.Logf("%d of %d right\n%s", right, ran, table)
 	if file := os.Getenv("MPPS_PLANTED_TABLE"); file != "" {
-		if err := os.WriteFile(file, []byte(table), 0o644); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, os.WriteFile(file, []byte(table), 0o644))
 	}
 	if ran == 0 && !slices.ContainsFunc(all, func(o Outcome) bool {
 		return o.Wrong != "" &&

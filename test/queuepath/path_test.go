@@ -11,6 +11,7 @@ import (
 
 	"mpps/internal/advise/queuepath"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/must"
 )
 
 // pause is between two packets of a queue, in nanoseconds: what an emulated guest reaches without trouble, and a guest
@@ -111,9 +112,7 @@ func scan(s *scene, text string, into []int) {
 		s.Fatalf("counters: %q, expected %d", text, len(into))
 	}
 	for i := range into {
-		if _, err := fmt.Sscan(fields[i], &into[i]); err != nil {
-			s.Fatal(err)
-		}
+		must.Get(fmt.Sscan(fields[i], &into[i]))(s)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"mpps/internal/advise/queuepath"
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/must"
 )
 
 func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
@@ -56,9 +57,7 @@ func openScene(t testing.TB) *scene {
 		s.nic = strings.TrimSpace(out)
 		return err
 	}
-	if err := furnish(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, furnish(t.Context()))
 	for i, name := range guests {
 		start := s.Lab.StartGuest
 		if i == 0 { // nothing is lost yet with a fresh host
@@ -66,14 +65,11 @@ func openScene(t testing.TB) *scene {
 				return s.Lab.StartGuestFresh(ctx, spec, furnish)
 			}
 		}
-		_, err := start(t.Context(), lab.GuestSpec{
+		must.Get(start(t.Context(), lab.GuestSpec{
 			Name: name, Binary: labtest.Init(t), VCPUs: guestQueues, Agent: true, Modules: []string{"pktgen"},
 			NICs: []lab.NIC{{Model: lab.Vhost, Queues: guestQueues, Bridge: "br0", Tap: "tap" + name,
 				Addr: fmt.Sprintf("10.60.0.%d/24", i+1)}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 	}
 	node := s.Must("cat /sys/class/net/" + s.nic + "/device/numa_node")
 	s.cpus = s.cpusOf(node)
@@ -85,10 +81,7 @@ func (s *scene) cpusOf(node string) (all []int) {
 	s.Helper()
 	for _, word := range strings.Fields(s.Must("for c in /sys/devices/system/node/node" + node +
 		"/cpu[0-9]*; do echo ${c##*cpu}; done")) {
-		n, err := strconv.Atoi(word)
-		if err != nil {
-			s.Fatal(err)
-		}
+		n := must.Get(strconv.Atoi(word))(s)
 		all = append(all, n)
 	}
 	if len(all) < nicQueues {

@@ -14,6 +14,7 @@ import (
 	"mpps/internal/change/apply"
 	"mpps/internal/lab/labtest"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // goalOf is what is asked for, as a user gives it.
@@ -161,10 +162,7 @@ func TestRealtimeHost(t *testing.T) {
 // which it does under emulation now and then, the rest is put back as the message says: by the same command again.
 func (s *scene) rollback(tx string) {
 	s.Helper()
-	r, err := s.Lab.Run(s.Context(), "mpps", "rollback", "-q", "--with-later", tx)
-	if err != nil {
-		s.Fatal(err)
-	}
+	r := must.Get(s.Lab.Run(s.Context(), "mpps", "rollback", "-q", "--with-later", tx))(s)
 	s.LogTime("mpps rollback --with-later " + tx)
 	switch {
 	case r.Code == 0:
@@ -207,14 +205,8 @@ func (s *scene) priorities() {
 // read reads a plan that mpps has written on the host.
 func (s *scene) read(file string) *plan.Plan {
 	s.Helper()
-	text, err := os.ReadFile(filepath.Join(s.Lab.ShareDir(), file))
-	if err != nil {
-		s.Fatal(err)
-	}
-	p, err := plan.Decode(bytes.NewReader(text))
-	if err != nil {
-		s.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(s.Lab.ShareDir(), file)))(s)
+	p := must.Get(plan.Decode(bytes.NewReader(text)))(s)
 	return p
 }
 

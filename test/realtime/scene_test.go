@@ -14,6 +14,7 @@ import (
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 	"mpps/test/survey"
 )
 
@@ -38,17 +39,11 @@ func openScene(t *testing.T) *scene {
 		}
 		return err
 	}
-	if err := furnish(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	var err error
-	s.guest, err = s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{
+	must.Do(t, furnish(t.Context()))
+	s.guest = must.Get(s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{
 		Name: guestName, Binary: labtest.Init(t), Agent: true, Realtime: true, VCPUs: 2,
 		NICs: []lab.NIC{{Model: lab.Vhost, Bridge: "br0", Addr: "10.50.0.2/24"}},
-	}, furnish)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, furnish))(t)
 	s.LogTime("the guest runs with its realtime kernel")
 	return s
 }
@@ -65,9 +60,7 @@ func (s *scene) mpps(code int, argv ...string) string {
 func (s *scene) put(name, text string) {
 	s.Helper()
 	local := filepath.Join(s.Lab.ShareDir(), filepath.Base(name))
-	if err := os.WriteFile(local, []byte(text), 0o600); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, os.WriteFile(local, []byte(text), 0o600))
 	s.Must("cp /share/" + filepath.Base(name) + " " + name)
 }
 
@@ -75,17 +68,11 @@ func (s *scene) put(name, text string) {
 // values of files, those that the service puts back, libvirt.
 func (s *scene) reboot() {
 	s.Helper()
-	if err := s.Lab.Reboot(s.Context()); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, s.Lab.Reboot(s.Context()))
 	s.LogTime("rebooted into " + s.Lab.Release())
 	s.Must("sysctl -q --system >/dev/null")
-	if err := s.Lab.Bridge(s.Context(), "br0", "10.50.0.1/24"); err != nil {
-		s.Fatal(err)
-	}
-	if err := s.Lab.EnsureLibvirt(s.Context()); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, s.Lab.Bridge(s.Context(), "br0", "10.50.0.1/24"))
+	must.Do(s, s.Lab.EnsureLibvirt(s.Context()))
 	s.LogTime("libvirt answers")
 	s.mpps(0, "restore", "-q")
 }
@@ -124,9 +111,7 @@ func (s *scene) seen(changes []plan.Change) map[setting.Kind]int {
 		addresses = append(addresses, c.Address)
 	}
 	found, err := survey.Take(func(script string) (string, error) { return s.Lab.Must(s.Context(), script) }, addresses)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, err)
 	for _, c := range changes {
 		r, err := found.At(c.Address)
 		if err != nil {
@@ -148,10 +133,7 @@ func (s *scene) other(c plan.Change, families map[setting.Kind]int) {
 	case setting.Directory:
 		s.Must("test -d /" + c.Address.Path)
 	case setting.Inside:
-		inner, err := c.Address.Inner()
-		if err != nil {
-			s.Fatal(err)
-		}
+		inner := must.Get(c.Address.Inner())(s)
 		file := map[setting.Kind]string{setting.Sysctl: "/proc/sys/" + strings.ReplaceAll(inner.Path, ".", "/"),
 			setting.Sysfs: "/sys/" + inner.Path}[inner.Kind]
 		if file == "" {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mpps/internal/lab/labtest"
+	"mpps/internal/must"
 )
 
 func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
@@ -22,10 +23,7 @@ type box struct{ *labtest.Scene }
 // answer is the result of a command of mpps, of whatever exit code.
 func (b box) answer(into any, arguments string) {
 	b.Helper()
-	out, err := b.Lab.Shell(b.Context(), "/opt/mpps --json "+arguments)
-	if err != nil {
-		b.Fatal(err)
-	}
+	out := must.Get(b.Lab.Shell(b.Context(), "/opt/mpps --json "+arguments))(b)
 	var envelope struct{ Result json.RawMessage }
 	if err := json.Unmarshal([]byte(out.Stdout), &envelope); err != nil {
 		b.Fatalf("mpps %s: exit %d: %v: %s%s", arguments, out.Code, err, out.Stdout, out.Stderr)
@@ -47,9 +45,7 @@ func (b box) timed(arguments string) {
 func (b box) reboot() {
 	b.Helper()
 	began := time.Now()
-	if err := b.Lab.Reboot(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, b.Lab.Reboot(b.Context()))
 	b.Logf("rebooted in %.1f s", time.Since(began).Seconds())
 }
 

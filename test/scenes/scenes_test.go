@@ -9,16 +9,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 const top = "../.."
 
 func all(t *testing.T) []Scene {
 	t.Helper()
-	a, err := All(top)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(All(top))(t)
 	return a
 }
 
@@ -33,18 +32,13 @@ func TestFourTurnsPlayEverything(t *testing.T) {
 			}
 		}
 	}
-	out, err := exec.Command("git", "-C", top, "grep", "-hE", "-e", `^\s*labtest\.Long\(`, "--", "*_test.go",
-		":!test/scenes").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(exec.Command("git", "-C", top, "grep", "-hE", "-e", `^\s*labtest\.Long\(`, "--", "*_test.go",
+		":!test/scenes").Output())(t)
 	if calls := strings.Count(string(out), "labtest.Long("); calls != len(played) {
 		t.Errorf("git grep finds %d calls of labtest.Long, the turns play %d scenes", calls, len(played))
 	}
 	lines, packages, err := parse(recorded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, l := range lines {
 		if !played[l.Package+" "+l.Test] {
 			t.Errorf("scenes.txt: %s has no long scene %s", l.Package, l.Test)
@@ -101,14 +95,9 @@ func TestEveryTurnBegins(t *testing.T) {
 }
 
 func TestAnotherSceneMovesNone(t *testing.T) {
-	found, err := find(top)
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(find(top))(t)
 	lines, _, err := parse(recorded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	before := join(found, lines)
 	added := Scene{Package: "internal/aaa", Test: "TestNew"}
 	after := join(append([]Scene{added}, found...), lines)
@@ -139,10 +128,7 @@ func TestLongTests(t *testing.T) {
 		{"func (s scene) TestA(t *testing.T) { labtest.Long(t) }", "", "outside"},
 		{"var long = labtest.Long", "", "outside"},
 	} {
-		file, err := parser.ParseFile(token.NewFileSet(), "a_test.go", "package a\n"+c.text, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(parser.ParseFile(token.NewFileSet(), "a_test.go", "package a\n"+c.text, 0))(t)
 		tests, err := longTests(file)
 		if strings.Join(tests, " ") != c.tests || (err != nil) != (c.err != "") {
 			t.Errorf("%s: found %v, %v", c.text, tests, err)

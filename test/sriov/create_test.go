@@ -11,6 +11,7 @@ import (
 	"mpps/internal/change/apply"
 	"mpps/internal/lab/labtest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // functions tells by other means than mpps how many functions the NIC has, and how many of them have a driver and a
@@ -178,9 +179,7 @@ func TestFunctionsAtBoot(t *testing.T) {
 	s.MPPS(0, "sriov", "set", s.pf+"/1", "mac", "52:54:00:0b:00:11", "vlan", "7", "rate", "100")
 	s.withFunction("auto", 2)
 	s.Must("virsh -q autostart auto")
-	if err := s.Lab.Reboot(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Lab.Reboot(t.Context()))
 	if got := s.Must("systemctl is-system-running --wait || systemctl --failed --no-legend; systemctl is-active " +
 		"mpps-vfs || journalctl -b -u mpps-vfs --no-pager"); got != "running\nactive" {
 		t.Errorf("after the reboot the host is %s", got)

@@ -16,6 +16,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // apply makes changes by a plan of their own and returns the transaction.
@@ -29,9 +30,7 @@ func (s *scene) apply(code int, changes ...plan.Change) (tx, said string) {
 		c.To = c.Want.Target()
 	}
 	var text strings.Builder
-	if err := plan.Encode(&text, plan.OfChanges(&h, goal.Goal{}, changes)); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, plan.Encode(&text, plan.OfChanges(&h, goal.Goal{}, changes)))
 	s.Put("plan.json", text.String())
 	if code != 0 {
 		r := s.MPPS(code, "apply", "--yes", "--foreign", "/share/plan.json")

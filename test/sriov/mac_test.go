@@ -11,6 +11,7 @@ import (
 
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/must"
 )
 
 // The guest that tries to change its addresses: its NIC on a bridge, and the one that is a virtual function or the
@@ -45,14 +46,11 @@ func TestTenant(t *testing.T) {
 		return s.Must("basename $(readlink /sys/class/net/" + s.pf + "/device/virtfn" + n + ")")
 	}
 	home, there := function("0"), function("1")
-	_, err := s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{Name: tenant, Binary: labtest.Init(t), Agent: true,
+	must.Get(s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{Name: tenant, Binary: labtest.Init(t), Agent: true,
 		NICs: []lab.NIC{
 			{Model: lab.Vhost, Bridge: "brt", Addr: "10.98.0.2/24", Tap: "tten1", MAC: tapMAC},
 			{Model: lab.VF, VF: home, MAC: functMAC, Addr: functAddr},
-		}}, func(context.Context) error { furnish(); return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+		}}, func(context.Context) error { furnish(); return nil }))(t)
 	s.migration(home, there)
 	s.addresses(home)
 }

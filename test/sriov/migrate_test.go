@@ -13,6 +13,7 @@ import (
 	"mpps/internal/advise/sriov"
 	"mpps/internal/lab/labtest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 const elsewhere = "kvm2"
@@ -58,15 +59,9 @@ func (s *scene) migration(home, there string) {
 func (s *scene) other(free string) {
 	s.Helper()
 	s.MPPS(0, "snapshot", "-o", "/share/kvm2.json")
-	f, err := os.Open(filepath.Join(s.Lab.ShareDir(), "kvm2.json"))
-	if err != nil {
-		s.Fatal(err)
-	}
+	f := must.Get(os.Open(filepath.Join(s.Lab.ShareDir(), "kvm2.json")))(s)
 	defer f.Close()
-	h, err := facts.ReadSnapshot(f)
-	if err != nil {
-		s.Fatal(err)
-	}
+	h := must.Get(facts.ReadSnapshot(f))(s)
 	h.Name, h.Guests = elsewhere, nil
 	for i := range h.VFs {
 		if h.VFs[i].PCI != free {
@@ -74,9 +69,7 @@ func (s *scene) other(free string) {
 		}
 	}
 	var text bytes.Buffer
-	if err := facts.Write(&text, h, "test"); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, facts.Write(&text, h, "test"))
 	s.Put("kvm2.json", text.String())
 }
 

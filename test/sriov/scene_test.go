@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/must"
 )
 
 func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
@@ -44,10 +45,7 @@ func openScene(t testing.TB) *scene {
 func (s *scene) guest(spec lab.GuestSpec) *lab.Guest {
 	s.Helper()
 	spec.Binary = labtest.Init(s)
-	g, err := s.Lab.StartGuest(s.Context(), spec)
-	if err != nil {
-		s.Fatal(err)
-	}
+	g := must.Get(s.Lab.StartGuest(s.Context(), spec))(s)
 	return g
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"mpps/internal/lab/labtest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // usualRounds are those of make test, one for each form and one more, whose journal is compared with the first; make
@@ -104,9 +105,6 @@ func TestSoak(t *testing.T) {
 // journals is the size of all journals in bytes.
 func (s *scene) journals() int {
 	s.Helper()
-	n, err := strconv.Atoi(s.Must("cat /var/lib/mpps/journal/* 2>/dev/null | wc -c"))
-	if err != nil {
-		s.Fatal(err)
-	}
+	n := must.Get(strconv.Atoi(s.Must("cat /var/lib/mpps/journal/* 2>/dev/null | wc -c")))(s)
 	return n
 }

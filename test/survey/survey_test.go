@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // answers are what programs print on a host, by the beginning of the command line.
@@ -55,7 +56,7 @@ var answers = map[string]string{
 // take is a survey of addresses, and of more than is asked about them.
 func take(t *testing.T, addresses ...setting.Address) *Survey {
 	t.Helper()
-	s, err := Take(func(script string) (string, error) {
+	s := must.Get(Take(func(script string) (string, error) {
 		var out strings.Builder
 		for _, part := range strings.Split(script, "echo '"+mark)[1:] {
 			number, rest, _ := strings.Cut(part, "'\n{ ")
@@ -67,10 +68,7 @@ func take(t *testing.T, addresses ...setting.Address) *Survey {
 			}
 		}
 		return out.String(), nil
-	}, addresses, "grep -H . /proc/irq/*/smp_affinity_list")
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, addresses, "grep -H . /proc/irq/*/smp_affinity_list"))(t)
 	return s
 }
 
@@ -148,10 +146,7 @@ func TestAt(t *testing.T) {
 	}
 	var addresses []setting.Address
 	for _, c := range cases {
-		a, err := setting.ParseAddress(c.address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(setting.ParseAddress(c.address))(t)
 		addresses = append(addresses, a)
 	}
 	s := take(t, addresses...)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"mpps/internal/advise/tune"
+	"mpps/internal/must"
 )
 
 // side is one way to tune the host: how it is entered and left.
@@ -46,14 +47,9 @@ func BenchmarkAgainst(b *testing.B) {
 	if err != nil || r.Code != 0 && r.Code != 2 {
 		b.Fatalf("%v: exit %d: %s", err, r.Code, r.Stderr)
 	}
-	text, err := os.ReadFile(filepath.Join(on.Lab.ShareDir(), "tune.json"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(on.Lab.ShareDir(), "tune.json")))(b)
 	var result tune.Result
-	if err := json.Unmarshal(text, &result); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, json.Unmarshal(text, &result))
 	b.Logf("the loop kept %v", result.Kept)
 	for _, a := range result.Attempts {
 		b.Logf("%s: %s: %s", a.Title, a.Outcome, a.Why)

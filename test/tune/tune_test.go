@@ -16,6 +16,7 @@ import (
 	"mpps/internal/advise/tune"
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/must"
 )
 
 func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
@@ -60,18 +61,13 @@ func furnish(t testing.TB) *labtest.Scene {
 		_, err := s.Lab.Must(ctx, setup)
 		return err
 	}
-	if err := ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	_, err := s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{
+	must.Do(t, ready(t.Context()))
+	must.Get(s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{
 		Name: guest, Binary: labtest.Init(t), VCPUs: 2, MemoryMiB: 256,
 		NICs: []lab.NIC{{Model: lab.Vhost, Bridge: "br0", MAC: "52:54:00:0a:00:02", Addr: "10.50.0.2/24",
 			Queues: 2}},
 		Modules: []string{"veth"}, Args: []string{"mpps.secret=" + secret}, Probe: lab.TCPProbe(7878),
-	}, ready)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, ready))(t)
 	return s
 }
 
@@ -87,28 +83,18 @@ func TestTune(t *testing.T) {
 	// On a machine that is busy with much else a gain may not be shown within the pairs that a candidate gets: it is
 	// never kept by chance, and may be missed.
 	for seed := 1; seed <= 3 && len(result.Kept) == 0; seed++ {
-		r, err := s.Lab.Shell(t.Context(), fmt.Sprintf("mpps tune %s --only %s --budget 6m --runtime-only "+
-			"--seed %d -o /share/tune.json", goals, candidates, seed))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(s.Lab.Shell(t.Context(), fmt.Sprintf("mpps tune %s --only %s --budget 6m --runtime-only "+
+			"--seed %d -o /share/tune.json", goals, candidates, seed)))(t)
 		t.Logf("exit %d\n%s\n%s", r.Code, r.Stderr, r.Stdout)
 		if r.Code != 0 && r.Code != 2 {
 			t.Fatalf("exit status %d", r.Code)
 		}
-		text, err := os.ReadFile(filepath.Join(s.Lab.ShareDir(), "tune.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(s.Lab.ShareDir(), "tune.json")))(t)
 		if dir := os.Getenv("MPPS_KEEP"); dir != "" {
-			if err := os.WriteFile(filepath.Join(dir, "tune.json"), text, 0o644); err != nil {
-				t.Error(err)
-			}
+			must.Try(t, os.WriteFile(filepath.Join(dir, "tune.json"), text, 0o644))
 		}
 		result = tune.Result{}
-		if err := json.Unmarshal(text, &result); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text, &result))
 	}
 	if !slices.Contains(result.Kept, "netfilter.bridge") {
 		t.Errorf("kept %v, expected netfilter.bridge among them", result.Kept)
@@ -147,10 +133,7 @@ kill -9 $(cat /tmp/tune.pid) || { echo "nothing was tried:"; cat /tmp/tune.log; 
 	// The process that puts back what was never accepted may be at work: then both say that another mpps is.
 	const busy = 11
 	for begin := time.Now(); ; time.Sleep(time.Second) {
-		r, err := s.Lab.Run(t.Context(), "/share/mpps", "rollback")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(s.Lab.Run(t.Context(), "/share/mpps", "rollback"))(t)
 		if r.Code == busy && time.Since(begin) < time.Minute {
 			continue
 		}

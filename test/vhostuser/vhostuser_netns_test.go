@@ -13,6 +13,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/reach"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // busyHost is the share of the time that the polling thread waits for its CPU from which on the machine has other work,
@@ -107,9 +108,7 @@ func TestMask(t *testing.T) {
 	at := setting.Of(setting.OVSDB, "pmd-cpu-mask")
 	m := ovs.Mechanisms(s.m)[setting.OVSDB]
 	was := m.Read(t.Context(), at)
-	if err := m.Write(t.Context(), at, setting.Value(setting.OVSMask(setting.CPUs(0)))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Write(t.Context(), at, setting.Value(setting.OVSMask(setting.CPUs(0)))))
 	s.await("the polling thread on CPU 0", func() bool {
 		cpus := s.host().OpenVSwitch.Polled.PMDCPUs()
 		return cpus.Equal(setting.CPUs(0))
@@ -117,9 +116,7 @@ func TestMask(t *testing.T) {
 	if r := m.Read(t.Context(), at); r.Value != "0x1" {
 		t.Errorf("read back: %s", r)
 	}
-	if err := m.Write(t.Context(), at, was); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Write(t.Context(), at, was))
 	s.await("the polling thread on its CPU", func() bool {
 		return s.host().OpenVSwitch.Polled.PMDCPUs().Equal(setting.CPUs(pmdCPU))
 	})

@@ -17,6 +17,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // knobCase is one row of testdata/knobs: what a knob says of an address when this is found there.
@@ -45,25 +46,15 @@ type knobCase struct {
 // node 0), eth0 on node 0 behind br0, and a guest of 4 vCPUs that is pinned well.
 func host(t testing.TB, set map[string]any) *facts.Host {
 	t.Helper()
-	text, err := os.ReadFile("testdata/host.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/host.json"))(t)
 	var tree any
-	if err := json.Unmarshal(text, &tree); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &tree))
 	for _, path := range slices.Sorted(maps.Keys(set)) {
 		tree = put(t, tree, strings.Split(path, "/"), set[path])
 	}
-	text, err = json.Marshal(tree)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text = must.Get(json.Marshal(tree))(t)
 	h := &facts.Host{}
-	if err := json.Unmarshal(text, h); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, h))
 	if len(h.Topology.CPUs) == 0 {
 		twoSockets(h)
 	}
@@ -120,10 +111,7 @@ func TestKnobs(t *testing.T) {
 	}
 	shown := map[string]map[State]bool{}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		var cases []knobCase
 		decoder := json.NewDecoder(bytes.NewReader(text))
 		decoder.DisallowUnknownFields()
@@ -153,10 +141,7 @@ func TestKnobs(t *testing.T) {
 
 func (c knobCase) run(t *testing.T) {
 	h := host(t, c.Set)
-	a, err := setting.ParseAddress(c.At)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(setting.ParseAddress(c.At))(t)
 	switch {
 	case c.Found != nil:
 		h.Readings[a] = setting.Reading{State: setting.Known, Value: *c.Found, Max: c.Max, ReadOnly: c.Held}
@@ -164,17 +149,11 @@ func (c knobCase) run(t *testing.T) {
 		h.Readings[a] = setting.Missing("not there")
 	}
 	for at, value := range c.Others {
-		other, err := setting.ParseAddress(at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := must.Get(setting.ParseAddress(at))(t)
 		h.Readings[other] = setting.Value(value)
 	}
 	for _, at := range c.Missing {
-		other, err := setting.ParseAddress(at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := must.Get(setting.ParseAddress(at))(t)
 		h.Readings[other] = setting.Missing("not there")
 	}
 	g := goal.Unlimited()
@@ -210,10 +189,7 @@ func TestPure(t *testing.T) {
 	for _, a := range knob.Addresses(h, knob.Catalogue()) {
 		h.Readings[a] = setting.Value("1")
 	}
-	before, err := json.Marshal(h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(json.Marshal(h))(t)
 	for _, g := range []goal.Goal{goal.Unlimited(), {}, {PPS: 2e5}, {Latency: 20000}, {PPS: 5e6}} {
 		first, second := Run(h, g, knob.Catalogue()), Run(h, g, knob.Catalogue())
 		if !reflect.DeepEqual(first, second) {

@@ -10,6 +10,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // founding is the host of the founding measurement as far as its notes tell: the recorded domain on two sockets of ten
@@ -24,10 +25,7 @@ func founding(t *testing.T) *facts.Host {
 	if err != nil {
 		t.Skip("the recorded domain is not here: set MPPS_CORPUS")
 	}
-	doc, err := domain.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(domain.Parse(text))(t)
 	h := &facts.Host{Name: "founding", KVM: facts.KVM{Loaded: true, Vhost: true, Vendor: "kvm_intel"},
 		Readings: facts.Readings{}}
 	twoSockets(h)
@@ -43,10 +41,7 @@ func founding(t *testing.T) *facts.Host {
 		Memory: d.MemoryKiB << 10, Machine: d.Machine, Definition: string(text),
 	}
 	set := func(text string) setting.CPUSet {
-		cpus, err := setting.ParseCPUs(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		cpus := must.Get(setting.ParseCPUs(text))(t)
 		return cpus
 	}
 	g.EmulatorPin = set(d.EmulatorPin)

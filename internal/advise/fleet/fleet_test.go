@@ -13,6 +13,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // one returns a host of a fleet: the same build as the others, with names, addresses, guests and numbers of its own.
@@ -73,17 +74,12 @@ func switchOf(h *facts.Host, i int) *facts.OpenVSwitch {
 func renamed(t testing.TB, h *facts.Host, names map[string]string) *facts.Host {
 	t.Helper()
 	var b bytes.Buffer
-	if err := facts.Write(&b, h, "test"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, facts.Write(&b, h, "test"))
 	var pairs []string
 	for from, to := range names {
 		pairs = append(pairs, `"`+from+`"`, `"`+to+`"`, "'"+from+"'", "'"+to+"'", "-"+from+"-", "-"+to+"-")
 	}
-	h, err := facts.ReadSnapshot(strings.NewReader(strings.NewReplacer(pairs...).Replace(b.String())))
-	if err != nil {
-		t.Fatal(err)
-	}
+	h = must.Get(facts.ReadSnapshot(strings.NewReader(strings.NewReplacer(pairs...).Replace(b.String()))))(t)
 	return h
 }
 

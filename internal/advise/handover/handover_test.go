@@ -8,6 +8,7 @@ import (
 	"mpps/internal/advise/plan"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // Paths of two NICs.
@@ -127,11 +128,7 @@ func TestPlatforms(t *testing.T) {
 					t.Errorf("%s is not among what cannot be said: %+v", setting, sheets[0].Unsaid)
 				}
 			}
-			for _, part := range c.notes {
-				if !strings.Contains(notes, part) {
-					t.Errorf("no note has %q: %s", part, notes)
-				}
-			}
+			must.Contain(t, notes, c.notes...)
 		})
 	}
 }

@@ -27,10 +27,7 @@ var bootHugepages = &Knob{
 	Where: bootArguments("default_hugepagesz", giantWords),
 	Want: func(v *View, a setting.Address) Advice {
 		if len(v.Topology.Hugepages) > 0 && !slices.ContainsFunc(v.Topology.Hugepages, sizeOfGiant) {
-			var sizes []string
-			for _, size := range v.pageSizes() {
-				sizes = append(sizes, sizeWords(size))
-			}
+			sizes := facts.Map(v.pageSizes(), sizeWords)
 			return Skips("this processor or kernel has no 1 GiB pages: its sizes are " + strings.Join(sizes, ", "))
 		}
 		if len(v.Topology.Hugepages) == 0 && v.Architecture() != facts.X86 { // 64 KiB pages have 2 MiB, 512 MiB, 16 GiB

@@ -94,11 +94,7 @@ func Near(id string) []string {
 		}
 	}
 	slices.SortStableFunc(found, func(a, b near) int { return a.distance - b.distance })
-	var ids []string
-	for _, n := range found {
-		ids = append(ids, n.id)
-	}
-	return ids
+	return facts.Map(found, func(n near) string { return n.id })
 }
 
 // firstOf returns as many parts of an ID as another text has: nic.ring of nic.ring.rx for nic.rnig.

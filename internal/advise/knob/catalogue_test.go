@@ -10,6 +10,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 var golden = flag.Bool("golden", false, "add new IDs to testdata/ids.txt (IDs are never taken out)")
@@ -41,9 +42,7 @@ func TestIDs(t *testing.T) {
 		}
 	}
 	if *golden {
-		if err := os.WriteFile("testdata/ids.txt", []byte(strings.Join(listed, "\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile("testdata/ids.txt", []byte(strings.Join(listed, "\n")+"\n"), 0o644))
 	}
 }
 

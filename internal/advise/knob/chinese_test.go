@@ -8,23 +8,19 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"mpps/internal/must"
 )
 
 // chineseIDs are the knobs that docs/knobs/zh-CN has a section for, in the order of its files.
 func chineseIDs(t *testing.T) []string {
 	t.Helper()
 	dir := os.DirFS("../../../docs/knobs/zh-CN")
-	files, err := fs.Glob(dir, "*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(fs.Glob(dir, "*.md"))(t)
 	heading := regexp.MustCompile(`(?m)^## (\S+) `)
 	var ids []string
 	for _, file := range files {
-		text, err := fs.ReadFile(dir, file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(fs.ReadFile(dir, file))(t)
 		for _, m := range heading.FindAllStringSubmatch(string(text), -1) {
 			if group, _, _ := strings.Cut(m[1], "."); group+".md" != file {
 				t.Errorf("%s is in %s", m[1], file)

@@ -48,11 +48,7 @@ var cpuUncore = &Knob{
 	Stage: datapath.CPU, Risk: goal.None, Limit: onIntel,
 	Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Where: func(h *facts.Host) []setting.Address {
-		var all []setting.Address
-		for _, u := range h.Power.Uncore {
-			all = append(all, uncoreFloor(u))
-		}
-		return all
+		return facts.Map(h.Power.Uncore, uncoreFloor)
 	},
 	Want: func(v *View, a setting.Address) Advice {
 		for _, u := range v.Power.Uncore {

@@ -84,10 +84,7 @@ var domainVCPUSched = &Knob{
 	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.vcpupin", "domain.emulatorpin"},
 	Tiers: realtime(),
 	Where: eachGuest(managed, func(g *facts.Guest) []setting.Address {
-		var paths []string
-		for _, set := range vcpuScheds(g) {
-			paths = append(paths, "vcpusched/"+set.String())
-		}
+		paths := facts.Map(vcpuScheds(g), func(set setting.CPUSet) string { return "vcpusched/" + set.String() })
 		return eachInDefinition(paths...)(g)
 	}),
 	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {

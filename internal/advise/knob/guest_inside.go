@@ -30,11 +30,7 @@ func insideFacts(whats ...string) func(*facts.Host) []setting.Address {
 				word, _, _ := strings.Cut(whats[0], "/")
 				return guestFact(word)(g)
 			}
-			var of []setting.Address
-			for _, what := range whats {
-				of = append(of, setting.Of(setting.Fact, g.Name, what))
-			}
-			return of
+			return facts.Map(whats, func(what string) setting.Address { return setting.Of(setting.Fact, g.Name, what) })
 		})(h)...)
 	}
 }

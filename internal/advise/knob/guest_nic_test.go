@@ -8,6 +8,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestStripe compares with what virtio_net makes of CPUs and queues since Linux 4.19; 2 queues on 3 CPUs were measured
@@ -21,10 +22,7 @@ func TestStripe(t *testing.T) {
 		{"0-2", 2, "[0-1 2]"}, {"0-3", 2, "[0-1 2-3]"}, {"0-4", 2, "[0-2 3-4]"}, {"0-1", 4, "[0 1 0 1]"},
 		{"0,2,4", 3, "[0 2 4]"}, {"0-7", 3, "[0-2 3-5 6-7]"}, {"", 2, "[ ]"},
 	} {
-		cpus, err := setting.ParseCPUs(c.cpus)
-		if err != nil {
-			t.Fatal(err)
-		}
+		cpus := must.Get(setting.ParseCPUs(c.cpus))(t)
 		if got := fmt.Sprint(stripe(cpus, c.queues)); got != c.want {
 			t.Errorf("%d queues on %s: %s, expected %s", c.queues, c.cpus, got, c.want)
 		}

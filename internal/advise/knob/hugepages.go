@@ -88,10 +88,7 @@ func (v *View) poolFree(size uint64, nodes setting.CPUSet) (free uint64) {
 
 // pageSizes returns the sizes of the host's pools, largest first.
 func (v *View) pageSizes() []uint64 {
-	var sizes []uint64
-	for _, p := range v.Topology.Hugepages {
-		sizes = append(sizes, p.Size)
-	}
+	sizes := facts.Map(v.Topology.Hugepages, func(p facts.Hugepages) uint64 { return p.Size })
 	for _, n := range v.Topology.Nodes {
 		for _, p := range n.Hugepages {
 			sizes = append(sizes, p.Size)

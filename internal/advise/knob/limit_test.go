@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // x86Only are addresses that only x86_64 has, whichever knob they belong to.
@@ -49,10 +50,7 @@ func TestLimits(t *testing.T) {
 
 // limitAt returns what the limit of the knob of an address says on a host: skip, unsure, or nothing.
 func limitAt(t *testing.T, h *facts.Host, text string) (limit string, known bool) {
-	a, err := setting.ParseAddress(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(setting.ParseAddress(text))(t)
 	host := everything()
 	for _, k := range Catalogue() {
 		if !slices.Contains(k.Where(host), a) {

@@ -91,12 +91,7 @@ func (v *View) byAddresses(n *facts.NIC) string {
 }
 
 func (v *View) tunnel(name string) *facts.Tunnel {
-	for i := range v.Tunnels {
-		if v.Tunnels[i].Name == name {
-			return &v.Tunnels[i]
-		}
-	}
-	return nil
+	return facts.Find(v.Tunnels, func(t *facts.Tunnel) bool { return t.Name == name })
 }
 
 var overlayQueueMapping = &Knob{

@@ -9,27 +9,19 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // TestNewKnob scaffolds a knob in a copy of what the script touches.
 func TestNewKnob(t *testing.T) {
-	script, err := filepath.Abs("../../../scripts/new-knob")
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := must.Get(filepath.Abs("../../../scripts/new-knob"))(t)
 	tree := t.TempDir()
 	for _, file := range []string{"internal/advise/knob/catalogue.go", "internal/advise/knob/testdata/ids.txt",
 		"internal/advise/audit/testdata/knobs/kvm.json"} {
-		text, err := os.ReadFile(filepath.Join("../../..", file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.MkdirAll(filepath.Join(tree, filepath.Dir(file)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(tree, file), text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join("../../..", file)))(t)
+		must.Do(t, os.MkdirAll(filepath.Join(tree, filepath.Dir(file)), 0o755))
+		must.Do(t, os.WriteFile(filepath.Join(tree, file), text, 0o644))
 	}
 	run := func(args ...string) (string, int) {
 		cmd := exec.Command(script, args...)
@@ -40,9 +32,7 @@ func TestNewKnob(t *testing.T) {
 		}
 		return string(out), cmd.ProcessState.ExitCode()
 	}
-	if err := os.MkdirAll(filepath.Join(tree, "docs/knobs"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(tree, "docs/knobs"), 0o755))
 	for id, variable := range map[string]string{"softirq.made_up": "softirqMadeUp", "nic.made.up": "nicMadeUp",
 		"guest.x": "guestX"} {
 		if out, code := run(id); code != 0 {
@@ -63,10 +53,7 @@ func TestNewKnob(t *testing.T) {
 		}
 	}
 	compiles(t, tree)
-	page, err := os.ReadFile(filepath.Join(tree, "docs/knobs/softirq.made_up.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(filepath.Join(tree, "docs/knobs/softirq.made_up.md")))(t)
 	const line = "docs/knobs/softirq.made_up.md:5:"
 	if _, err := parsePage("softirq.made_up", string(page)); err == nil || !strings.Contains(err.Error(), line) {
 		t.Errorf("a page to be filled in: %v, expected %s", err, line)
@@ -75,10 +62,7 @@ func TestNewKnob(t *testing.T) {
 	if _, err := parsePage("softirq.made_up", filled); err != nil {
 		t.Errorf("the page filled in: %v", err)
 	}
-	text, err := os.ReadFile(filepath.Join(tree, "internal/advise/knob/catalogue.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(tree, "internal/advise/knob/catalogue.go")))(t)
 	if at := strings.Index(string(text), "softirqMadeUp"); at < strings.Index(string(text), "softirqWeight") ||
 		at > strings.Index(string(text), "kvmHaltPoll") {
 		t.Error("the line does not stand behind its family's last")
@@ -98,26 +82,15 @@ func TestNewKnob(t *testing.T) {
 // compiles builds this package with the files of another tree laid over its own.
 func compiles(t *testing.T, tree string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(tree, "internal/advise/knob/*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(filepath.Join(tree, "internal/advise/knob/*.go")))(t)
+	here := must.Get(os.Getwd())(t)
 	replace := map[string]string{}
 	for _, file := range files {
 		replace[filepath.Join(here, filepath.Base(file))] = file
 	}
-	text, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(map[string]any{"Replace": replace}))(t)
 	overlay := filepath.Join(tree, "overlay.json")
-	if err := os.WriteFile(overlay, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(overlay, text, 0o644))
 	if out, err := exec.Command("go", "build", "-overlay", overlay, ".").CombinedOutput(); err != nil {
 		t.Errorf("what the script makes does not compile: %v\n%s", err, out)
 	}
@@ -125,16 +98,10 @@ func compiles(t *testing.T, tree string) {
 
 // TestArchitectureShowsOne: the knob that docs/adding.md shows the adding of is the one in the tree.
 func TestArchitectureShowsOne(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/adding.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../../docs/adding.md"))(t)
 	for file, begin := range map[string]string{"memory.go": "var memoryNUMAD = ",
 		"../audit/testdata/knobs/memory_numad.json": "["} {
-		all, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(os.ReadFile(file))(t)
 		want := string(all[max(0, strings.Index(string(all), begin)):])
 		var b strings.Builder
 		for line := range strings.Lines(want) {

@@ -21,13 +21,7 @@ func eachPF(what string) func(*facts.Host) []setting.Address {
 
 // vfsOf returns the VFs of a PF.
 func (v *View) vfsOf(pf string) []facts.VF {
-	var all []facts.VF
-	for _, f := range v.VFs {
-		if f.PF == pf {
-			all = append(all, f)
-		}
-	}
-	return all
+	return facts.Where(v.VFs, func(f facts.VF) bool { return f.PF == pf })
 }
 
 // pfWithVFs returns the PF of an address and its visible VFs, or advice that says why they are not judged.

@@ -60,12 +60,7 @@ func ofGuest(
 
 // ifaceOf returns the guest interface that is a VF; nil if the definition passes the VF as a plain device.
 func ifaceOf(g *facts.Guest, f *facts.VF) *facts.Interface {
-	for i := range g.Interfaces {
-		if g.Interfaces[i].Type == "hostdev" && g.Interfaces[i].Source == f.PCI {
-			return &g.Interfaces[i]
-		}
-	}
-	return nil
+	return facts.Find(g.Interfaces, func(i *facts.Interface) bool { return i.Type == "hostdev" && i.Source == f.PCI })
 }
 
 // userOf says who uses a VF that no guest has: the host, by an interface or below a macvtap, or another process; "" if

@@ -199,12 +199,7 @@ func forGuest(
 
 // iface returns a guest's interface by MAC, nil if there is none.
 func iface(g *facts.Guest, mac string) *facts.Interface {
-	for i := range g.Interfaces {
-		if g.Interfaces[i].MAC == mac {
-			return &g.Interfaces[i]
-		}
-	}
-	return nil
+	return facts.Find(g.Interfaces, func(i *facts.Interface) bool { return i.MAC == mac })
 }
 
 // number returns the number that a reading begins with; false if there is none.
@@ -297,11 +292,7 @@ func guestFact(what string) func(g *facts.Guest) []setting.Address {
 // eachInDefinition lists values of a guest's definition.
 func eachInDefinition(paths ...string) func(g *facts.Guest) []setting.Address {
 	return func(g *facts.Guest) []setting.Address {
-		var all []setting.Address
-		for _, path := range paths {
-			all = append(all, setting.Of(setting.Domain, g.Name, path))
-		}
-		return all
+		return facts.Map(paths, func(path string) setting.Address { return setting.Of(setting.Domain, g.Name, path) })
 	}
 }
 

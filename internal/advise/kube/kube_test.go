@@ -163,10 +163,7 @@ func profile() *export.Profile {
 // to be held without a pool.
 func TestTuned(t *testing.T) {
 	for pool, left := range map[string]int{"": 2, "worker-nfv": 1} {
-		e, err := Tuned(profile(), "1", "kvm-01", "", pool)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(Tuned(profile(), "1", "kvm-01", "", pool))(t)
 		valid(t, tunedCRD, e.Text, 1)
 		golden.File(t, "testdata/tuned"+strings.TrimSuffix("-"+pool, "-")+".yaml", e.Text)
 		var o struct {
@@ -180,9 +177,7 @@ func TestTuned(t *testing.T) {
 				}
 			}
 		}
-		if err := yaml.Unmarshal([]byte(e.Text), &o); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.Unmarshal([]byte(e.Text), &o))
 		data, r := o.Spec.Profile[0].Data, o.Spec.Recommend[0]
 		if !strings.HasPrefix(data, "[main]\n") || !strings.Contains(data, "[variables]\nisolated_cores=2-3\n") ||
 			strings.Contains(data, "PROFILE_DIR") {
@@ -212,9 +207,7 @@ func TestSRIOVPolicy(t *testing.T) {
 	}
 	h.VFs[2].Guest, h.VFs[3].VLAN = "vm1", 7
 	e, err := SRIOVPolicy(h, "1", "role=nfv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	valid(t, policyCRD, e.Text, 3) // 0-1, 3-3, 4-5
 	golden.File(t, "testdata/sriov-policy.yaml", e.Text)
 	var names []string
@@ -267,17 +260,12 @@ func TestFeatures(t *testing.T) {
 
 // TestProblems: the rule sets a condition that is declared, and is over before the plugin's own time is.
 func TestProblems(t *testing.T) {
-	e, err := Problems()
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(Problems())(t)
 	golden.File(t, "testdata/npd.json", e.Text)
 	var c npdConfig
 	decoder := json.NewDecoder(bytes.NewReader([]byte(e.Text)))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&c); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, decoder.Decode(&c))
 	whole, _ := time.ParseDuration(c.Config.Timeout)
 	for _, r := range c.Rules {
 		own, err := time.ParseDuration(r.Timeout)
@@ -290,18 +278,13 @@ func TestProblems(t *testing.T) {
 
 // TestDaemonSet: its pods are those that it selects, it only watches, and it can write one folder alone.
 func TestDaemonSet(t *testing.T) {
-	e, err := DaemonSet("1", "h", "busybox", "kvm=true")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(DaemonSet("1", "h", "busybox", "kvm=true"))(t)
 	golden.File(t, "testdata/daemonset.yaml", e.Text)
 	var o struct {
 		APIVersion string `yaml:"apiVersion"`
 		Spec       daemonSetSpec
 	}
-	if err := yaml.Unmarshal([]byte(e.Text), &o); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(e.Text), &o))
 	pod := o.Spec.Template
 	if o.APIVersion != "apps/v1" || fmt.Sprint(o.Spec.Selector.MatchLabels) != fmt.Sprint(pod.Metadata.Labels) ||
 		pod.Spec.NodeSelector["kvm"] != "true" || !slices.Contains(pod.Spec.Containers[0].Command, "--watch") {

@@ -8,6 +8,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // made are the values by which functions come into being, in an order that would not do.
@@ -30,14 +31,8 @@ func after(h *facts.Host, p *plan.Plan) *facts.Host {
 // TestFunctionsComeBackInOrder: what must hold before functions are made is put back first, their attributes last.
 func TestFunctionsComeBackInOrder(t *testing.T) {
 	p := add(t, host(), append(made(), change("nic-ring:eth0/rx", "512", "256"))...)
-	values, err := ParseDesired(find(p, "lasting.desired").To.Value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var order []string
-	for _, v := range values {
-		order = append(order, v.Address.String())
-	}
+	values := must.Get(ParseDesired(find(p, "lasting.desired").To.Value))(t)
+	order := facts.Map(values, func(v Value) string { return v.Address.String() })
 	want := "sysfs:class/net/eth0/device/sriov_drivers_autoprobe nic-state:eth0 vf-count:eth0 vf-attr:eth0/3/mac " +
 		"vf-attr:eth0/0/vlan nic-ring:eth0/rx"
 	if got := strings.Join(order, " "); got != want {

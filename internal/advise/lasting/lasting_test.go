@@ -11,6 +11,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func change(address, from, to string) plan.Change {
@@ -41,13 +42,9 @@ func add(t *testing.T, h *facts.Host, changes ...plan.Change) *plan.Plan {
 	t.Helper()
 	p := &plan.Plan{Schema: plan.Schema, Goal: goal.Unlimited(), Changes: changes}
 	p.Seal()
-	if err := Add(p, h); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Add(p, h))
 	var text bytes.Buffer
-	if err := plan.Encode(&text, p); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, plan.Encode(&text, p))
 	if _, err := plan.Decode(&text); err != nil {
 		t.Fatalf("the plan cannot be read again: %v", err)
 	}
@@ -66,10 +63,7 @@ func TestAdd(t *testing.T) {
 	p := add(t, h, change("nic-ring:eth0/rx", "512", "256"), change("sysctl:net.core.dev_weight", "64", "128"),
 		change("nic-channels:eth0/combined", "8", "2"), change("module-param:kvm_intel/ple_gap", "128", "0"),
 		change("sysctl:net.bridge.bridge-nf-call-iptables", "1", "0"), change("domain:vm1/vcpu", "1", "2"))
-	var ids []string
-	for _, c := range p.Changes[6:] {
-		ids = append(ids, c.ID)
-	}
+	ids := facts.Map(p.Changes[6:], func(c plan.Change) string { return c.ID })
 	if want := "lasting.sysctl lasting.module lasting.desired lasting.unit lasting.service"; strings.Join(ids,
 		" ") != want {
 		t.Fatalf("planned %v, expected %s", ids, want)
@@ -84,14 +78,8 @@ func TestAdd(t *testing.T) {
 	if text := find(p, "lasting.unit").To.Value; !strings.Contains(text, "\nExecStart=/opt/mpps restore --watch\n") {
 		t.Errorf("unit:\n%s", text)
 	}
-	values, err := ParseDesired(find(p, "lasting.desired").To.Value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var order []string
-	for _, v := range values {
-		order = append(order, v.Address.String()+"="+v.To.Value)
-	}
+	values := must.Get(ParseDesired(find(p, "lasting.desired").To.Value))(t)
+	order := facts.Map(values, func(v Value) string { return v.Address.String() + "=" + v.To.Value })
 	// Channels come first whatever the plan's order: they reset the others.
 	if want := "nic-channels:eth0/combined=2 nic-ring:eth0/rx=256 sysctl:net.bridge.bridge-nf-call-iptables=0 " +
 		"module-param:kvm_intel/ple_gap=0"; strings.Join(order, " ") != want {
@@ -241,10 +229,7 @@ func TestOwnersOfTheSwitch(t *testing.T) {
 func TestUnitsAreTheDeployedOnes(t *testing.T) {
 	for name, template := range map[string]string{UnitName: unitTemplate, VFsName: vfsTemplate,
 		WatchName: watchTemplate} {
-		text, err := os.ReadFile("../../../deploy/systemd/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile("../../../deploy/systemd/" + name))(t)
 		if string(text) != template {
 			t.Errorf("internal/advise/lasting/%s differs from deploy/systemd: copy it", name)
 		}
@@ -259,11 +244,8 @@ func TestUnitsAreTheDeployedOnes(t *testing.T) {
 }
 
 func FuzzParseDesired(f *testing.F) {
-	text, err := render([]Value{{ID: "a", Address: setting.Of(setting.NICRing, "eth0", "rx"),
-		Want: setting.Exact("256"), To: setting.Value("256")}})
-	if err != nil {
-		f.Fatal(err)
-	}
+	text := must.Get(render([]Value{{ID: "a", Address: setting.Of(setting.NICRing, "eth0", "rx"),
+		Want: setting.Exact("256"), To: setting.Value("256")}}))(f)
 	f.Add(text)
 	f.Add(`{"schema":"mpps.desired/1","values":[{"address":"file:etc/sysctl.d/90-mpps.conf","to":{"state":"absent"},"want":{"op":"gone"}}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
@@ -276,10 +258,7 @@ func FuzzParseDesired(f *testing.F) {
 				t.Errorf("%s was let through", v.Address)
 			}
 		}
-		again, err := render(values)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Get(render(values))(t)
 		if _, err := ParseDesired(again); err != nil {
 			t.Errorf("%v in what was written of %q", err, text)
 		}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // TestSandbox has systemd judge the units: 0 is safe, 10 is a service of root with all its rights.
@@ -25,9 +27,7 @@ func TestSandbox(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), name)
-			if err := os.WriteFile(file, []byte(unitText(c.template, "/bin/sh")), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, []byte(unitText(c.template, "/bin/sh")), 0o644))
 			for _, args := range [][]string{
 				{"security", "--no-pager", "--offline=true", "--threshold=" + c.threshold, file}, {"verify", "--man=no", file},
 			} {

@@ -16,10 +16,7 @@ func TestUndoPool(t *testing.T) {
 	}
 	at := entry("1").Address()
 	file := func(guests ...string) setting.Reading {
-		var all []facts.Reservation
-		for _, g := range guests {
-			all = append(all, entry(g))
-		}
+		all := facts.Map(guests, entry)
 		if len(all) == 0 {
 			return setting.Missing("no file")
 		}

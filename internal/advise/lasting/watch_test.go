@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/advise/plan"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestWatchIsAskedFor: the service that watches is planned only where it is asked for, with its directories, and not
@@ -19,9 +20,7 @@ func TestWatchIsAskedFor(t *testing.T) {
 		t.Error("it is planned without being asked for")
 	}
 	digest := p.Digest
-	if err := Watch(p, h); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Watch(p, h))
 	unit, service := find(p, "lasting.watch-unit"), find(p, "lasting.watch-service")
 	if unit == nil || service == nil || !strings.Contains(unit.To.Value, "ExecStart=/opt/mpps verify --watch "+
 		"--metrics /run/mpps-watch/mpps.prom\n") || service.To.Value != "enabled" || p.Digest == digest {

@@ -9,6 +9,7 @@ import (
 
 	"mpps/docs/advice"
 	"mpps/internal/advise/knob"
+	"mpps/internal/must"
 )
 
 // listed is a search and the answers of which one is expected first.
@@ -20,10 +21,7 @@ type listed struct {
 // readList returns the searches of a list: "ID|ID | TEXT".
 func readList(t *testing.T, name string) []listed {
 	t.Helper()
-	text, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/" + name))(t)
 	var all []listed
 	for line := range strings.Lines(string(text)) {
 		if want, what, found := strings.Cut(strings.TrimSpace(line), " | "); found && line[0] != '#' {

@@ -1,20 +1,12 @@
 package placement
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/bzip2"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
 
 	"mpps/internal/machine"
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/must"
@@ -23,25 +15,11 @@ import (
 // TestRecordedMachines places guests on every recorded machine (MPPS_CORPUS has more than the tree): as few as one, as
 // many as fill it, and more than it holds.
 func TestRecordedMachines(t *testing.T) {
-	folders := []string{"../../machine/cpu/testdata/topology"}
-	if corpus := os.Getenv("MPPS_CORPUS"); corpus != "" {
-		folders = append(folders, filepath.Join(corpus, "topology"))
-	}
-	machines := 0
-	for _, folder := range folders {
-		archives := must.Get(filepath.Glob(filepath.Join(folder, "*.tar.bz2")))(t)
-		for _, archive := range archives {
-			machines++
-			t.Run(strings.TrimSuffix(filepath.Base(archive), ".tar.bz2"), func(t *testing.T) {
-				m := must.Get(machine.Open(unpacked(t, archive)))(t)
-				defer m.Close()
-				onMachine(t, m.Inventory(t.Context()))
-			})
-		}
-	}
-	if machines == 0 {
-		t.Error("no recorded machine, not even those of the tree")
-	}
+	treetest.EachTopology(t, "../../machine/cpu/testdata/topology", func(t *testing.T, root string) {
+		m := must.Get(machine.Open(root))(t)
+		defer m.Close()
+		onMachine(t, m.Inventory(t.Context()))
+	})
 }
 
 func onMachine(t *testing.T, h *facts.Host) {
@@ -71,42 +49,5 @@ func onMachine(t *testing.T, h *facts.Host) {
 		}
 		t.Logf("%d CPUs, %d cells, %d guests: proved %v, %+v", len(ask.CPUs), len(newTable(ask).cells), len(ask.Guests),
 			r.Proved, r.Cost)
-	}
-}
-
-// aside matches folders with many files that the inventory does not need here.
-var aside = regexp.MustCompile(`/(pci[^/]*|cpufreq|cpuidle|power|thermal_throttle|microcode|acpi_cppc)/`)
-
-// unpacked extracts a recorded machine and returns the root of its tree.
-func unpacked(t *testing.T, archive string) string {
-	t.Helper()
-	packed := must.Get(os.ReadFile(archive))(t)
-	folder, top := t.TempDir(), ""
-	reader := tar.NewReader(bzip2.NewReader(bytes.NewReader(packed)))
-	for {
-		header, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			return filepath.Join(folder, top)
-		}
-		if err != nil || !filepath.IsLocal(header.Name) {
-			t.Fatalf("%s: %q: %v", archive, header.Name, err)
-		}
-		target := filepath.Join(folder, header.Name)
-		top, _, _ = strings.Cut(filepath.Clean(header.Name), "/")
-		if aside.MatchString(header.Name) {
-			continue
-		}
-		switch header.Typeflag {
-		case tar.TypeDir:
-			err = os.MkdirAll(target, 0o755)
-		case tar.TypeSymlink:
-			err = errors.Join(os.MkdirAll(filepath.Dir(target), 0o755), os.Symlink(header.Linkname, target))
-		case tar.TypeReg:
-			text, readErr := io.ReadAll(reader)
-			err = errors.Join(readErr, os.MkdirAll(filepath.Dir(target), 0o755), os.WriteFile(target, text, 0o644))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 }

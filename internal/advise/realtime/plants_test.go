@@ -43,6 +43,32 @@ func runs(g *guestScene) bool                            { return g.running }
 func (s *scene) houseCPU() int                           { return s.house[s.r.IntN(len(s.house))] }
 func without(set setting.CPUSet, cpu int) setting.CPUSet { return set.Minus(setting.CPUs(cpu)) }
 
+// inGuest plants in a guest that fits.
+func inGuest(fits func(*guestScene) bool, plant func(*scene, *guestScene) string) func(*scene) string {
+	return func(s *scene) string {
+		if g := s.some(fits); g != nil {
+			return plant(s, g)
+		}
+		return ""
+	}
+}
+
+// once plants in a part of the scene in which nothing was planted yet.
+func once(part string, plant func(*scene) string) func(*scene) string {
+	return func(s *scene) string {
+		if s.take(part) {
+			return plant(s)
+		}
+		return ""
+	}
+}
+
+// boot gives an argument of this boot and the next a value, and returns its name.
+func (s *scene) boot(name, value string) string {
+	s.args[name], s.next[name] = value, value
+	return name
+}
+
 // plants has a function for each kind that plants a contradiction in a scene and returns the object of the finding. If
 // the scene has no place for it, it does nothing and returns an empty object.
 var plants = map[*Kind]func(*scene) string{
@@ -52,9 +78,7 @@ var plants = map[*Kind]func(*scene) string{
 			return ""
 		}
 		s.h.Topology.Isolated = without(s.quiet, cpu)
-		s.args["isolcpus"] = "managed_irq,domain," + without(s.quiet, cpu).String()
-		s.next["isolcpus"] = s.args["isolcpus"]
-		return "isolcpus"
+		return s.boot("isolcpus", "managed_irq,domain,"+without(s.quiet, cpu).String())
 	},
 	listsNohzFull: func(s *scene) string {
 		cpu, ok := s.any()
@@ -62,67 +86,42 @@ var plants = map[*Kind]func(*scene) string{
 			return ""
 		}
 		s.h.Topology.NohzFull = without(s.quiet, cpu)
-		s.args["nohz_full"] = without(s.quiet, cpu).String()
-		s.next["nohz_full"] = s.args["nohz_full"]
-		return "nohz_full"
+		return s.boot("nohz_full", without(s.quiet, cpu).String())
 	},
 	listsRCU: func(s *scene) string {
 		if len(s.quiet) < 2 || !s.take("rcu_nocbs") {
 			return ""
 		}
-		s.args["rcu_nocbs"] = s.quiet[1:].String()
-		s.next["rcu_nocbs"] = s.args["rcu_nocbs"]
-		return "rcu_nocbs"
+		return s.boot("rcu_nocbs", s.quiet[1:].String())
 	},
-	listsManaged: func(s *scene) string {
-		if !s.take("isolcpus") {
-			return ""
-		}
-		s.args["isolcpus"] = s.quiet.String()
-		s.next["isolcpus"] = s.quiet.String()
-		return "isolcpus"
-	},
+	listsManaged: once("isolcpus", func(s *scene) string {
+		return s.boot("isolcpus", s.quiet.String())
+	}),
 	listsSpare: func(s *scene) string {
 		if len(s.house) < 2 || !s.take("isolcpus") {
 			return ""
 		}
 		cpu := s.house[len(s.house)-1]
 		s.h.Topology.Isolated = s.quiet.Or(setting.CPUs(cpu))
-		s.args["isolcpus"] = "managed_irq,domain," + s.h.Topology.Isolated.String()
-		s.next["isolcpus"] = s.args["isolcpus"]
-		return "isolcpus"
+		return s.boot("isolcpus", "managed_irq,domain,"+s.h.Topology.Isolated.String())
 	},
-	listsIgnored: func(s *scene) string {
-		if !s.take("nohz_full") {
-			return ""
-		}
+	listsIgnored: once("nohz_full", func(s *scene) string {
 		s.h.Topology.NohzFull = setting.CPUSet{}
 		return "nohz_full"
-	},
-	listsMalformed: func(s *scene) string {
-		if !s.take("isolcpus") {
-			return ""
-		}
-		s.args["isolcpus"] = "managed_irq," + s.quiet.String() + ",x"
-		s.next["isolcpus"] = s.args["isolcpus"]
-		return "isolcpus"
-	},
-	listsBootCPU: func(s *scene) string {
-		if !s.take("nohz_full") {
-			return ""
-		}
-		s.args["nohz_full"] = s.quiet.Or(setting.CPUs(0)).String()
-		s.next["nohz_full"] = s.args["nohz_full"]
+	}),
+	listsMalformed: once("isolcpus", func(s *scene) string {
+		return s.boot("isolcpus", "managed_irq,"+s.quiet.String()+",x")
+	}),
+	listsBootCPU: once("nohz_full", func(s *scene) string {
+		s.boot("nohz_full", s.quiet.Or(setting.CPUs(0)).String())
 		return "cpu 0"
-	},
+	}),
 	listsNoSuch: func(s *scene) string {
 		name := []string{"nohz_full", "isolcpus"}[s.r.IntN(2)]
 		if !s.take(name) {
 			return ""
 		}
-		s.args[name] = strings.TrimSuffix(s.args[name], ",") + ",4000"
-		s.next[name] = s.args[name]
-		return name
+		return s.boot(name, strings.TrimSuffix(s.args[name], ",")+",4000")
 	},
 	listsOffline: func(s *scene) string {
 		cpu, ok := s.any()
@@ -139,14 +138,9 @@ var plants = map[*Kind]func(*scene) string{
 		s.h.Topology.Online = without(s.h.Topology.Online, cpu)
 		return fmt.Sprintf("cpu %d", cpu)
 	},
-	listsIRQAffinity: func(s *scene) string {
-		if !s.take("irqaffinity") {
-			return ""
-		}
-		s.args["irqaffinity"] = s.house.Or(s.quiet[:1]).String()
-		s.next["irqaffinity"] = s.args["irqaffinity"]
-		return "irqaffinity"
-	},
+	listsIRQAffinity: once("irqaffinity", func(s *scene) string {
+		return s.boot("irqaffinity", s.house.Or(s.quiet[:1]).String())
+	}),
 	listsNextBoot: func(s *scene) string {
 		name := bootLists[s.r.IntN(len(bootLists))]
 		if !s.take(name) {
@@ -187,32 +181,23 @@ var plants = map[*Kind]func(*scene) string{
 		return fmt.Sprintf("cpu %d", cpu)
 	},
 
-	guestUnpinned: func(s *scene) string {
-		g := s.some(whichever)
-		if g == nil {
-			return ""
-		}
+	guestUnpinned: inGuest(whichever, func(s *scene, g *guestScene) string {
 		g.vcpus[0].pin = nil
 		return "guest " + g.name + " vcpu 0"
-	},
-	guestOutside: func(s *scene) string {
-		g := s.some(whichever)
-		if g == nil {
-			return ""
-		}
+	}),
+	guestOutside: inGuest(whichever, func(s *scene, g *guestScene) string {
 		if g.vcpus[0].pin = setting.CPUs(s.houseCPU()); s.r.IntN(2) == 0 {
 			g.vcpus[0].pin = g.vcpus[0].pin.Or(s.quiet[:1]) // only half of it
 		}
 		return "guest " + g.name + " vcpu 0"
-	},
-	guestWide: func(s *scene) string {
-		g := s.some(whichever)
-		if g == nil || len(s.quiet) < 2 {
+	}),
+	guestWide: inGuest(whichever, func(s *scene, g *guestScene) string {
+		if len(s.quiet) < 2 {
 			return ""
 		}
 		g.vcpus[0].pin = s.quiet[:2]
 		return "guest " + g.name + " vcpu 0"
-	},
+	}),
 	guestShared: func(s *scene) string {
 		a, b := s.some(whichever), s.some(whichever)
 		if a == nil || b == nil {
@@ -221,79 +206,52 @@ var plants = map[*Kind]func(*scene) string{
 		b.vcpus[0].pin = a.vcpus[0].pin
 		return "cpu " + a.vcpus[0].pin.String()
 	},
-	guestEmulator: func(s *scene) string {
-		g := s.some(whichever)
-		if g == nil {
-			return ""
-		}
+	guestEmulator: inGuest(whichever, func(s *scene, g *guestScene) string {
 		if g.emulator = nil; s.r.IntN(2) == 0 {
 			g.emulator = s.house.Or(s.quiet[:1])
 		}
 		return "guest " + g.name + " emulator"
-	},
-	guestIOThread: func(s *scene) string {
-		g := s.some(func(g *guestScene) bool { return len(g.io) > 0 })
-		if g == nil {
-			return ""
-		}
+	}),
+	guestIOThread: inGuest(func(g *guestScene) bool { return len(g.io) > 0 }, func(s *scene, g *guestScene) string {
 		if g.io[0] = nil; s.r.IntN(2) == 0 {
 			g.io[0] = s.quiet[:1]
 		}
 		return "guest " + g.name + " iothread 1"
-	},
-	guestSched: func(s *scene) string {
-		g := s.some(whichever)
-		if g == nil {
-			return ""
-		}
+	}),
+	guestSched: inGuest(whichever, func(s *scene, g *guestScene) string {
 		for i := range g.vcpus {
 			g.vcpus[i].fifo = false
 		}
 		return "guest " + g.name
-	},
-	guestLivePin: func(s *scene) string {
-		g := s.some(runs)
-		if g == nil {
-			return ""
-		}
+	}),
+	guestLivePin: inGuest(runs, func(s *scene, g *guestScene) string {
 		g.vcpus[0].live = s.house
 		return "guest " + g.name + " vcpu 0"
-	},
-	guestLiveSched: func(s *scene) string {
-		g := s.some(runs)
-		if g == nil {
-			return ""
-		}
+	}),
+	guestLiveSched: inGuest(runs, func(s *scene, g *guestScene) string {
 		g.vcpus[0].livePriority = 50
 		return "guest " + g.name + " vcpu 0"
-	},
-	guestVhost: func(s *scene) string {
-		g := s.some(func(g *guestScene) bool { return g.running && len(g.vhost) > 0 })
-		if g == nil {
-			return ""
-		}
+	}),
+	guestVhost: inGuest(func(g *guestScene) bool {
+		return g.running && len(g.vhost) > 0
+	}, func(s *scene, g *guestScene) string {
 		g.vhost[0] = s.h.Topology.Online
 		pid := 5000 + 100*slices.Index(s.guests, g)
 		return fmt.Sprintf("guest %s vhost 0 (%d)", g.name, pid+1+len(g.vcpus)+len(g.io))
-	},
-	guestWorker: func(s *scene) string {
-		g := s.some(runs)
-		if g == nil {
-			return ""
-		}
+	}),
+	guestWorker: inGuest(runs, func(s *scene, g *guestScene) string {
 		if g.held = s.house.Or(s.quiet[:1]); g.held.Equal(g.emulator) {
 			return "" // CPUs of the host became quiet ones
 		}
 		return fmt.Sprintf("guest %s thread emulator (%d)", g.name, 5000+100*slices.Index(s.guests, g))
-	},
-	guestNode: func(s *scene) string {
-		g := s.some(whichever)
-		if g == nil || len(s.h.Topology.Nodes) < 2 {
+	}),
+	guestNode: inGuest(whichever, func(s *scene, g *guestScene) string {
+		if len(s.h.Topology.Nodes) < 2 {
 			return ""
 		}
 		g.memory = fmt.Sprint((g.node + 1) % len(s.h.Topology.Nodes))
 		return "guest " + g.name + " memory"
-	},
+	}),
 	guestSpread: func(s *scene) string {
 		if len(s.h.Topology.Nodes) < 2 {
 			return ""
@@ -307,27 +265,21 @@ var plants = map[*Kind]func(*scene) string{
 		g.memory = ""
 		return "guest " + g.name
 	},
-	guestStrict: func(s *scene) string {
-		g := s.some(whichever)
-		if g == nil || len(s.h.Topology.Nodes) < 2 {
+	guestStrict: inGuest(whichever, func(s *scene, g *guestScene) string {
+		if len(s.h.Topology.Nodes) < 2 {
 			return ""
 		}
 		if g.mode = "preferred"; s.r.IntN(2) == 0 {
 			g.memory = ""
 		}
 		return "guest " + g.name + " memory"
-	},
-	guestPages: func(s *scene) string {
-		g := s.some(whichever)
-		if g == nil {
-			return ""
-		}
+	}),
+	guestPages: inGuest(whichever, func(s *scene, g *guestScene) string {
 		g.huge = false
 		return "guest " + g.name + " memory"
-	},
-	guestPagesShort: func(s *scene) string {
-		g := s.some(whichever)
-		if g == nil || !s.take(fmt.Sprintf("pages %d", g.node)) {
+	}),
+	guestPagesShort: inGuest(whichever, func(s *scene, g *guestScene) string {
+		if !s.take(fmt.Sprintf("pages %d", g.node)) {
 			return ""
 		}
 		for i, p := range s.h.Topology.Nodes[g.node].Hugepages {
@@ -338,15 +290,11 @@ var plants = map[*Kind]func(*scene) string{
 			}
 		}
 		return fmt.Sprintf("node %d pages of %d kB", g.node, g.page>>10)
-	},
-	guestLocked: func(s *scene) string {
-		g := s.some(whichever)
-		if g == nil {
-			return ""
-		}
+	}),
+	guestLocked: inGuest(whichever, func(s *scene, g *guestScene) string {
 		g.locked = false
 		return "guest " + g.name + " memory"
-	},
+	}),
 
 	threadUser: func(s *scene) string {
 		return s.thread(facts.ThreadRun{Comm: "dd", Affinity: s.h.Topology.Online, RunNS: 12e6, Switches: 40})
@@ -364,11 +312,7 @@ var plants = map[*Kind]func(*scene) string{
 	threadKernelMay: func(s *scene) string {
 		return s.thread(facts.ThreadRun{Comm: "kswapd0", Kernel: true, Affinity: s.h.Topology.Online, CPU: s.house[0]})
 	},
-	threadPriority: func(s *scene) string {
-		g := s.some(whichever)
-		if g == nil {
-			return ""
-		}
+	threadPriority: inGuest(whichever, func(s *scene, g *guestScene) string {
 		name := "ksoftirqd/" + g.vcpus[0].pin.String()
 		for i := range s.h.Housekeeping.Threads {
 			if t := &s.h.Housekeeping.Threads[i]; t.Name == name {
@@ -376,7 +320,7 @@ var plants = map[*Kind]func(*scene) string{
 			}
 		}
 		return "thread " + name
-	},
+	}),
 	threadUnseen: func(s *scene) string {
 		cpu, ok := s.any()
 		if !ok {
@@ -390,31 +334,22 @@ var plants = map[*Kind]func(*scene) string{
 		return fmt.Sprintf("cpu %d", cpu)
 	},
 
-	irqCame: func(s *scene) string {
+	irqCame: once("irq 0", func(s *scene) string {
 		irq := s.h.Housekeeping.IRQs[0]
-		if !s.take("irq 0") {
-			return ""
-		}
 		s.h.Observed.IRQs = append(s.h.Observed.IRQs, facts.IRQRun{Number: irq.Number, Name: irq.Name,
 			Counts: map[int]uint64{s.quiet[0]: 7}})
 		return fmt.Sprintf("irq %d %s", irq.Number, irq.Name)
-	},
-	irqAimed: func(s *scene) string {
+	}),
+	irqAimed: once("irq 1", func(s *scene) string {
 		irq := &s.h.Housekeeping.IRQs[1]
-		if !s.take("irq 1") {
-			return ""
-		}
 		irq.Affinity, irq.Effective = s.quiet, s.quiet[:1]
 		return fmt.Sprintf("irq %d %s", irq.Number, irq.Name)
-	},
-	irqMay: func(s *scene) string {
+	}),
+	irqMay: once("irq 1", func(s *scene) string {
 		irq := &s.h.Housekeeping.IRQs[1]
-		if !s.take("irq 1") {
-			return ""
-		}
 		irq.Affinity = s.h.Topology.Online
 		return fmt.Sprintf("irq %d %s", irq.Number, irq.Name)
-	},
+	}),
 	irqDefault: func(s *scene) string {
 		s.h.Readings[setting.Of(setting.IRQCPUs, "default")] = setting.Value(s.house.Or(s.quiet).String())
 		return "default_smp_affinity"
@@ -456,14 +391,10 @@ var plants = map[*Kind]func(*scene) string{
 		return "kernel.sched_rt_runtime_us"
 	},
 
-	cgroupPulls: func(s *scene) string {
-		g := s.some(runs)
-		if g == nil {
-			return ""
-		}
+	cgroupPulls: inGuest(runs, func(s *scene, g *guestScene) string {
 		g.groups["vcpu0"] = s.house
 		return "machine.slice/" + g.name + ".scope/libvirt/vcpu0"
-	},
+	}),
 	cgroupNarrow: func(s *scene) string {
 		if len(s.guests) == 0 || !s.take("machine.slice") || s.some(whichever) == nil {
 			return ""
@@ -471,26 +402,19 @@ var plants = map[*Kind]func(*scene) string{
 		s.h.Isolation.Cgroups[0].CPUs, s.h.Isolation.Cgroups[0].Effective = s.house, s.house
 		return "machine.slice"
 	},
-	cgroupHelper: func(s *scene) string {
-		g := s.some(runs)
-		if g == nil {
-			return ""
-		}
+	cgroupHelper: inGuest(runs, func(s *scene, g *guestScene) string {
 		g.groups["emulator"] = s.h.Topology.Online
 		return "machine.slice/" + g.name + ".scope/libvirt/emulator"
-	},
+	}),
 	cgroupHost: func(s *scene) string {
 		s.h.Isolation.Cgroups[1].CPUs = s.house.Or(s.quiet[:1])
 		return "system.slice"
 	},
 
-	houseNone: func(s *scene) string {
-		if !s.take("scope") {
-			return ""
-		}
+	houseNone: once("scope", func(s *scene) string {
 		s.quiet, s.house = s.h.Topology.Online, s.house[:1]
 		return "housekeeping"
-	},
+	}),
 	houseCore: func(s *scene) string {
 		if s.smt < 2 || !s.take("scope") {
 			return ""
@@ -509,41 +433,34 @@ var plants = map[*Kind]func(*scene) string{
 		s.quiet = s.quiet.Or(s.h.Topology.Nodes[1].CPUs)
 		return "node 1"
 	},
-	houseBusy: func(s *scene) string {
-		if !s.take("scope") {
-			return ""
-		}
+	houseBusy: once("scope", func(s *scene) string {
 		for i := range s.h.Observed.Times {
 			if s.house.Has(s.h.Observed.Times[i].CPU) {
 				s.h.Observed.Times[i].Busy = 4900
 			}
 		}
 		return "housekeeping"
-	},
-	houseVectors: func(s *scene) string {
-		if !s.take("scope") {
-			return ""
-		}
+	}),
+	houseVectors: once("scope", func(s *scene) string {
 		for i := range vectors*len(s.house) + 1 {
 			s.h.Housekeeping.IRQs = append(s.h.Housekeeping.IRQs,
 				facts.IRQ{Number: 1000 + i, Name: fmt.Sprintf("many-%d", i), Affinity: s.house, Effective: s.house[:1]})
 		}
 		return "housekeeping"
-	},
+	}),
 	houseStorage: func(s *scene) string {
 		s.h.Storage = append(s.h.Storage, facts.Storage{Name: "ceph-osd", Count: len(s.house) + 1, Node: 0})
 		return "node 0 ceph-osd"
 	},
-	houseHelpers: func(s *scene) string {
-		g := s.some(runs)
-		if g == nil || !s.take("scope") {
+	houseHelpers: inGuest(runs, func(s *scene, g *guestScene) string {
+		if !s.take("scope") {
 			return ""
 		}
 		for range helpersPerCPU*len(s.house) + 1 {
 			g.vhost = append(g.vhost, s.house)
 		}
 		return "housekeeping"
-	},
+	}),
 }
 
 // thread adds a thread to the observation.

@@ -10,6 +10,7 @@ import (
 	"mpps/internal/advise/knob"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // small is a host with four CPUs of which 2 and 3 are set aside for a running guest.
@@ -161,10 +162,7 @@ func TestWatchedTooShort(t *testing.T) {
 func TestHostileFacts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for seed := range uint64(100) {
-		text, err := json.Marshal(newScene(seed).facts())
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(newScene(seed).facts()))(t)
 		for range 30 { // numbers become others, and some negative
 			if at := r.IntN(len(text)); text[at] >= '0' && text[at] <= '9' {
 				if text[at] = byte('0' + r.IntN(10)); text[at-1] == ':' && r.IntN(2) == 0 {

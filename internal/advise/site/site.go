@@ -428,10 +428,7 @@ func lastElement(path string) string { return path[strings.LastIndexByte(path, '
 func isNumber(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
 func addresses(k *knob.Knob) string {
-	var all []string
-	for _, v := range k.Values() {
-		all = append(all, v.Address)
-	}
+	all := facts.Map(k.Values(), func(v knob.Value) string { return v.Address })
 	return strings.Join(all[:min(3, len(all))], ", ")
 }
 

@@ -12,6 +12,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 const good = `
@@ -28,10 +29,7 @@ const good = `
 `
 
 func TestParse(t *testing.T) {
-	f, err := Parse([]byte(good))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(Parse([]byte(good)))(t)
 	if len(f.Entries) != 5 || f.Entries[3].Want.Value != "off" || f.Entries[4].Want.Op != setting.Gone {
 		t.Errorf("%+v", f.Entries)
 	}
@@ -45,10 +43,7 @@ func TestParse(t *testing.T) {
 // TestPackaged: the file that packages install says nothing.
 func TestPackaged(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../../deploy/packages/site.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../../deploy/packages/site.yaml"))(t)
 	if f, err := Parse(text); err != nil || len(f.Entries) > 0 {
 		t.Errorf("%+v %v", f, err)
 	}
@@ -94,10 +89,7 @@ func TestRefused(t *testing.T) {
 }
 
 func TestAdjust(t *testing.T) {
-	f, err := Parse([]byte(good))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(Parse([]byte(good)))(t)
 	eth0, eth1 := setting.Of(setting.NICRing, "eth0", "rx"), setting.Of(setting.NICRing, "eth1", "rx")
 	if a := f.Adjust("nic.ring.rx", eth0, knob.NoOpinion()); a.Want == nil || a.Want.Value != "512" ||
 		a.Site != "measured here" {
@@ -107,10 +99,7 @@ func TestAdjust(t *testing.T) {
 	guarded.Risk, guarded.Rules, guarded.Warning = goal.Security, []string{"-A FORWARD -j DROP"},
 		"these rules stop matching"
 	for value, rules := range map[string]int{"0": 1, "1": 0} {
-		file, err := Parse([]byte("- {id: netfilter.bridge, want: " + value + ", reason: x}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(Parse([]byte("- {id: netfilter.bridge, want: " + value + ", reason: x}")))(t)
 		if a := file.Adjust("netfilter.bridge", setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-iptables"),
 			guarded); len(a.Rules) != rules || (a.Warning != "") != (rules > 0) || a.Risk != goal.Security {
 			t.Errorf("the site wants %s: %+v", value, a)
@@ -159,12 +148,8 @@ func TestLoad(t *testing.T) {
 	if f, err := Load(root); f != nil || err != nil {
 		t.Errorf("no file: %v, %v", f, err)
 	}
-	if err := os.MkdirAll(filepath.Join(root, "etc/mpps"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(root, Path), []byte(good), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(root, "etc/mpps"), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(root, Path), []byte(good), 0o644))
 	if f, err := Load(root); err != nil || len(f.Entries) != 5 {
 		t.Errorf("%v, %v", f, err)
 	}
@@ -172,15 +157,11 @@ func TestLoad(t *testing.T) {
 		t.Error("no root, and no error")
 	}
 	for _, name := range []string{Path, "etc/mpps"} {
-		if err := os.Chmod(filepath.Join(root, name), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(filepath.Join(root, name), 0o777))
 		if _, err := Load(root); err == nil || !strings.Contains(err.Error(), "others than its owner may write it") {
 			t.Errorf("others can write %s: %v", name, err)
 		}
-		if err := os.Chmod(filepath.Join(root, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(filepath.Join(root, name), 0o755))
 	}
 }
 

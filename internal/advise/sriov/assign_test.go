@@ -79,10 +79,7 @@ func (g *Gift) String() string {
 }
 
 func codes(notes []Note) string {
-	var all []string
-	for _, n := range notes {
-		all = append(all, n.Code)
-	}
+	all := facts.Map(notes, func(n Note) string { return n.Code })
 	return strings.Join(all, " ")
 }
 
@@ -273,11 +270,7 @@ func TestRefused(t *testing.T) {
 			if !errors.As(err, &no) {
 				t.Fatalf("%v, %v", g, err)
 			}
-			for _, want := range c.because {
-				if !strings.Contains(no.Why+"\n"+no.Advice, want) {
-					t.Errorf("expected %q in: %s\nhint: %s", want, no.Why, no.Advice)
-				}
-			}
+			must.Contain(t, no.Why+"\n"+no.Advice, c.because...)
 			if no.Advice == "" {
 				t.Errorf("no advice: %s", no.Why)
 			}

@@ -10,6 +10,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // cardHost is a host with one card that has four of seven functions.
@@ -50,9 +51,7 @@ func TestCreateInOrder(t *testing.T) {
 	h.NICs[0].Up = false
 	h.Readings[setting.Of(setting.NICState, "eth0")] = setting.Value("down")
 	changes, _, err := Create(h, CreateRequest{PF: "eth0", Count: 7, NoHostDriver: true, Persist: ByUnit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got, want := wishes(changes),
 		"sysfs:class/net/eth0/device/sriov_drivers_autoprobe=0\nnic-state:eth0=up\nvf-count:eth0=7"; got != want {
 		t.Errorf("planned\n%s\nexpected\n%s", got, want)

@@ -90,10 +90,7 @@ func TestHoldings(t *testing.T) {
 		{Which{Guest: "third"}, nil},
 	} {
 		l, err := Show(h, c.which)
-		var got []int
-		for _, f := range l.VFs {
-			got = append(got, f.Index)
-		}
+		got := facts.Map(l.VFs, func(f Function) int { return f.Index })
 		if err != nil || !slices.Equal(got, c.want) || l.PFs[0].Used != 8 {
 			t.Errorf("%+v: %v (%v), want %v", c.which, got, err, c.want)
 		}

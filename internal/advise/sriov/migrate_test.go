@@ -102,11 +102,7 @@ func linesOf(m *Migration) []string {
 func wantsLines(t *testing.T, m *Migration, words ...string) {
 	t.Helper()
 	text := strings.Join(linesOf(m), "\n")
-	for _, w := range words {
-		if !strings.Contains(text, w) {
-			t.Errorf("no command has %q:\n%s", w, text)
-		}
-	}
+	must.Contain(t, text, words...)
 }
 
 // TestMigrateIsPlanned plans a migration to a host with the same function.
@@ -242,10 +238,7 @@ func TestMigrateForms(t *testing.T) {
 	from, to := hosts()
 	withDevice(from, bare+pool, "0000:41:02.2", "0000:41:02.3")
 	m := migrationOf(t, from, MigrateRequest{Target: to})
-	var forms []string
-	for _, f := range m.Functions {
-		forms = append(forms, f.Form)
-	}
+	forms := facts.Map(m.Functions, func(f MigrateVF) string { return f.Form })
 	if got := strings.Join(forms, " "); got != "interface network hostdev" {
 		t.Fatalf("%s: %+v", got, m.Functions)
 	}

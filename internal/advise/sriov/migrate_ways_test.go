@@ -20,12 +20,8 @@ func TestMigrateFailover(t *testing.T) {
 	if len(m.Ways) != 1 || m.Ways[0].Name != "failover" || len(m.Ways[0].XML) != 1 || len(m.Missing()) > 0 {
 		t.Fatalf("%+v", m)
 	}
-	for _, want := range []string{"<teaming type='persistent'/>", "<alias name='ua-standby0'/>",
-		"<teaming type='transient' persistent='ua-standby0'/>", "<source bridge='br0'/>"} {
-		if !strings.Contains(m.Ways[0].XML[0], want) {
-			t.Errorf("no %s in\n%s", want, m.Ways[0].XML[0])
-		}
-	}
+	must.Contain(t, m.Ways[0].XML[0], "<teaming type='persistent'/>", "<alias name='ua-standby0'/>",
+		"<teaming type='transient' persistent='ua-standby0'/>", "<source bridge='br0'/>")
 	if strings.Count(m.Ways[0].XML[0], "bus='0x05' slot='0x00'") != 1 {
 		t.Errorf("both halves, or none, are where the function was:\n%s", m.Ways[0].XML[0])
 	}

@@ -183,10 +183,7 @@ func TestLeaving(t *testing.T) {
 	h.VFs[5].MAC, h.VFs[5].VLAN = gone.MAC, 9
 	readAll(h, &h.VFs[5])
 	due := Keep(h, Upkeep{Left: map[string]string{gone.PCI: "vm2"}})
-	var set []string
-	for _, d := range due {
-		set = append(set, d.Address.String()+" = "+d.Value)
-	}
+	set := facts.Map(due, func(d Due) string { return d.Address.String() + " = " + d.Value })
 	if found := strings.Join(set, ", "); found != "vf-attr:ens2/1/mac = 00:00:00:00:00:00, vf-attr:ens2/1/vlan = 0, "+
 		"vf-attr:ens2/1/max_tx_rate = 0" {
 		t.Errorf("due: %s", found)

@@ -106,9 +106,5 @@ func TestResetOf(t *testing.T) {
 
 // names joins the names of functions: "ens1/0, ens1/3".
 func names(functions []*facts.VF) string {
-	var all []string
-	for _, f := range functions {
-		all = append(all, nameOf(f))
-	}
-	return strings.Join(all, ", ")
+	return strings.Join(facts.Map(functions, nameOf), ", ")
 }

@@ -132,9 +132,7 @@ func TestSet(t *testing.T) {
 	} {
 		h := cards()
 		f, words, err := Find(h, strings.Fields(c.words))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var planned []string
 		warning := ""
 		wantFor := map[string]string{"ens1f0/1": "fw1", "ens1f0/2": "db1"}[nameOf(f)]

@@ -6,6 +6,7 @@ import (
 
 	"mpps/internal/change/journal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // held is a machine on which the value of v02 can be put back only when that of v01 was, as a thread's CPUs when its
@@ -42,9 +43,7 @@ func TestRolledBackAgain(t *testing.T) {
 	f := held(t)
 	before := f.snapshot()
 	e := engine(t, f)
-	if _, err := e.Run(t.Context(), changes(3), Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.Run(t.Context(), changes(3), Options{}))(t)
 	all, err := e.Rollback(t.Context(), RollbackOptions{})
 	if err != nil || len(all) != 1 || all[0].Written() != 3 || len(all[0].Changes) != 3 || !f.same(before) {
 		t.Errorf("%v: %+v", err, all)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // manyReads is a mechanism that reads many values in the time of one and counts how often it was asked.
@@ -49,9 +50,7 @@ func TestReadsAhead(t *testing.T) {
 	want(one, "1", 1)
 	m.values[two] = "changed by somebody a moment ago"
 	want(two, "2", 1)
-	if err := e.write(t.Context(), one, setting.Value("7")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.write(t.Context(), one, setting.Value("7")))
 	want(one, "7", 2)
 	want(two, m.values[two], 2)
 	want(other, "3", 3)

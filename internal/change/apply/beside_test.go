@@ -9,6 +9,7 @@ import (
 	"mpps/internal/advise/plan"
 	"mpps/internal/change/journal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // ringsMoveAffinity is a NIC whose interrupt comes back with another affinity whenever its rings are written.
@@ -32,17 +33,12 @@ func TestBesideStays(t *testing.T) {
 		t.Errorf("after apply the affinity is %s, expected 3", got)
 	}
 	f.values[irq] = setting.Value("5") // by hand: a rollback leaves it as it is
-	if _, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.Rollback(t.Context(), RollbackOptions{}))(t)
 	before[irq] = setting.Value("5")
 	if !f.same(before) {
 		t.Errorf("the machine is %v, expected %v", f.values, before)
 	}
-	ledger, err := e.Journal.Ledger()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledger := must.Get(e.Journal.Ledger())(t)
 	for _, transaction := range ledger.Transactions {
 		if !slices.ContainsFunc(transaction.Records, func(r journal.Record) bool {
 			return r.Event == journal.Kept &&

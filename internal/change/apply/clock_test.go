@@ -6,6 +6,7 @@ import (
 
 	"mpps/internal/change/journal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // fakeClock is a clock whose time of day is set by the test.
@@ -41,10 +42,7 @@ func TestClockIsSetBeforeConfirm(t *testing.T) {
 				f := newFake(t, 2)
 				e := engine(t, f)
 				clock, before := withClock(e), f.snapshot()
-				result, err := e.Run(t.Context(), changes(2), Options{Confirm: time.Minute})
-				if err != nil {
-					t.Fatal(err)
-				}
+				result := must.Get(e.Run(t.Context(), changes(2), Options{Confirm: time.Minute}))(t)
 				g := &guard{Engine: e, tx: result.TX}
 				look := func(want bool) {
 					t.Helper()
@@ -80,10 +78,7 @@ func TestClockIsSetBetweenTransactions(t *testing.T) {
 			f := newFake(t, 2)
 			e := engine(t, f)
 			clock, before := withClock(e), f.snapshot()
-			first, err := e.Run(t.Context(), changes(1), Options{Confirm: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
+			first := must.Get(e.Run(t.Context(), changes(1), Options{Confirm: time.Minute}))(t)
 			clock.set(jump)
 			if tx, err := e.Confirm(""); err != nil || tx != first.TX {
 				t.Fatalf("confirmed %s, %v", tx, err)
@@ -91,10 +86,7 @@ func TestClockIsSetBetweenTransactions(t *testing.T) {
 			middle := f.snapshot()
 			p := changes(2)
 			p.Changes = p.Changes[1:]
-			second, err := e.Run(t.Context(), p, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			second := must.Get(e.Run(t.Context(), p, Options{}))(t)
 			clock.set(-jump)
 			for _, step := range []struct {
 				undoes string
@@ -124,10 +116,7 @@ func TestEarlierJournalHasNoUptime(t *testing.T) {
 			e := engine(t, f)
 			clock := withClock(e)
 			clock.up = 0 // as if it had none
-			result, err := e.Run(t.Context(), changes(1), Options{Confirm: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
+			result := must.Get(e.Run(t.Context(), changes(1), Options{Confirm: time.Minute}))(t)
 			clock.set(jump)
 			g := &guard{Engine: e, tx: result.TX}
 			clock.pass(time.Second)

@@ -13,19 +13,16 @@ import (
 
 	"mpps/internal/change/journal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // disk mounts a small file system of its own as a root directory. scripts/own-mounts keeps it from others.
 func disk(t *testing.T) (root string) {
 	t.Helper()
 	root = t.TempDir()
-	if err := syscall.Mount("disk", root, "tmpfs", 0, "size=512k"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mount("disk", root, "tmpfs", 0, "size=512k"))
 	t.Cleanup(func() {
-		if err := syscall.Unmount(root, 0); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, syscall.Unmount(root, 0))
 	})
 	return root
 }
@@ -44,21 +41,15 @@ func fill(t *testing.T, root string) (free func()) {
 		t.Fatalf("filling the disk: %v", err)
 	}
 	return func() {
-		if err := errors.Join(f.Close(), os.Remove(name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(f.Close(), os.Remove(name)))
 	}
 }
 
 func readOnly(t *testing.T, root string) (again func()) {
 	t.Helper()
-	if err := syscall.Mount("", root, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mount("", root, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 	return func() {
-		if err := syscall.Mount("", root, "", syscall.MS_REMOUNT, ""); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, syscall.Mount("", root, "", syscall.MS_REMOUNT, ""))
 	}
 }
 
@@ -66,9 +57,7 @@ func readOnly(t *testing.T, root string) (again func()) {
 func anApply(t *testing.T, e *Engine) string {
 	t.Helper()
 	r, err := e.Run(t.Context(), changes(9), Options{Confirm: time.Millisecond, Beside: []setting.Address{address(9)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	time.Sleep(2 * time.Millisecond)
 	return r.TX
 }
@@ -100,15 +89,9 @@ func TestRollbackFullDisk(t *testing.T) {
 // nothingReserved expects that no room is kept for transactions that are over.
 func nothingReserved(t *testing.T, root string) {
 	t.Helper()
-	left, err := filepath.Glob(filepath.Join(root, journal.Path, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	left := must.Get(filepath.Glob(filepath.Join(root, journal.Path, "*")))(t)
 	for _, name := range left {
-		info, err := os.Stat(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Get(os.Stat(name))(t)
 		blocks := info.Sys().(*syscall.Stat_t).Blocks * 512
 		if !strings.HasSuffix(name, ".jsonl") || blocks > info.Size()+4096 {
 			t.Errorf("%s takes %d bytes of disk for %d", name, blocks, info.Size())
@@ -172,9 +155,7 @@ func TestDiskFillsUp(t *testing.T) {
 			if mode != "apply" {
 				tx := anApply(t, e)
 				if mode != "rollback" {
-					if err := e.Journal.Unreserve(tx); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, e.Journal.Unreserve(tx))
 				}
 			}
 			at, mend := 0, func() {}
@@ -219,13 +200,9 @@ func TestApplyNeedsRoom(t *testing.T) {
 		root, f := disk(t), newFake(t, 100)
 		before, e := f.snapshot(), on(t, root, f.mechanisms())
 		room := filepath.Join(root, "room")
-		if err := os.WriteFile(room, make([]byte, kept), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(room, make([]byte, kept), 0o644))
 		free := fill(t, root)
-		if err := os.Remove(room); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(room))
 		_, err := e.Run(t.Context(), changes(100), Options{})
 		if err == nil {
 			t.Errorf("applied with %d bytes left, expected a refusal", kept)

@@ -15,6 +15,7 @@ import (
 	"mpps/internal/change/journal"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func TestMain(m *testing.M) {
@@ -119,10 +120,7 @@ func engine(t *testing.T, f *fake) *Engine {
 
 func on(t *testing.T, root string, m setting.Mechanisms) *Engine {
 	t.Helper()
-	j, err := journal.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(journal.Open(root))(t)
 	t.Cleanup(func() { j.Close() })
 	return &Engine{Mechanisms: m, Journal: j, Host: "box", BootID: "boot-1", Version: "test", Deadline: 5 * time.Second}
 }
@@ -141,9 +139,6 @@ func changes(n int) *plan.Plan {
 
 func state(t *testing.T, e *Engine) Summary {
 	t.Helper()
-	s, err := e.Status(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(e.Status(t.Context()))(t)
 	return s.State
 }

@@ -6,6 +6,7 @@ import (
 
 	"mpps/internal/advise/lasting"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func TestFewerLanes(t *testing.T) {
@@ -44,9 +45,7 @@ func TestLanesPutBack(t *testing.T) {
 		return []lasting.Value{{ID: "overlay.queue_mapping", Address: nic, Want: setting.Exact(all),
 			To: setting.Value(all)}}, nil
 	}}
-	if err := r.Load(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Load())
 	now := time.Now()
 	look(t, r, now, true)
 	for _, event := range []bool{true, false} {
@@ -80,9 +79,7 @@ func TestLanesRefused(t *testing.T) {
 		return []lasting.Value{{ID: "overlay.queue_mapping", Address: nic, Want: setting.Exact(all),
 			To: setting.Value(all)}}, nil
 	}}
-	if err := r.Load(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Load())
 	now := time.Now()
 	if p := look(t, r, now, true); p.Failed() != 1 {
 		t.Fatalf("first look: %+v", p)

@@ -21,6 +21,7 @@ import (
 	"mpps/internal/golden"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // goldenDir holds journals as mpps wrote them before reasons had members of their own, each with the values of its
@@ -73,21 +74,14 @@ var recordable = map[string]func(t *testing.T, f *fake, e *Engine){
 			Want: setting.Any("present", "shared"), Lasts: setting.AcrossReboot}
 		first := done(t, e, Options{}, to(address(0), "old", "new"), folder, file(missing, confOfA))
 		done(t, e, Options{}, to(address(1), "old", "new"), folder, file(setting.Value(confOfA), confOfAB))
-		if _, err := e.Rollback(t.Context(), RollbackOptions{TX: first}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(e.Rollback(t.Context(), RollbackOptions{TX: first}))(t)
 	},
 	"interrupted": func(t *testing.T, f *fake, e *Engine) {
 		done(t, e, Options{}, to(address(2), "old", "new"))
 		lock, err := e.Journal.Lock("apply")
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := e.Journal.Create(lock, journal.Header{Kind: journal.Apply, Host: e.Host, BootID: e.BootID,
-			Version: "test", Changes: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		w := must.Get(e.Journal.Create(lock, journal.Header{Kind: journal.Apply, Host: e.Host, BootID: e.BootID,
+			Version: "test", Changes: 3}))(t)
 		was, is, want := setting.Value("old"), setting.Value("new"), setting.Exact("new")
 		for i := range 2 {
 			a := address(i)
@@ -140,14 +134,11 @@ var recordable = map[string]func(t *testing.T, f *fake, e *Engine){
 
 func kept(t *testing.T) json.RawMessage {
 	t.Helper()
-	text, err := journal.Resume{
+	text := must.Get(journal.Resume{
 		Goal: goal.Goal{Latency: 50 * time.Microsecond, CPUs: setting.CPUs(2, 3)}, Kernel: "6.12-rt",
 		Later: []journal.Postponed{{After: "reboot of the host", IDs: []string{"rt.rcuc"},
 			Why: "the kernel that runs has none"}},
-	}.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	}.Encode())(t)
 	return text
 }
 
@@ -183,18 +174,13 @@ func planOf(all ...plan.Change) *plan.Plan {
 
 func done(t *testing.T, e *Engine, o Options, all ...plan.Change) string {
 	t.Helper()
-	r, err := e.Run(t.Context(), planOf(all...), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(e.Run(t.Context(), planOf(all...), o))(t)
 	return r.TX
 }
 
 func back(t *testing.T, e *Engine) {
 	t.Helper()
-	if _, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.Rollback(t.Context(), RollbackOptions{}))(t)
 }
 
 func goldenMachine(t *testing.T) *fake {
@@ -218,19 +204,12 @@ func TestGoldenJournals(t *testing.T) {
 				recordGolden(t, dir, record)
 			}
 			root := t.TempDir()
-			if err := os.CopyFS(root, os.DirFS(dir)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.CopyFS(root, os.DirFS(dir)))
 			believable(t, root)
 			f := newFake(t, 0)
-			text, err := os.ReadFile(filepath.Join(dir, "machine.json"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(filepath.Join(dir, "machine.json")))(t)
 			var cells []cell
-			if err := json.Unmarshal(text, &cells); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal(text, &cells))
 			for _, c := range cells {
 				f.values[c.Address] = c.Reading
 			}
@@ -239,9 +218,7 @@ func TestGoldenJournals(t *testing.T) {
 			if errors.Is(err, fs.ErrNotExist) && golden.Updating() {
 				want, err = []byte(found), os.WriteFile(filepath.Join(dir, "replay.txt"), []byte(found), 0o644)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if string(want) != found {
 				t.Errorf("found\n%s\nexpected\n%s", found, want)
 			}
@@ -310,30 +287,20 @@ func recordGolden(t *testing.T, dir string, record func(*testing.T, *fake, *Engi
 	for _, a := range slices.SortedFunc(maps.Keys(f.values), setting.Address.Compare) {
 		cells = append(cells, cell{a, f.values[a]})
 	}
-	text, err := json.MarshalIndent(cells, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(filepath.Join(dir, journal.Path), os.DirFS(filepath.Join(root, journal.Path))); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "machine.json"), append(text, '\n'), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.MarshalIndent(cells, "", "  "))(t)
+	must.Do(t, os.CopyFS(filepath.Join(dir, journal.Path), os.DirFS(filepath.Join(root, journal.Path))))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "machine.json"), append(text, '\n'), 0o644))
 }
 
 // believable gives files the modes of a journal: a checkout gives them those of whoever makes it.
 func believable(t *testing.T, root string) {
 	t.Helper()
-	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return errors.Join(err, os.Chmod(name, 0o755))
 		}
 		return os.Chmod(name, 0o644)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // replay looks at a machine, rolls everything back, and tells what came of it without a word of prose.
@@ -341,16 +308,10 @@ func replay(t *testing.T, f *fake, e *Engine, other func(string) string) string 
 	t.Helper()
 	var b strings.Builder
 	names := map[string]string{} // transactions by their place
-	ledger, err := e.Journal.Ledger()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledger := must.Get(e.Journal.Ledger())(t)
 	for i, one := range ledger.Transactions {
 		names[one.Header.TX] = fmt.Sprint("tx", i+1)
-		detail, err := e.Detail(t.Context(), one.Header.TX)
-		if err != nil {
-			t.Fatal(err)
-		}
+		detail := must.Get(e.Detail(t.Context(), one.Header.TX))(t)
 		fmt.Fprintf(&b, "%s %s of %q follows %q: %s\n", names[one.Header.TX], detail.Kind, names[detail.Of],
 			names[detail.Follows], detail.State)
 		for j, c := range one.Changes() {
@@ -391,10 +352,7 @@ func replay(t *testing.T, f *fake, e *Engine, other func(string) string) string 
 
 func tellStatus(t *testing.T, b *strings.Builder, e *Engine, names map[string]string) {
 	t.Helper()
-	s, err := e.Status(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(e.Status(t.Context()))(t)
 	fmt.Fprintf(b, "status %s\n", s.State)
 	for _, r := range s.Rows {
 		fmt.Fprintf(b, "  %s %s: wanted %q, found %q, %s\n", names[r.TX], r.Address, r.Wanted, r.Found, r.State)
@@ -419,9 +377,6 @@ func line(r setting.Reading) string {
 
 func jsonOf(t *testing.T, v any) string {
 	t.Helper()
-	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(v))(t)
 	return string(text)
 }

@@ -20,14 +20,16 @@ import (
 	"mpps/internal/change/apply"
 	"mpps/internal/change/journal"
 	"mpps/internal/machine"
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestKernel runs the engine on the parameters of a network namespace of its own: real files of a real kernel, which
 // refuses what is out of range. The namespace belongs to a child process and goes with it.
 func TestKernel(t *testing.T) {
-	if !inNamespace(t) {
+	if !treetest.InNamespace(t) {
 		return
 	}
 	t.Run("refused", kernelRefuses)
@@ -38,14 +40,8 @@ func TestKernel(t *testing.T) {
 
 func kernelEngine(t *testing.T) *apply.Engine {
 	t.Helper()
-	m, err := machine.Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	j, err := journal.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(machine.Open("/"))(t)
+	j := must.Get(journal.Open(t.TempDir()))(t)
 	t.Cleanup(func() { _ = errors.Join(m.Close(), j.Close()) })
 	return &apply.Engine{Mechanisms: m.Mechanisms(), Journal: j, Host: "box", BootID: "boot", Version: "test"}
 }
@@ -93,11 +89,7 @@ func kernelRefuses(t *testing.T) {
 	if !errors.Is(err, syscall.EINVAL) || result.State != journal.FailedUndone {
 		t.Fatalf("%s, %v; expected EINVAL and everything put back", result.State, err)
 	}
-	for _, says := range []string{"sysctl:net.ipv4.ip_default_ttl", "999", "invalid argument", "are put back"} {
-		if !strings.Contains(err.Error(), says) {
-			t.Errorf("error is %q, expected it to say %q", err, says)
-		}
-	}
+	must.Contain(t, err.Error(), "sysctl:net.ipv4.ip_default_ttl", "999", "invalid argument", "are put back")
 	if !maps.Equal(parameters(t), before) {
 		t.Error("parameters differ after the failure")
 	}
@@ -120,9 +112,7 @@ func kernelDevice(t *testing.T) {
 	run("ethtool", "-L", "ve0", "rx", "4", "tx", "4")
 	const masks = "/sys/class/net/ve0/queues/"
 	for _, mask := range []string{"rx-0/rps_cpus", "rx-1/rps_cpus", "tx-1/xps_cpus"} {
-		if err := os.WriteFile(masks+mask, []byte("1\n"), 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(masks+mask, []byte("1\n"), 0))
 	}
 	shows := func() string {
 		var b strings.Builder
@@ -134,10 +124,7 @@ func kernelDevice(t *testing.T) {
 			t.Fatalf("masks: %v, %v", files, err)
 		}
 		for _, name := range files {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(name))(t)
 			fmt.Fprintf(&b, "%s: %s", name, text)
 		}
 		return b.String()
@@ -167,9 +154,7 @@ func kernelDevice(t *testing.T) {
 	if !strings.Contains(run("ethtool", "-k", "ve0"), "tx-tcp-segmentation: off") {
 		t.Error("ethtool does not show the feature off")
 	}
-	if _, err := e.Rollback(t.Context(), apply.RollbackOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.Rollback(t.Context(), apply.RollbackOptions{}))(t)
 	if after := shows(); after != before {
 		t.Errorf("after rollback:\n%s\nexpected:\n%s", after, before)
 	}
@@ -187,10 +172,7 @@ func kernelUndoes80(t *testing.T) {
 	e := kernelEngine(t)
 	p := &plan.Plan{Goal: goal.Unlimited()}
 	for _, where := range []string{"ipv4.conf.default", "ipv4.conf.lo"} {
-		names, err := filepath.Glob("/proc/sys/net/" + strings.ReplaceAll(where, ".", "/") + "/*")
-		if err != nil {
-			t.Fatal(err)
-		}
+		names := must.Get(filepath.Glob("/proc/sys/net/" + strings.ReplaceAll(where, ".", "/") + "/*"))(t)
 		for _, name := range names {
 			c := parameter(t, e, "net."+where+"."+filepath.Base(name), "1")
 			if info, err := os.Stat(name); err == nil && info.Mode().Perm()&0o200 != 0 && c.From.Value == "0" {
@@ -223,9 +205,7 @@ func kernelUndoes80(t *testing.T) {
 		p.Changes = p.Changes[:80]
 	}
 	before := parameters(t)
-	if _, err := e.Run(t.Context(), p, apply.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.Run(t.Context(), p, apply.Options{}))(t)
 	if maps.Equal(parameters(t), before) {
 		t.Fatal("nothing was changed")
 	}
@@ -260,20 +240,11 @@ func kernelFullDisk(t *testing.T) {
 	before := parameters(t)
 	for _, pages := range []int{1, 2} { // of 4096 bytes: 20 changes take more
 		dir := t.TempDir()
-		if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=755", pages<<12)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=755", pages<<12)))
 		t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
-		if err := os.MkdirAll(filepath.Join(dir, "run"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Mount("tmpfs", filepath.Join(dir, "run"), "tmpfs", 0, "mode=755"); err != nil {
-			t.Fatal(err)
-		}
-		j, err := journal.Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(dir, "run"), 0o755))
+		must.Do(t, syscall.Mount("tmpfs", filepath.Join(dir, "run"), "tmpfs", 0, "mode=755"))
+		j := must.Get(journal.Open(dir))(t)
 		t.Cleanup(func() { _ = j.Close() })
 		e.Journal = j
 		result, err := e.Run(t.Context(), p, apply.Options{})
@@ -288,9 +259,7 @@ func kernelFullDisk(t *testing.T) {
 		if s, err := e.Status(t.Context()); err != nil || s.State != apply.IsClean {
 			t.Errorf("%d pages: status %s, %v", pages, s.State, err)
 		}
-		if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, "size=1m"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT, "size=1m"))
 		if _, err := e.Rollback(t.Context(), apply.RollbackOptions{}); err != nil {
 			t.Errorf("%d pages: rollback: %v", pages, err)
 		}

@@ -19,6 +19,7 @@ import (
 
 	"mpps/internal/change/journal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // files is a machine of real files below a root; the process that uses it can be made to die at any point.
@@ -63,17 +64,13 @@ var bystander = setting.Of(setting.Sysctl, "net.bystander")
 func tree(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(root, "proc/sys/net"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(root, "proc/sys/net"), 0o755))
 	for i := range victims + 1 {
 		name := (&files{root: root}).name(address(i))
 		if i == victims {
 			name = (&files{root: root}).name(bystander)
 		}
-		if err := os.WriteFile(name, []byte("old\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte("old\n"), 0o644))
 	}
 	return root
 }
@@ -82,17 +79,14 @@ func tree(t *testing.T) string {
 func contents(t *testing.T, root string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	err := filepath.WalkDir(filepath.Join(root, "proc"), func(name string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(filepath.Join(root, "proc"), func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		text, err := os.ReadFile(name)
 		all[name] = string(text)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all
 }
 
@@ -221,18 +215,12 @@ func TestPowerLoss(t *testing.T) {
 	name := ""
 	e.Journal.Appended = func(tx string, _ journal.Record) {
 		name = filepath.Join(root, journal.Path, tx+".jsonl")
-		info, err := os.Stat(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Get(os.Stat(name))(t)
 		values[int(info.Size())] = contents(t, root)
 	}
 	applied(t, e, changes(victims), bystander)
 	e.Journal.Appended = nil
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(name))(t)
 	header := strings.Index(string(text), "\n") + 1
 	values[header] = before
 	stood := before
@@ -261,29 +249,20 @@ func TestPowerLoss(t *testing.T) {
 // powerLost leaves a journal and the files of the machine as given, rolls back, and forgets the rollback's own journal.
 func powerLost(t *testing.T, e *Engine, root, name string, text []byte, machine map[string]string) {
 	t.Helper()
-	if err := os.WriteFile(name, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, text, 0o644))
 	if err := os.Chmod(name, 0o644); err != nil { // what had not ended could still be written
 		t.Fatal(err)
 	}
 	for file, value := range machine {
-		if err := os.WriteFile(file, []byte(value), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(value), 0o644))
 	}
 	if _, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil {
 		t.Fatalf("cut at byte %d: %v", len(text), err)
 	}
-	others, err := filepath.Glob(filepath.Join(root, journal.Path, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	others := must.Get(filepath.Glob(filepath.Join(root, journal.Path, "*")))(t)
 	for _, other := range others {
 		if other != name {
-			if err := os.Remove(other); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Remove(other))
 		}
 	}
 }

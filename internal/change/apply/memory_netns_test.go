@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // memoryGroup makes a control group that may have 48 MiB, and returns it with the file that counts its processes that
@@ -25,9 +27,7 @@ func memoryGroup(t *testing.T) (group, counts string) {
 		}
 		made := group
 		t.Cleanup(func() {
-			if err := os.Remove(made); err != nil {
-				t.Error(err)
-			}
+			must.Try(t, os.Remove(made))
 		})
 		if setInGroup(group, version.limit, 48<<20) != nil {
 			continue

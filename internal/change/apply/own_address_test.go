@@ -7,6 +7,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestAddressTakenAway: the address that a function's own driver chooses, once its own was taken away, is nobody's
@@ -22,9 +23,7 @@ func TestAddressTakenAway(t *testing.T) {
 		p.Changes = append(p.Changes, plan.Change{ID: "test", Address: a, From: setting.Value(value[0]),
 			To: setting.Value(value[1]), Want: setting.Exact(value[1]), Risk: "none", Lasts: setting.UntilVFsRemade})
 	}
-	if _, err := e.Run(t.Context(), p, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.Run(t.Context(), p, Options{}))(t)
 	f.values[mac] = setting.Value("8a:e7:ff:73:df:5f")
 	if s, err := e.Status(t.Context()); err != nil || s.State != IsApplied {
 		t.Errorf("%+v, %v", s, err)

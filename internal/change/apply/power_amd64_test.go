@@ -18,6 +18,7 @@ import (
 
 	"mpps/internal/change/journal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // A medium is a file system as POSIX allows it to be after a loss of power: what fsync(2) of a file or a directory has
@@ -51,7 +52,7 @@ func (m *medium) read(t *testing.T, root string) {
 	t.Helper()
 	*m = medium{folders: map[string]map[string]*inodeState{"var": {}}, now: map[string]map[string]*inodeState{"var": {}},
 		values: map[string]string{}}
-	err := filepath.WalkDir(filepath.Join(root, "var"), func(name string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(filepath.Join(root, "var"), func(name string, d fs.DirEntry, err error) error {
 		if err != nil || name == filepath.Join(root, "var") {
 			return err
 		}
@@ -68,10 +69,7 @@ func (m *medium) read(t *testing.T, root string) {
 		}
 		m.folders[path.Dir(rel)][d.Name()], m.now[path.Dir(rel)][d.Name()] = f, f
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // change makes an entry, and remembers that it is not safe yet.
@@ -255,9 +253,7 @@ func (s crashState) make(t *testing.T, root string) {
 			err = os.WriteFile(filepath.Join(root, name), []byte(f.text), f.mode)
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // TestPowerLossAnywhere records what an apply, one that undoes itself, a rollback and a status write, and plays every
@@ -309,24 +305,18 @@ func TestPowerLossAnywhere(t *testing.T) {
 func scene(t *testing.T, mode string) (root string, before map[string]string) {
 	t.Helper()
 	root = tree(t)
-	if err := os.MkdirAll(filepath.Join(root, "var/lib"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(root, "var/lib"), 0o755))
 	before = contents(t, root)
 	e := realFiles(t, root)
 	switch mode {
 	case "rollback":
 		applied(t, e, changes(victims), bystander)
 	case "folders": // whoever made them was killed
-		if err := os.MkdirAll(filepath.Join(root, journal.Path), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(root, journal.Path), 0o755))
 	case "status":
 		for range 40 { // more than the index leaves out
 			applied(t, e, changes(1), bystander)
-			if _, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(e.Rollback(t.Context(), RollbackOptions{}))(t)
 		}
 	}
 	return root, before
@@ -382,9 +372,7 @@ func TestDiskFailsAnywhere(t *testing.T) {
 func afterLoss(t *testing.T, root, what string, before, values map[string]string) {
 	t.Helper()
 	for name, value := range values {
-		if err := os.WriteFile(name, []byte(value), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(value), 0o644))
 	}
 	e := realFiles(t, root)
 	defer e.Journal.Close()

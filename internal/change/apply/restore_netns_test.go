@@ -15,13 +15,15 @@ import (
 	"mpps/internal/advise/lasting"
 	"mpps/internal/change/apply"
 	"mpps/internal/machine"
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestRestoreOnEvents makes a device again and brings it down and up, in a network namespace of its own, and measures
 // how long its values take to come back. What is changed by hand in between stays.
 func TestRestoreOnEvents(t *testing.T) {
-	if !inNamespace(t) {
+	if !treetest.InNamespace(t) {
 		return
 	}
 	ip := func(args ...string) {
@@ -53,15 +55,9 @@ func TestRestoreOnEvents(t *testing.T) {
 		{ID: "test.channels", Address: setting.Of(setting.NICChannels, "ve0", "tx"), Want: setting.Exact("3"),
 			To: setting.Value("3")},
 	}
-	m, err := machine.Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(machine.Open("/"))(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	happened, err := m.Events(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	happened := must.Get(m.Events(ctx))(t)
 	events := translated(happened)
 	var put, left atomic.Int32
 	r := &apply.Restorer{Engine: kernelEngine(t), Desired: func() ([]lasting.Value, error) { return values, nil }}
@@ -119,17 +115,12 @@ func TestRestoreOnEvents(t *testing.T) {
 		t.Errorf("%d values put back, %d left alone", put.Load(), left.Load())
 	}
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	must.Try(t, <-done)
 }
 
 func glob(t *testing.T, pattern string) []string {
 	t.Helper()
-	found, err := filepath.Glob(pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(filepath.Glob(pattern))(t)
 	return found
 }
 

@@ -12,6 +12,7 @@ import (
 	"mpps/internal/change/journal"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // restorer keeps two values of a device, one of a guest's thread and one of the host.
@@ -29,18 +30,13 @@ func restorer(t *testing.T) (*Restorer, *fake, []setting.Address) {
 			To: setting.Value("2")})
 	}
 	r := &Restorer{Engine: engine(t, f), Desired: func() ([]lasting.Value, error) { return values, nil }}
-	if err := r.Load(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Load())
 	return r, f, addresses
 }
 
 func look(t *testing.T, r *Restorer, at time.Time, all bool) Pass {
 	t.Helper()
-	pass, err := r.Look(t.Context(), at, all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pass := must.Get(r.Look(t.Context(), at, all))(t)
 	return pass
 }
 
@@ -129,25 +125,18 @@ func TestRestoreKeepsOut(t *testing.T) {
 	f.values[a[0]] = setting.Value("9")
 	now := time.Now()
 	r.Boot(now)
-	lock, err := r.Journal.Lock("apply")
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := must.Get(r.Journal.Lock("apply"))(t)
 	var locked *journal.Locked
 	if _, err := r.Look(t.Context(), now, true); !errors.As(err, &locked) {
 		t.Errorf("while another is at work: %v", err)
 	}
 	w, err := r.Journal.Create(lock, journal.Header{Kind: journal.Apply, BootID: r.BootID})
-	if err := errors.Join(err, w.Close(), lock.Release()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, w.Close(), lock.Release()))
 	var unsettled *Unsettled
 	if _, err := r.Look(t.Context(), now, true); !errors.As(err, &unsettled) {
 		t.Errorf("beside an interrupted transaction: %v", err)
 	}
-	if _, err := r.Rollback(t.Context(), RollbackOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Rollback(t.Context(), RollbackOptions{}))(t)
 	all := r.Desired
 	r.Desired = func() ([]lasting.Value, error) { return nil, nil }
 	if p, err := r.Look(t.Context(), now, true); err != nil || len(p.PutBack) != 0 {
@@ -165,10 +154,7 @@ func TestRestoreKeepsOut(t *testing.T) {
 // TestApplyWaitsForRestore: putting values back takes a moment, and an apply that comes then does not fail.
 func TestApplyWaitsForRestore(t *testing.T) {
 	e := engine(t, newFake(t, 1))
-	lock, err := e.Journal.Lock(restoring)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := must.Get(e.Journal.Lock(restoring))(t)
 	time.AfterFunc(50*time.Millisecond, func() { _ = lock.Release() })
 	if _, err := e.Run(t.Context(), changes(1), Options{}); err != nil {
 		t.Error(err)
@@ -187,9 +173,7 @@ func TestWatch(t *testing.T) {
 		done <- r.Watch(ctx, false, events, func(p Pass, err error) {
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil {
-				t.Error(err)
-			}
+			must.Try(t, err)
 			passes = append(passes, p)
 		})
 	}()
@@ -207,9 +191,7 @@ func TestWatch(t *testing.T) {
 	}
 	t.Logf("put back %v after the event", time.Since(began))
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	must.Try(t, <-done)
 	mu.Lock()
 	defer mu.Unlock()
 	if len(passes) != 2 || len(passes[1].PutBack) != 1 {
@@ -221,10 +203,8 @@ func TestWatch(t *testing.T) {
 func TestExpired(t *testing.T) {
 	f := newFake(t, 2)
 	e := engine(t, f)
-	if _, err := e.Run(t.Context(), &plan.Plan{Goal: goal.Unlimited(), Changes: changes(2).Changes},
-		Options{Confirm: time.Minute}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.Run(t.Context(), &plan.Plan{Goal: goal.Unlimited(), Changes: changes(2).Changes},
+		Options{Confirm: time.Minute}))(t)
 	if done, err := e.Expired(t.Context()); err != nil || len(done) != 0 {
 		t.Fatalf("in the same boot: %+v, %v", done, err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"mpps/internal/advise/lasting"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // functions keeps a rate of function 0 of ens1, and has another attribute of it that is in no list.
@@ -22,9 +23,7 @@ func functions(t *testing.T) (r *Restorer, f *fake, rate, trust setting.Address)
 		return []lasting.Value{{ID: "test.rate", Address: rate, Want: setting.Exact("100"), To: setting.Value("100")}},
 			nil
 	}}
-	if err := r.Load(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Load())
 	return r, f, rate, trust
 }
 
@@ -88,9 +87,7 @@ func TestLent(t *testing.T) {
 	now := time.Now()
 	consider := func() {
 		t.Helper()
-		if _, err := r.Consider(t.Context(), nil, now); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.Consider(t.Context(), nil, now))(t)
 	}
 	consider()
 	f.values[rate] = setting.Value("0")
@@ -133,9 +130,7 @@ func TestUpkeep(t *testing.T) {
 		done <- r.Watch(ctx, false, events, func(p Pass, err error) {
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil {
-				t.Error(err)
-			}
+			must.Try(t, err)
 			told = append(told, p.PutBack...)
 		})
 	}()
@@ -153,9 +148,7 @@ func TestUpkeep(t *testing.T) {
 	}
 	t.Logf("%v after the guest stopped", time.Since(began))
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	must.Try(t, <-done)
 	mu.Lock()
 	defer mu.Unlock()
 	if asked[0] != "" || len(asked) < 3 || asked[1] != "a stopped" || asked[2] != "a stopped" {
@@ -197,10 +190,7 @@ func TestUpkeepWaits(t *testing.T) {
 		return Due{Values: []lasting.Value{{ID: "test.trust", Address: trust, Want: setting.Exact("off"),
 			To: setting.Value("off")}}}, nil
 	}
-	lock, err := r.Journal.Lock("somebody else")
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := must.Get(r.Journal.Lock("somebody else"))(t)
 	w := watch{Restorer: r, told: func(p Pass, err error) { t.Logf("%+v, %v", p, err) }}
 	w.guests.happened(Event{Object: "a", Guest: Stopped}, now)
 	w.tend(t.Context(), now.Add(time.Second))
@@ -208,9 +198,7 @@ func TestUpkeepWaits(t *testing.T) {
 		f.values[trust].Value != "on" {
 		t.Errorf("while another is at work: wait %v (%v), trust %s", wait, any, f.values[trust])
 	}
-	if err := lock.Release(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, lock.Release())
 	w.tend(t.Context(), now.Add(2*time.Second))
 	if f.values[trust].Value != "off" || len(f.writes) != 1 {
 		t.Errorf("trust %s, wrote %v", f.values[trust], f.writes)

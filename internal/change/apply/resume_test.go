@@ -12,6 +12,7 @@ import (
 	"mpps/internal/change/journal"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // argument is a value of the boot loader's files, of which the running kernel has what was there when it was booted.
@@ -57,23 +58,14 @@ func realtime(first bool, values ...int) *plan.Plan {
 
 func (b *bootable) apply(t *testing.T, p *plan.Plan, follows string) string {
 	t.Helper()
-	kept, err := journal.Resume{Goal: p.Goal, Kernel: "6.12-rt"}.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := b.Run(t.Context(), p, Options{Resume: kept, Follows: follows})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := must.Get(journal.Resume{Goal: p.Goal, Kernel: "6.12-rt"}.Encode())(t)
+	r := must.Get(b.Run(t.Context(), p, Options{Resume: kept, Follows: follows}))(t)
 	return r.TX
 }
 
 func (b *bootable) left(t *testing.T) *Remains {
 	t.Helper()
-	s, err := b.Status(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(b.Status(t.Context()))(t)
 	return s.Remains
 }
 
@@ -158,10 +150,7 @@ func TestResumeWithoutTheFirst(t *testing.T) {
 // TestResumeOlder: a transaction of an mpps that kept no goal is named, and rolled back like any.
 func TestResumeOlder(t *testing.T) {
 	b := newBootable(t)
-	r, err := b.Run(t.Context(), realtime(true, 0), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(b.Run(t.Context(), realtime(true, 0), Options{}))(t)
 	b.boot("boot-2")
 	if _, err := b.Resumable(t.Context()); err == nil || !strings.Contains(err.Error(), "transaction "+r.TX+
 		" does not say what it was for") {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestRollbackThatDiedWhileItWrote: a rollback is killed in the middle of a write, which leaves something that is
@@ -37,18 +38,13 @@ func TestRollbackThatDiedWhileItWrote(t *testing.T) {
 // TestRollbackOfARecordedMachine puts back what the journals tell that were recorded when the format was made.
 func TestRollbackOfARecordedMachine(t *testing.T) {
 	root := t.TempDir()
-	if err := os.CopyFS(root, os.DirFS("../journal/testdata/machine")); err != nil {
-		t.Fatal(err)
-	}
-	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+	must.Do(t, os.CopyFS(root, os.DirFS("../journal/testdata/machine")))
+	must.Do(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return errors.Join(err, os.Chmod(name, 0o755)) // a checkout gives the modes of whoever makes it
 		}
 		return os.Chmod(name, 0o644)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	f := newFake(t, 0)
 	for name, value := range map[string]string{"net.a": "1", "net.b": "1", "net.c": "3", "net.d": "half"} {
 		f.values[setting.Of(setting.Sysctl, name)] = setting.Value(value)
@@ -62,10 +58,7 @@ func TestRollbackOfARecordedMachine(t *testing.T) {
 		f.values[setting.Of(setting.Sysctl, "net.d")].Value != "1" {
 		t.Fatalf("%+v, %v, the machine is %v", done, err, f.values)
 	}
-	ledger, err := e.Journal.Ledger()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledger := must.Get(e.Journal.Ledger())(t)
 	if done, err := e.Rollback(t.Context(), RollbackOptions{TX: ledger.Open()[0].Header.TX,
 		WithLater: true}); err != nil || len(done) != 2 {
 		t.Errorf("%+v, %v", done, err)

@@ -11,15 +11,13 @@ import (
 	"mpps/internal/advise/plan"
 	"mpps/internal/change/journal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // applied applies a plan that must succeed.
 func applied(t *testing.T, e *Engine, p *plan.Plan, beside ...setting.Address) string {
 	t.Helper()
-	result, err := e.Run(t.Context(), p, Options{Beside: beside})
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(e.Run(t.Context(), p, Options{Beside: beside}))(t)
 	return result.TX
 }
 
@@ -271,10 +269,7 @@ func TestGuardUndoesWhatNobodyConfirms(t *testing.T) {
 	f := newFake(t, 2)
 	e := engine(t, f)
 	before := f.snapshot()
-	result, err := e.Run(t.Context(), changes(2), Options{Confirm: 50 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(e.Run(t.Context(), changes(2), Options{Confirm: 50 * time.Millisecond}))(t)
 	done, err := e.Guard(t.Context(), result.TX)
 	if err != nil || len(done) != 1 || !f.same(before) {
 		t.Fatalf("%+v, %v, the machine is %v", done, err, f.values)
@@ -293,22 +288,14 @@ func TestGuardUndoesWhatWasInterrupted(t *testing.T) {
 	f := newFake(t, 2)
 	e := engine(t, f)
 	before := f.snapshot()
-	lock, err := e.Journal.Lock("apply")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := e.Journal.Create(lock, journal.Header{Kind: journal.Apply, BootID: e.BootID})
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := must.Get(e.Journal.Lock("apply"))(t)
+	w := must.Get(e.Journal.Create(lock, journal.Header{Kind: journal.Apply, BootID: e.BootID}))(t)
 	a, old, new, want := address(0), setting.Value("old"), setting.Value("new"), setting.Exact("new")
 	for _, r := range []journal.Record{
 		{Event: journal.ConfirmArmed, Seconds: 3600},
 		{Event: journal.Intent, N: 1, Address: &a, Before: &old, After: &new, Want: &want},
 	} {
-		if err := w.Append(r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Append(r))
 	}
 	f.values[a] = new
 	died := time.AfterFunc(2*guardPause, func() { _ = errors.Join(w.Close(), lock.Release()) }) // as its death would
@@ -327,10 +314,7 @@ func TestGuardTriesAgain(t *testing.T) {
 	f := newFake(t, 2)
 	e := engine(t, f)
 	before := f.snapshot()
-	result, err := e.Run(t.Context(), changes(2), Options{Confirm: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(e.Run(t.Context(), changes(2), Options{Confirm: time.Millisecond}))(t)
 	busy := map[string]error{"old": syscall.EBUSY}
 	f.refuseTo[address(0)] = busy
 	puts := 0

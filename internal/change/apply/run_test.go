@@ -12,6 +12,7 @@ import (
 	"mpps/internal/advise/plan"
 	"mpps/internal/change/journal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestFaults makes every one of five changes go wrong in every way that there is, and looks at what is left.
@@ -144,9 +145,7 @@ func TestFaultThenRollbackSettles(t *testing.T) {
 		t.Errorf("status is %s, expected failed", got)
 	}
 	clear(f.refuseTo)
-	if _, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.Rollback(t.Context(), RollbackOptions{}))(t)
 	if !f.same(before) {
 		t.Errorf("the machine is %v, expected %v", f.values, before)
 	}
@@ -173,9 +172,7 @@ func TestHangSettlesByRollback(t *testing.T) {
 	f.hang[address(1)] = false
 	f.values[address(1)] = setting.Value("new") // the write took effect in the end
 	f.mu.Unlock()
-	if _, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.Rollback(t.Context(), RollbackOptions{}))(t)
 	if !f.same(before) || state(t, e) != IsClean {
 		t.Errorf("the machine is %v (%s), expected %v", f.values, state(t, e), before)
 	}
@@ -203,10 +200,7 @@ func TestAlreadyAsWanted(t *testing.T) {
 	f := newFake(t, 3)
 	e := engine(t, f)
 	f.values[address(1)] = setting.Value("new")
-	result, err := e.Run(t.Context(), changes(3), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(e.Run(t.Context(), changes(3), Options{}))(t)
 	if got := strings.Join(f.writes, " "); got != "net.v00=new net.v02=new" {
 		t.Errorf("writes are %s", got)
 	}
@@ -217,9 +211,7 @@ func TestAlreadyAsWanted(t *testing.T) {
 	if err != nil || again.TX != "" {
 		t.Errorf("applied again: transaction %q, %v; expected none", again.TX, err)
 	}
-	if _, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.Rollback(t.Context(), RollbackOptions{}))(t)
 	if got := f.values[address(1)].Value; got != "new" {
 		t.Errorf("a value that mpps never wrote was rolled back to %s", got)
 	}
@@ -267,9 +259,7 @@ func TestOneMovesAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !fails {
-			if _, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(e.Rollback(t.Context(), RollbackOptions{}))(t)
 		}
 		if !f.same(before) {
 			t.Errorf("fails=%v: the machine is %v, expected %v", fails, f.values, before)
@@ -292,10 +282,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 func TestLockedNamesTheHolder(t *testing.T) {
 	f := newFake(t, 1)
 	e := engine(t, f)
-	lock, err := e.Journal.Lock("apply")
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := must.Get(e.Journal.Lock("apply"))(t)
 	var locked *journal.Locked
 	if _, err := e.Run(t.Context(), changes(1), Options{}); !errors.As(err, &locked) {
 		t.Fatalf("error is %v, expected Locked", err)
@@ -306,9 +293,7 @@ func TestLockedNamesTheHolder(t *testing.T) {
 	if got := state(t, e); got != IsInFlight {
 		t.Errorf("status is %s, expected in-flight", got)
 	}
-	if err := lock.Release(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, lock.Release())
 	if _, err := e.Run(t.Context(), changes(1), Options{}); err != nil {
 		t.Error(err)
 	}

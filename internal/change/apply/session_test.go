@@ -6,15 +6,14 @@ import (
 	"testing"
 
 	"mpps/internal/change/journal"
+	"mpps/internal/must"
 )
 
 // dead is a session whose process is gone.
 func dead(t *testing.T) *journal.Session {
 	t.Helper()
 	cmd := exec.Command("true")
-	if err := cmd.Run(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Run())
 	s := journal.NewSession("tune")
 	s.PID = cmd.ProcessState.Pid()
 	return s
@@ -31,9 +30,7 @@ func TestSessionInterrupted(t *testing.T) {
 	beginning := f.snapshot()
 	session := dead(t)
 	for n := 2; n <= 3; n++ {
-		if _, err := e.Run(t.Context(), changes(n), Options{Session: session}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(e.Run(t.Context(), changes(n), Options{Session: session}))(t)
 	}
 	if got := state(t, e); got != IsInterrupted {
 		t.Errorf("status is %s, expected %s", got, IsInterrupted)
@@ -62,10 +59,7 @@ func TestSessionAtWork(t *testing.T) {
 	e := engine(t, f)
 	beginning := f.snapshot()
 	session := journal.NewSession("tune")
-	first, err := e.Run(t.Context(), changes(1), Options{Session: session})
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(e.Run(t.Context(), changes(1), Options{Session: session}))(t)
 	if got := state(t, e); got != IsInFlight {
 		t.Errorf("status is %s, expected %s", got, IsInFlight)
 	}
@@ -92,24 +86,17 @@ func TestSettled(t *testing.T) {
 	if err := e.Settled(); err != nil {
 		t.Errorf("a machine that nobody changed: %v", err)
 	}
-	if _, err := e.Run(t.Context(), changes(2), Options{Session: dead(t)}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.Run(t.Context(), changes(2), Options{Session: dead(t)}))(t)
 	var unended *Unended
 	if err := e.Settled(); !errors.As(err, &unended) {
 		t.Errorf("behind an interrupted run: %v", err)
 	}
 	for command, waited := range map[string]bool{"apply": false, restoring: true} {
-		lock, err := e.Journal.Lock(command)
-		if err != nil {
-			t.Fatal(err)
-		}
+		lock := must.Get(e.Journal.Lock(command))(t)
 		var locked *journal.Locked
 		if err := e.Settled(); errors.As(err, &locked) == waited {
 			t.Errorf("while %s is at work: %v", command, err)
 		}
-		if err := lock.Release(); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, lock.Release())
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"mpps/internal/advise/plan"
 	"mpps/internal/change/journal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // menu is a mechanism of kernel arguments whose one program writes all of them.
@@ -128,27 +129,17 @@ func TestTogetherInterrupted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m, e, p := withMenu(t, 3)
 			before := m.snapshot()
-			lock, err := e.Journal.Lock("apply")
-			if err != nil {
-				t.Fatal(err)
-			}
-			w, err := e.Journal.Create(lock, journal.Header{Kind: journal.Apply, Host: e.Host, BootID: e.BootID,
-				Version: e.Version, Changes: 3})
-			if err != nil {
-				t.Fatal(err)
-			}
+			lock := must.Get(e.Journal.Lock("apply"))(t)
+			w := must.Get(e.Journal.Create(lock, journal.Header{Kind: journal.Apply, Host: e.Host, BootID: e.BootID,
+				Version: e.Version, Changes: 3}))(t)
 			for i, c := range p.Changes[3:6] {
-				if err := w.Append(journal.Record{Event: journal.Intent, N: i + 1, ID: c.ID, Address: &c.Address,
-					Before: &c.From, After: &c.To, Want: &c.Want}); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, w.Append(journal.Record{Event: journal.Intent, N: i + 1, ID: c.ID, Address: &c.Address,
+					Before: &c.From, After: &c.To, Want: &c.Want}))
 			}
 			for _, c := range p.Changes[3 : 3+written] {
 				m.values[c.Address] = c.To
 			}
-			if err := w.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.Close())
 			lock.Release()
 			if got := state(t, e); got != IsInterrupted {
 				t.Errorf("state is %s", got)
@@ -164,9 +155,7 @@ func TestTogetherInterrupted(t *testing.T) {
 // TestTogetherOnRollbackOneByOne: one of them cannot be put back; the others are, and the error names it.
 func TestTogetherOnRollbackOneByOne(t *testing.T) {
 	m, e, p := withMenu(t, 3)
-	if _, err := e.Run(t.Context(), p, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.Run(t.Context(), p, Options{}))(t)
 	b := setting.Of(setting.KernelArg, "b")
 	m.refuseTo[b] = map[string]error{"old": errors.New("invalid argument")}
 	_, err := e.Rollback(t.Context(), RollbackOptions{})

@@ -6,6 +6,7 @@ import (
 
 	"mpps/internal/change/journal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestRowsSayWhyNot applies six values and lets five of them become something else in every way that there is.
@@ -14,9 +15,7 @@ func TestRowsSayWhyNot(t *testing.T) {
 	e := engine(t, f)
 	p := changes(7)
 	p.Changes[6].Needs = setting.Reboot()
-	if _, err := e.Run(t.Context(), p, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.Run(t.Context(), p, Options{}))(t)
 	if s, err := e.Status(t.Context()); err != nil || s.State != IsWaiting || s.Counts[string(WaitsFor)] != 1 ||
 		s.Rows[6].Why != "takes effect after reboot of the host" {
 		t.Errorf("before the reboot: %+v, %v", s, err)
@@ -39,9 +38,7 @@ func TestRowsSayWhyNot(t *testing.T) {
 	f.values[address(4)] = setting.NoObject("guest is off")
 	f.values[address(5)] = setting.CouldNotTell("needs root")
 	s, err := e.Status(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for i, want := range []RowState{Drifted, Owned, ReadOnly, Unsupported, NotThere, Untold, WaitsFor} {
 		if r := s.Rows[i]; r.State != want || r.Why == "" {
 			t.Errorf("row %d is %s (%s), expected %s with a reason", i, r.State, r.Why, want)

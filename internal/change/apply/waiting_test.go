@@ -10,6 +10,7 @@ import (
 	"mpps/internal/advise/plan"
 	"mpps/internal/change/journal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // guest is a guest in memory: it runs with the definition that stood when it was started.
@@ -181,10 +182,7 @@ func TestHistoryTellsWhatStillWaits(t *testing.T) {
 	g.on(e)
 	needs := func(tx string) bool {
 		t.Helper()
-		d, err := e.Detail(t.Context(), tx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(e.Detail(t.Context(), tx))(t)
 		return !d.List[0].Needs.IsZero()
 	}
 	first := applied(t, e, needing(1))

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"mpps/internal/must"
 )
 
 // writeFile writes the file of a transaction as a Writer does, but without its fsyncs, and returns its name.
@@ -37,9 +39,7 @@ func writeFile(t *testing.T, root string, number int, h Header, records ...Recor
 		}
 		err = os.WriteFile(file(root, h.TX), text, mode)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return h.TX
 }
 
@@ -59,9 +59,7 @@ func manyTrials(t *testing.T, root string, n int) (applies, rollbacks []string) 
 func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
@@ -69,10 +67,7 @@ func cpuTime(t *testing.T) time.Duration {
 func tick(t *testing.T, root string) {
 	t.Helper()
 	stamp := func() int64 {
-		f, err := os.CreateTemp(root, "tick")
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(os.CreateTemp(root, "tick"))(t)
 		info, err := f.Stat()
 		if err = errors.Join(err, f.Close(), os.Remove(f.Name())); err != nil {
 			t.Fatal(err)
@@ -94,10 +89,7 @@ func TestIndexTrustsNoEqualTimes(t *testing.T) {
 	if err := os.Chmod(file(root, applies[0]), 0o444); err != nil { // after the draft, and before it is read
 		t.Fatal(err)
 	}
-	names, err := d.names()
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must.Get(d.names())(t)
 	l := &Ledger{dir: d, rollbacks: map[string]*Transaction{}}
 	if refused := l.read(names); len(refused) > 0 {
 		t.Fatal(refused)
@@ -114,10 +106,7 @@ func TestRecordedTreeIsNotWritten(t *testing.T) {
 	_, root := open(t)
 	manyTrials(t, root, enough)
 	tick(t, root)
-	d, err := Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Open(root))(t)
 	defer d.Close()
 	if _, n := work(t, d); n != 2*enough {
 		t.Errorf("%d journals read", n)
@@ -137,10 +126,7 @@ func TestRecordedTreeIsNotWritten(t *testing.T) {
 func work(t *testing.T, d *Dir) (*Ledger, int) {
 	t.Helper()
 	before := d.read
-	l, err := d.Ledger()
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(d.Ledger())(t)
 	return l, d.read - before
 }
 
@@ -188,9 +174,7 @@ func TestIndexIsOnlyACache(t *testing.T) {
 			err = errors.Join(os.Chmod(name, 0o644), os.WriteFile(name, text, 0o644), os.Chmod(name, info.Mode()),
 				os.Chtimes(name, info.ModTime(), info.ModTime()))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	refused := func(part string) func(*testing.T, *Ledger, error) {
 		return func(t *testing.T, _ *Ledger, err error) {
@@ -218,41 +202,27 @@ func TestIndexIsOnlyACache(t *testing.T) {
 			flip(t, file(root, tx), len(`{"schema":"mpps.journal/`))
 		}, refused("its format is mpps.journal/0")},
 		{"cut off", func(t *testing.T, root, _, back string) {
-			if err := os.Truncate(file(root, back), 500); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Truncate(file(root, back), 500))
 		}, refused("truncated")},
 		{"writable by others", func(t *testing.T, root, tx, _ string) {
-			if err := os.Chmod(file(root, tx), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Chmod(file(root, tx), 0o666))
 		}, refused("others")},
 		{"a rollback is gone", func(t *testing.T, root, _, back string) {
-			if err := os.Remove(file(root, back)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Remove(file(root, back)))
 		}, stand(1)},
 		{"a link", func(t *testing.T, root, tx, _ string) {
-			if err := errors.Join(os.Rename(file(root, tx), root+"/moved"), os.Symlink(root+"/moved",
-				file(root, tx))); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(os.Rename(file(root, tx), root+"/moved"), os.Symlink(root+"/moved",
+				file(root, tx))))
 		}, refused("symbolic link")},
 		{"a damaged index", func(t *testing.T, root, _, _ string) { flip(t, index(root), 2000) }, stand(0)},
 		{"no index", func(t *testing.T, root, _, _ string) {
-			if err := os.Remove(index(root)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Remove(index(root)))
 		}, stand(0)},
 		{"an index that others wrote", func(t *testing.T, root, _, _ string) {
-			if err := errors.Join(os.WriteFile(index(root), nil, 0o666), os.Chmod(index(root), 0o666)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(os.WriteFile(index(root), nil, 0o666), os.Chmod(index(root), 0o666)))
 		}, stand(0)},
 		{"a FIFO as index", func(t *testing.T, root, _, _ string) {
-			if err := errors.Join(os.Remove(index(root)), syscall.Mkfifo(index(root), 0o644)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(os.Remove(index(root)), syscall.Mkfifo(index(root), 0o644)))
 		}, stand(0)},
 	}
 	for _, c := range cases {

@@ -10,15 +10,13 @@ import (
 	"time"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func open(t *testing.T) (*Dir, string) {
 	t.Helper()
 	root := t.TempDir()
-	d, err := Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Open(root))(t)
 	t.Cleanup(func() { d.Close() })
 	d.Indexed = true
 	return d, root
@@ -26,10 +24,7 @@ func open(t *testing.T) (*Dir, string) {
 
 func lock(t *testing.T, d *Dir) *Lock {
 	t.Helper()
-	l, err := d.Lock("test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(d.Lock("test"))(t)
 	t.Cleanup(func() { l.Release() })
 	return l
 }
@@ -37,10 +32,7 @@ func lock(t *testing.T, d *Dir) *Lock {
 func create(t *testing.T, d *Dir, l *Lock, h Header) *Writer {
 	t.Helper()
 	h.Host, h.BootID, h.Version = "box", "6ab6", "0.1.0"
-	w, err := d.Create(l, h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(d.Create(l, h))(t)
 	t.Cleanup(func() { w.Close() })
 	return w
 }
@@ -48,9 +40,7 @@ func create(t *testing.T, d *Dir, l *Lock, h Header) *Writer {
 func add(t *testing.T, w *Writer, records ...Record) {
 	t.Helper()
 	for _, r := range records {
-		if err := w.Append(r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Append(r))
 	}
 }
 
@@ -73,10 +63,7 @@ func TestWriteAndRead(t *testing.T) {
 	l := lock(t, d)
 	w := create(t, d, l, Header{Kind: Apply, Digest: "abc", Changes: 2, Goal: []byte(`{"pps":1.8e6}`)})
 	add(t, w, intent(1, "net.a", "1", "2"), done(1, "2"), intent(2, "net.b", "x y", "z"))
-	got, err := d.Load(w.TX())
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(d.Load(w.TX()))(t)
 	if got.Header.Digest != "abc" || string(got.Header.Goal) != `{"pps":1.8e6}` || got.State() != Interrupted ||
 		got.Torn != 0 {
 		t.Errorf("read %+v, state %s", got.Header, got.State())
@@ -130,10 +117,7 @@ func TestStates(t *testing.T) {
 			d, _ := open(t)
 			w := create(t, d, lock(t, d), Header{Kind: Apply})
 			add(t, w, c.records...)
-			got, err := d.Load(w.TX())
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(d.Load(w.TX()))(t)
 			if got.State() != c.state {
 				t.Errorf("state is %s, expected %s", got.State(), c.state)
 			}
@@ -150,10 +134,7 @@ func TestLedgerFollowsRollbacks(t *testing.T) {
 	w := create(t, d, l, Header{Kind: Apply})
 	add(t, w, intent(1, "a", "1", "2"), done(1, "2"), Record{Event: Committed})
 	states := func() (all []string) {
-		ledger, err := d.Ledger()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ledger := must.Get(d.Ledger())(t)
 		ledger.Holder = nil
 		for _, tx := range ledger.Transactions {
 			all = append(all, string(ledger.State(tx)))
@@ -177,10 +158,7 @@ func TestTornAnywhere(t *testing.T) {
 	d, root := open(t)
 	w := create(t, d, lock(t, d), Header{Kind: Apply})
 	add(t, w, intent(1, "a", "1", "2"), done(1, "2"), Record{Event: Committed})
-	text, err := os.ReadFile(file(root, w.TX()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file(root, w.TX())))(t)
 	header := bytes.IndexByte(text, '\n') + 1
 	for size := range len(text) + 1 {
 		got, err := Parse(text[:size])
@@ -207,10 +185,7 @@ func TestDamageAnywhere(t *testing.T) {
 	d, root := open(t)
 	w := create(t, d, lock(t, d), Header{Kind: Apply})
 	add(t, w, intent(1, "a", "1", "2"), done(1, "2"), Record{Event: Committed})
-	text, err := os.ReadFile(file(root, w.TX()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file(root, w.TX())))(t)
 	for i := range text {
 		damaged := bytes.Clone(text)
 		damaged[i] ^= 1
@@ -230,13 +205,8 @@ func TestReopenRemovesATornLine(t *testing.T) {
 	w := create(t, d, l, Header{Kind: Apply})
 	add(t, w, Record{Event: ConfirmArmed, Seconds: 60}, intent(1, "a", "1", "2"), done(1, "2"),
 		Record{Event: Committed})
-	f, err := os.OpenFile(file(root, w.TX()), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.WriteString(`{"seq":5,"at":"20`); err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.OpenFile(file(root, w.TX()), os.O_APPEND|os.O_WRONLY, 0))(t)
+	must.Get(f.WriteString(`{"seq":5,"at":"20`))(t)
 	f.Close()
 	again, before, err := d.Reopen(l, w.TX())
 	if err != nil || before.Torn != 17 {
@@ -251,9 +221,7 @@ func TestReopenRemovesATornLine(t *testing.T) {
 	if c := got.Confirmation(); c.Within != time.Minute || c.Until.IsZero() {
 		t.Errorf("confirmation is %+v", c)
 	}
-	if err := again.Append(Record{Event: Committed}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, again.Append(Record{Event: Committed}))
 	var refused *Refused
 	if _, err := d.Load(w.TX()); !errors.As(err, &refused) ||
 		!strings.Contains(err.Error(), "committed after committed") {

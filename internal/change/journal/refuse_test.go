@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func TestRefusals(t *testing.T) {
@@ -84,9 +85,7 @@ func write(t *testing.T, name, text string) {
 
 func check(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // TestCutOffLater: what ends before its transaction does is what a loss of power leaves, unless the transaction had

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 var record = flag.String("record", "", "write the samples of testdata whose names match; what is released is never "+
@@ -35,10 +36,7 @@ func TestSamples(t *testing.T) {
 		"beside": {Applied, 1, false},
 		"failed": {FailedPartly, 2, false}, "lasting": {Applied, 5, false},
 	} {
-		text, err := os.ReadFile(filepath.Join("testdata", name+suffix))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join("testdata", name+suffix)))(t)
 		got, err := Parse(text)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -249,10 +247,7 @@ func FuzzParse(f *testing.F) {
 		f.Fatalf("samples: %v, %v", samples, err)
 	}
 	for _, name := range samples {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(name))(f)
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // TestPathMetrics: guests' packets by place, at most 20 series a guest, and names that cannot break the format.
@@ -28,7 +29,7 @@ func TestPathMetrics(t *testing.T) {
 	w := New()
 	w.Observe(Look{Path: &p, Saw: map[Source]bool{Values: true}, States: map[string]int{"waiting": 2, "compliant": 5}})
 	text := w.Metrics("1")
-	for _, want := range []string{
+	must.Contain(t, text,
 		"mpps_guests 3\n", `mpps_guest_info{guest="web",platform="kubevirt",id="shop/web"} 1`,
 		`mpps_guest_info{guest="vm000",platform="libvirt",id="00000000-0000-4000-8000-000000000000"} 1`,
 		`mpps_guest_info{guest="a\"} 1?mpps_realtime_ok 1 \\ ?",platform=`,
@@ -39,12 +40,7 @@ func TestPathMetrics(t *testing.T) {
 		`mpps_guest_dropped_packets_total{guest="vm000",place="vf",direction="from_guest"} 2`,
 		`mpps_nic_lost_packets_total{device="eth0",counter="rx_missed_errors"} 9`,
 		`mpps_bottleneck_info{stage="vhost",kind="vhost.cpu",object="vhost-1"} 1`,
-		`mpps_values{state="waiting"} 2`, `mpps_findings{severity="critical"} 0`, "mpps_bottleneck_judged 1\n",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("expected %s", want)
-		}
-	}
+		`mpps_values{state="waiting"} 2`, `mpps_findings{severity="critical"} 0`, "mpps_bottleneck_judged 1\n")
 	if n := strings.Count(text, `guest="vm000"`); n > 20 || n < 9 {
 		t.Errorf("%d series of a guest", n)
 	}

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"mpps/internal/must"
 )
 
 const announceScript = "../../../scripts/announce"
@@ -42,14 +44,10 @@ func TestAnnounceEnds(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), announceScript, "building", "a minute", "sleep", "1")
 	var out strings.Builder
 	cmd.Stdout = &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	time.Sleep(200 * time.Millisecond)
 	began := time.Now()
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Signal(syscall.SIGTERM))
 	if err := cmd.Wait(); err == nil || time.Since(began) > 10*time.Second { // the beat sleeps for 15 s
 		t.Errorf("%v after %v", err, time.Since(began))
 	}

@@ -14,6 +14,7 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/measure/acceptance"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 	"mpps/internal/ops/accept"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
@@ -35,9 +36,7 @@ func TestLabAnswers(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		p := report.NewPrinter(&out, &out, report.Options{JSON: true})
-		if err := p.Answer(report.Answer{Verb: verb, Result: result}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Answer(report.Answer{Verb: verb, Result: result}))
 		if err := valid("mpps."+verb+".1", out.String()); err != nil {
 			t.Errorf("%s: %v", verb, err)
 		}
@@ -72,13 +71,8 @@ func TestEmptyDemoFitsItsSchema(t *testing.T) {
 	bare := demoSide{LimitedBy: measure.ByUnknown}
 	result := Result{Schema: "mpps.demo/2", Before: &bare, After: &bare}
 	result.RolledBack = side(bench.Series{Run: run, RR: run})
-	text, err := json.Marshal(facts.NonNil(result))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := valid("mpps.demo.2", string(text)); err != nil {
-		t.Error(err)
-	}
+	text := must.Get(json.Marshal(facts.NonNil(result)))(t)
+	must.Try(t, valid("mpps.demo.2", string(text)))
 }
 
 // TestPrograms finds mpps by --mpps, MPPS_BIN, or beside the own executable, and its init beside it.
@@ -92,15 +86,11 @@ func TestPrograms(t *testing.T) {
 			t.Errorf("%q: %v, exit code %d, hint %q", a.mpps, err, code, hint)
 		}
 	}
-	if err := os.WriteFile(mpps, nil, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(mpps, nil, 0o755))
 	if _, err := (&app{mpps: mpps}).programs(); err == nil || !strings.Contains(err.Error(), "mpps-guest") {
 		t.Errorf("without an init: %v", err)
 	}
-	if err := os.WriteFile(mpps+"-guest", nil, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(mpps+"-guest", nil, 0o755))
 	t.Setenv("MPPS_BIN", mpps)
 	if p, err := (&app{}).programs(); err != nil || p.host != mpps || p.init != mpps+"-guest" {
 		t.Errorf("%+v, %v", p, err)
@@ -110,33 +100,23 @@ func TestPrograms(t *testing.T) {
 // TestTakeOver adds runs of an emulated host's report to one here, with their files, and marks them as emulated.
 func TestTakeOver(t *testing.T) {
 	from, dir := t.TempDir(), t.TempDir()
-	p, err := accept.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(accept.Open(dir))(t)
 	for n, state := range []acceptance.RunState{acceptance.Done, acceptance.Failed, acceptance.Lacking} {
 		in := inputs("modes")
 		in.Dir = "/share/acceptance/modes-1"
 		r := acceptance.Find("modes").Begin(in, time.Now())
 		r.State, r.Machine = state, &acceptance.Machine{CPU: "emulated"}
-		if err := os.MkdirAll(filepath.Join(from, "modes-1"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(from, "modes-1", "modes.jsonl"), []byte("{}"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(from, "modes-1"), 0o755))
+		must.Do(t, os.WriteFile(filepath.Join(from, "modes-1", "modes.jsonl"), []byte("{}"), 0o644))
 		if err := takeOver(p, r, from); err != nil {
 			t.Fatalf("%s: %v", state, err)
 		}
-		again, err := accept.Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Get(accept.Open(dir))(t)
 		last := again.Last("modes")
 		if len(again.Runs) != n+1 || last.State != state || !last.Inputs.Lab || !again.Machine.Emulated {
 			t.Errorf("%s: %d runs, the last %+v", state, len(again.Runs), last)
 		}
-		_, err = os.Stat(filepath.Join(last.Inputs.Dir, "modes.jsonl"))
+		_, err := os.Stat(filepath.Join(last.Inputs.Dir, "modes.jsonl"))
 		if state != acceptance.Lacking && (err != nil || filepath.Dir(last.Inputs.Dir) != p.Dir) {
 			t.Errorf("%s: files in %s: %v", state, last.Inputs.Dir, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mpps/internal/lab"
+	"mpps/internal/must"
 )
 
 // fakeStage is a stage without a box; it counts the boxes and reports asked of it.
@@ -34,26 +35,20 @@ func newFakeStage() *fakeStage {
 func TestDemoBeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeStage()
-		err := f.play(t.Context(), []act{{what: "measure", about: 40 * time.Second, limit: 2 * time.Minute,
+		must.Do(t, f.play(t.Context(), []act{{what: "measure", about: 40 * time.Second, limit: 2 * time.Minute,
 			do: func(context.Context) error {
 				fmt.Fprintln(f, "trial 5 of 6")
 				time.Sleep(time.Minute)
 				return nil
-			}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+			}}}))
 		if n := strings.Count(f.terminal.String(), "trial 5 of 6"); n < 3 {
 			t.Errorf("%d heartbeats in a minute, want 3:\n%s", n, f.terminal.String())
 		}
 		if f.reports != 1 {
 			t.Errorf("%d reports after 1 act", f.reports)
 		}
-		for _, want := range []string{"running, 15 s of about 40 s: ", "running, 45 s, on a quiet machine 40 s: "} {
-			if !strings.Contains(f.terminal.String(), want) {
-				t.Errorf("no %q in\n%s", want, f.terminal.String())
-			}
-		}
+		must.Contain(t, f.terminal.String(),
+			"running, 15 s of about 40 s: ", "running, 45 s, on a quiet machine 40 s: ")
 	})
 }
 
@@ -65,17 +60,14 @@ func TestDemoBeatsBetween(t *testing.T) {
 		f.reopen = slow
 		f.checkAlive = func(ctx context.Context) error { _ = slow(ctx); return errors.New("panic") }
 		failed := false
-		err := f.play(t.Context(), []act{{what: "measure", about: time.Second, limit: time.Minute,
+		must.Do(t, f.play(t.Context(), []act{{what: "measure", about: time.Second, limit: time.Minute,
 			do: func(context.Context) error {
 				if failed {
 					return nil
 				}
 				failed = true
 				return errors.New("no answer")
-			}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+			}}}))
 		if n := strings.Count(f.terminal.String(), "still running"); n < 4 {
 			t.Errorf("%d heartbeats in 80 s, want 4:\n%s", n, f.terminal.String())
 		}
@@ -148,16 +140,13 @@ func TestDemoInterrupted(t *testing.T) {
 // TestDemoLines bounds what an act prints: 25 lines of 80 columns on the terminal, everything in the log.
 func TestDemoLines(t *testing.T) {
 	f := newFakeStage()
-	err := f.play(t.Context(), []act{{what: "work", about: time.Second, limit: time.Minute,
+	must.Do(t, f.play(t.Context(), []act{{what: "work", about: time.Second, limit: time.Minute,
 		do: func(context.Context) error {
 			for range 40 {
 				f.say("%s", strings.Repeat("x", 100))
 			}
 			return nil
-		}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+		}}}))
 	lines := strings.Split(strings.TrimSpace(f.terminal.String()), "\n")
 	if len(lines) != demoLines || len([]rune(lines[1])) != 80 {
 		t.Errorf("%d lines, the second of %d columns", len(lines), len([]rune(lines[1])))
@@ -172,9 +161,7 @@ func TestDemoUnfinishedReport(t *testing.T) {
 	d := &demo{pps: 500e3}
 	doc := d.state.document(d)
 	page, result, err := d.state.render(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if doc.Compared != nil || doc.Rollback != nil || len(doc.Series) != 0 {
 		t.Errorf("claims without a measurement: %+v", doc)
 	}
@@ -183,7 +170,5 @@ func TestDemoUnfinishedReport(t *testing.T) {
 			t.Errorf("the page does not name %q", part)
 		}
 	}
-	if err := valid("mpps.demo.2", string(result)); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, valid("mpps.demo.2", string(result)))
 }

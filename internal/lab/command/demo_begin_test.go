@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -14,15 +15,9 @@ import (
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(dir))(t)
 	for _, e := range entries {
-		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(dir, e.Name())))(t)
 		files[e.Name()] = string(text)
 	}
 	return files
@@ -33,19 +28,13 @@ func contents(t *testing.T, dir string) map[string]string {
 func TestDemoBegins(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range append([]string{"notes.txt"}, demoFiles...) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("earlier"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("earlier"), 0o644))
 	}
 	d := &demo{out: dir, pps: 500e3}
 	log, unlock, err := d.begin()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer log.Close()
-	if _, err := log.WriteString("of the first\n"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(log.WriteString("of the first\n"))(t)
 	found := contents(t, dir)
 	if len(found) != 4 || found["notes.txt"] != "earlier" || found["demo.log"] != "of the first\n" {
 		t.Errorf("found %v", found)
@@ -55,9 +44,7 @@ func TestDemoBegins(t *testing.T) {
 			t.Errorf("the first report does not say that %q is missing", part)
 		}
 	}
-	if err := valid("mpps.demo.2", found["result.json"]); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, valid("mpps.demo.2", found["result.json"]))
 
 	_, _, err = (&demo{out: dir, pps: 1e6}).begin()
 	if _, hint := outcome.Of(err); err == nil || hint == "" {

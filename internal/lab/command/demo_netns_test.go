@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"mpps/internal/lab"
+	"mpps/internal/must"
 	"mpps/internal/owned"
 )
 
@@ -36,9 +37,7 @@ func TestSecondDemo(t *testing.T) {
 			t.Fatalf("%v\n%s", err, said.String())
 		}
 	case "first":
-		if _, err := lab.Reserve(t.Context(), lab.Config{Name: demoLab}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(lab.Reserve(t.Context(), lab.Config{Name: demoLab}))(t)
 		fmt.Println("RESERVED")
 		time.Sleep(time.Minute)
 	case "second":
@@ -51,9 +50,7 @@ func secondDemo(t *testing.T, first *exec.Cmd) {
 	if err == nil {
 		err = owned.Start(first)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	line := make([]byte, 200)
 	if n, err := out.Read(line); !strings.HasPrefix(string(line[:n]), "RESERVED") {
 		t.Fatalf("%q, %v", line[:n], err)
@@ -61,9 +58,7 @@ func secondDemo(t *testing.T, first *exec.Cmd) {
 	bin, dir := t.TempDir(), t.TempDir()
 	for _, file := range []string{filepath.Join(bin, "mpps"), filepath.Join(bin, "mpps-guest"),
 		filepath.Join(dir, "report.html"), filepath.Join(dir, "demo.log")} {
-		if err := os.WriteFile(file, []byte("earlier"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte("earlier"), 0o755))
 	}
 	before := contents(t, dir)
 	var said bytes.Buffer
@@ -75,15 +70,11 @@ func secondDemo(t *testing.T, first *exec.Cmd) {
 	if after := contents(t, dir); !sameFiles(after, before) {
 		t.Errorf("the refused demo wrote %v", after)
 	}
-	if err := first.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.Process.Kill())
 	_ = first.Wait()
 	free, err := lab.Reserve(t.Context(), lab.Config{Name: demoLab})
 	if err != nil {
 		t.Fatalf("after the first was killed: %v", err)
 	}
-	if err := free(); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, free())
 }

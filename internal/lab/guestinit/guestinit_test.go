@@ -6,15 +6,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"mpps/internal/must"
 )
 
 func TestParseCmdline(t *testing.T) {
-	c, err := ParseCmdline("console=ttyS0 quiet mpps.hostname=g1 mpps.addr=eth0=10.50.0.2/24 " +
+	c := must.Get(ParseCmdline("console=ttyS0 quiet mpps.hostname=g1 mpps.addr=eth0=10.50.0.2/24 " +
 		"mpps.addr=52:54:00:aa:00:01=fd00::2/64 mpps.addr=eth2= mpps.route=default=10.50.0.1 " +
-		"mpps.route=10.9.0.0/16=10.50.0.9 mpps.forward=1 other.x=1\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+		"mpps.route=10.9.0.0/16=10.50.0.9 mpps.forward=1 other.x=1\n"))(t)
 	want := Config{
 		Addrs: []Addr{
 			{Name: "eth0", Prefix: netip.MustParsePrefix("10.50.0.2/24")},

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 func TestMain(m *testing.M) { os.Exit(Main(m)) }
@@ -28,9 +30,7 @@ func TestPlanted(t *testing.T) {
 	if _, err := os.Stat(os.Getenv(mark)); err == nil {
 		return
 	}
-	if err := os.WriteFile(os.Getenv(mark), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(os.Getenv(mark), nil, 0o644))
 	if how == "death" {
 		_, err := l.Shell(t.Context(), "echo c > /proc/sysrq-trigger; sleep 20")
 		t.Fatal(err)

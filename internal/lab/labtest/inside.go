@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mpps/internal/lab"
+	"mpps/internal/must"
 )
 
 // Inside runs a shell script in a guest that has an agent (lab.GuestSpec.Agent), for at most half a minute, and returns
@@ -32,10 +33,7 @@ func Inside(t testing.TB, l *lab.Lab, guest, script string) (string, int) {
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
-		raw, err := base64.StdEncoding.DecodeString(status.Out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(base64.StdEncoding.DecodeString(status.Out))(t)
 		return strings.TrimSpace(string(raw)), status.ExitCode
 	}
 	t.Fatalf("in the guest: %s: does not end", script)
@@ -46,13 +44,8 @@ func Inside(t testing.TB, l *lab.Lab, guest, script string) (string, int) {
 // emulated guest whose kernel sends packets have little time for anything else.
 func Agent(t testing.TB, l *lab.Lab, guest string, command, into any) {
 	t.Helper()
-	text, err := json.Marshal(command)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(l.ShareDir(), "command.json"), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(command))(t)
+	must.Do(t, os.WriteFile(filepath.Join(l.ShareDir(), "command.json"), text, 0o600))
 	out, err := l.Must(context.WithoutCancel(t.Context()), `virsh -q qemu-agent-command `+guest+
 		` --timeout 30 "$(cat /share/command.json)"`)
 	if err != nil {
@@ -71,14 +64,8 @@ func Agent(t testing.TB, l *lab.Lab, guest string, command, into any) {
 // number of a namespace that is gone.
 func InNamespace(t testing.TB, namespace *os.File) (pids []string) {
 	t.Helper()
-	want, err := namespace.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	links, err := filepath.Glob("/proc/[0-9]*/ns/net")
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(namespace.Stat())(t)
+	links := must.Get(filepath.Glob("/proc/[0-9]*/ns/net"))(t)
 	for _, link := range links {
 		if is, err := os.Stat(link); err == nil && os.SameFile(is, want) {
 			pids = append(pids, strings.Split(link, "/")[2])

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"mpps/internal/lab"
+	"mpps/internal/must"
 	"mpps/internal/owned"
 )
 
@@ -112,14 +113,9 @@ func Host(t testing.TB, opts ...Option) *lab.Lab {
 	for _, f := range opts {
 		f(&o)
 	}
-	l, err := host(t, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(host(t, o))(t)
 	if !o.noBinary {
-		if err := l.Install(t.Context(), Binary(t)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Install(t.Context(), Binary(t)))
 	}
 	before := l.Retries()
 	t.Cleanup(func() {
@@ -162,9 +158,7 @@ func host(t testing.TB, o options) (*lab.Lab, error) {
 	l.SetLog(func(s string) { fmt.Fprintln(logTo, "labtest:", s) })
 	if o.fresh {
 		t.Cleanup(func() {
-			if err := stop(l); err != nil {
-				t.Error(err)
-			}
+			must.Try(t, stop(l))
 		})
 	} else {
 		shared[key] = l
@@ -191,10 +185,7 @@ func Command(t testing.TB) string { return program(t, "mpps-lab") }
 
 func program(t testing.TB, name string) string {
 	t.Helper()
-	mpps, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	mpps := must.Get(binary())(t)
 	if name == "mpps" {
 		return mpps // under the name that MPPS_BIN gives it
 	}

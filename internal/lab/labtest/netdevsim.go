@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"mpps/internal/lab"
+	"mpps/internal/must"
 	"mpps/internal/owned"
 )
 
@@ -35,11 +36,7 @@ func Netdevsim(t testing.TB, l *lab.Lab) {
 	case err != nil:
 		t.Fatal(err)
 	}
-	if err := l.Put("netdevsim.ko", strings.TrimSpace(out.String())); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Must(t.Context(), "modprobe -a psample macsec; [ -e /sys/bus/netdevsim ] || insmod "+
-		"/share/netdevsim.ko"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Put("netdevsim.ko", strings.TrimSpace(out.String())))
+	must.Get(l.Must(t.Context(), "modprobe -a psample macsec; [ -e /sys/bus/netdevsim ] || insmod "+
+		"/share/netdevsim.ko"))(t)
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/lab"
+	"mpps/internal/must"
 )
 
 // places is the number of test processes that may have labs at the same time. An emulated host keeps about one of two
@@ -23,9 +24,7 @@ func Place(t testing.TB) {
 	t.Helper()
 	mu.Lock()
 	defer mu.Unlock()
-	if err := takePlace(t.Context(), t); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, takePlace(t.Context(), t))
 }
 
 // takePlace waits until fewer than places test processes have labs, first come, first served: all wait for the door

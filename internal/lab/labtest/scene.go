@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mpps/internal/lab"
+	"mpps/internal/must"
 )
 
 // Scene is a lab host during one test.
@@ -50,10 +51,7 @@ func (s *Scene) MPPS(code int, argv ...string) lab.Result {
 // MPPSAny requires one of several exit codes.
 func (s *Scene) MPPSAny(codes []int, argv ...string) lab.Result {
 	s.Helper()
-	r, err := s.Lab.Run(s.Context(), append([]string{"mpps"}, argv...)...)
-	if err != nil {
-		s.Fatal(err)
-	}
+	r := must.Get(s.Lab.Run(s.Context(), append([]string{"mpps"}, argv...)...))(s)
 	if !slices.Contains(codes, r.Code) {
 		s.Fatalf("mpps %s: exit %d, expected %v\n%s%s", strings.Join(argv, " "), r.Code, codes, r.Stdout, r.Stderr)
 	}
@@ -86,9 +84,7 @@ func Result[R any](t testing.TB, text string) R {
 // Put writes a file that the host sees as /share/NAME.
 func (s *Scene) Put(name, text string) {
 	s.Helper()
-	if err := os.WriteFile(filepath.Join(s.Lab.ShareDir(), name), []byte(text), 0o600); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, os.WriteFile(filepath.Join(s.Lab.ShareDir(), name), []byte(text), 0o600))
 }
 
 // LogTime logs how long the test has run.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestPuttingBackCutShort stops the machine while arguments are restored. Restoring them again leaves every file as it
@@ -18,9 +19,7 @@ func TestPuttingBackCutShort(t *testing.T) {
 				k := kernelArg{m, stand.run}
 				before := contents(t, m)
 				forth, back := together(t, k)
-				if err := k.WriteAll(t.Context(), forth); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, k.WriteAll(t.Context(), forth))
 				stand.dies = dies
 				if name == "systemd-boot" { // no program: the first of its files
 					cutEntries(t, m, back, dies)
@@ -28,16 +27,12 @@ func TestPuttingBackCutShort(t *testing.T) {
 					untilItStops(t, func() error { return k.WriteAll(t.Context(), back) })
 				}
 				stand.dies = ""
-				if err := k.WriteAll(t.Context(), back); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, k.WriteAll(t.Context(), back))
 				for _, one := range back {
 					if found := k.Read(t.Context(), one.Address); !found.Same(one.To) {
 						t.Errorf("%s: put back %s, found %s", one.Address, one.To, found)
 					}
-					if err := k.Tidy(t.Context(), one.Address); err != nil {
-						t.Error(err)
-					}
+					must.Try(t, k.Tidy(t.Context(), one.Address))
 				}
 				if left := differences(before, contents(t, m)); len(left) > 0 {
 					t.Errorf("not as it was: %v", left)
@@ -56,18 +51,12 @@ func TestDefaultKernelPuttingBackCutShort(t *testing.T) {
 			k := bootKernel{kernelArg{m, stand.run}}
 			before := contents(t, m)
 			was := k.Read(t.Context(), defaultKernel)
-			if err := k.Write(t.Context(), defaultKernel, setting.Value("6.1.0-40-amd64")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, k.Write(t.Context(), defaultKernel, setting.Value("6.1.0-40-amd64")))
 			stand.dies = dies
 			untilItStops(t, func() error { return k.Write(t.Context(), defaultKernel, was) })
 			stand.dies = ""
-			if err := k.Write(t.Context(), defaultKernel, was); err != nil {
-				t.Fatal(err)
-			}
-			if err := k.Tidy(t.Context(), defaultKernel); err != nil {
-				t.Error(err)
-			}
+			must.Do(t, k.Write(t.Context(), defaultKernel, was))
+			must.Try(t, k.Tidy(t.Context(), defaultKernel))
 			if left := differences(before, contents(t, m)); len(left) > 0 ||
 				!k.Read(t.Context(), defaultKernel).Same(was) {
 				t.Errorf("not as it was: %v", left)

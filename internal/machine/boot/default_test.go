@@ -10,6 +10,7 @@ import (
 
 	"mpps/internal/machine/tree"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 var defaultKernel = setting.Of(setting.BootKernel, "default")
@@ -43,9 +44,7 @@ func TestDefaultKernel(t *testing.T) {
 			}
 			put := func(to setting.Reading) {
 				t.Helper()
-				if err := k.Write(t.Context(), defaultKernel, to); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, k.Write(t.Context(), defaultKernel, to))
 				if found := k.Read(t.Context(), defaultKernel); !found.Same(to) {
 					t.Errorf("wrote %s, found %s", to, found)
 				}
@@ -70,14 +69,10 @@ func TestDefaultKernel(t *testing.T) {
 				a := setting.Of(setting.KernelArg, "iommu")
 				argument := k.kernelArg.Read(t.Context(), a)
 				put(setting.Value(c.other))
-				if err := k.kernelArg.Write(t.Context(), a, setting.Value("pt")); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, k.kernelArg.Write(t.Context(), a, setting.Value("pt")))
 				back := func() {
 					t.Helper()
-					if err := k.kernelArg.Write(t.Context(), a, argument); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, k.kernelArg.Write(t.Context(), a, argument))
 				}
 				if argumentFirst {
 					back()
@@ -127,9 +122,7 @@ func TestDefaultKernelForms(t *testing.T) {
 			m := bootTree(t, c.tree)
 			full := filepath.Join(m.Path, c.file)
 			if c.text == "-" {
-				if err := os.Remove(full); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.Remove(full))
 			} else if err := os.WriteFile(full, []byte(c.text), 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -138,9 +131,7 @@ func TestDefaultKernelForms(t *testing.T) {
 			before := contents(t, m)
 			was := k.Read(t.Context(), defaultKernel)
 			for _, to := range []setting.Reading{setting.Value(c.to), was} {
-				if err := k.Write(t.Context(), defaultKernel, to); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, k.Write(t.Context(), defaultKernel, to))
 				if found := k.Read(t.Context(), defaultKernel); !found.Same(to) {
 					t.Errorf("wrote %s, found %s", to, found)
 				}
@@ -170,9 +161,7 @@ func TestDefaultKernelRefused(t *testing.T) {
 			m := bootTree(t, c.tree)
 			stand := &standIn{t: t, m: m}
 			if c.spoil != nil {
-				if err := c.spoil(m, stand); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, c.spoil(m, stand))
 			}
 			k := bootKernel{kernelArg{m, stand.run}}
 			if name == "an EFI variable has it" {
@@ -217,17 +206,12 @@ func TestDefaultKernelCutShort(t *testing.T) {
 			k := bootKernel{kernelArg{m: m}}
 			before := contents(t, m)
 			was := k.Read(t.Context(), defaultKernel)
-			err := errors.Join(backUp(m, file), m.Replace(formerDefault, was.Value+"\n"),
-				os.WriteFile(filepath.Join(m.Path, tree.Draft(file)), []byte("half"), 0o644))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(backUp(m, file), m.Replace(formerDefault, was.Value+"\n"),
+				os.WriteFile(filepath.Join(m.Path, tree.Draft(file)), []byte("half"), 0o644)))
 			if now := k.Read(t.Context(), defaultKernel); !now.Same(was) {
 				t.Errorf("found %s, expected %s: nothing was written", now, was)
 			}
-			if err := k.Tidy(t.Context(), defaultKernel); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, k.Tidy(t.Context(), defaultKernel))
 			if left := differences(before, contents(t, m)); len(left) > 0 {
 				t.Errorf("not as it was: %v", left)
 			}
@@ -252,10 +236,8 @@ func TestDefaultKernelCutShort(t *testing.T) {
 			if now := k.Read(t.Context(), defaultKernel); now.State != setting.Unknown {
 				t.Errorf("found %s, expected unknown", now)
 			}
-			if err := errors.Join(k.Write(t.Context(), defaultKernel, was),
-				k.Tidy(t.Context(), defaultKernel)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(k.Write(t.Context(), defaultKernel, was),
+				k.Tidy(t.Context(), defaultKernel)))
 			if left := differences(before, contents(t, m)); len(left) > 0 {
 				t.Errorf("not as it was: %v", left)
 			}
@@ -275,15 +257,11 @@ func TestDefaultKernelByItsName(t *testing.T) {
 	if err == nil {
 		err = errors.Join(m.Replace("etc/default/grub", text+own), stand.mkconfig("boot/grub/grub.cfg"))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if found := k.Read(t.Context(), defaultKernel); found.Value != "6.1.0-40-amd64" {
 		t.Fatalf("the administrator's default is %s", found)
 	}
-	if err := k.Write(t.Context(), defaultKernel, newest); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.Write(t.Context(), defaultKernel, newest))
 	if text, err = m.Read("etc/default/grub.d/90-mpps.cfg"); err != nil ||
 		!strings.Contains(text, ">gnulinux-"+newest.Value+"-advanced-") {
 		t.Errorf("%v, found\n%s", err, text)

@@ -14,22 +14,16 @@ import (
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // bootTree copies a recorded machine's boot loader files so that they can be changed.
 func bootTree(t *testing.T, name string) *tree.Tree {
 	t.Helper()
 	root := t.TempDir()
-	if err := os.CopyFS(root, os.DirFS("testdata/boot/"+name)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(filepath.Join(root, "etc"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	m, err := tree.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(root, os.DirFS("testdata/boot/"+name)))
+	must.Do(t, os.Chmod(filepath.Join(root, "etc"), 0o755))
+	m := must.Get(tree.Open(root))(t)
 	t.Cleanup(func() { m.Close() })
 	return m
 }
@@ -38,17 +32,14 @@ func bootTree(t *testing.T, name string) *tree.Tree {
 func contents(t *testing.T, m *tree.Tree) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	err := fs.WalkDir(m.Root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+	must.Do(t, fs.WalkDir(m.Root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		text, err := m.Read(name)
 		all[name] = text
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all
 }
 
@@ -162,9 +153,7 @@ func TestKernelArguments(t *testing.T) {
 				}
 				was = append(was, found)
 				line := next(t, m)
-				if err := k.Write(t.Context(), at(c), c.to); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, k.Write(t.Context(), at(c), c.to))
 				if found := k.Read(t.Context(), at(c)); !found.Same(c.to) {
 					t.Errorf("%s: wrote %s, found %s", c.argument, c.to, found)
 				}
@@ -186,9 +175,7 @@ func TestKernelArguments(t *testing.T) {
 				t.Error("the administrator's own file was changed")
 			}
 			for i, c := range slices.Backward(changes) {
-				if err := k.Write(t.Context(), at(c), was[i]); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, k.Write(t.Context(), at(c), was[i]))
 				if found := k.Read(t.Context(), at(c)); !found.Same(was[i]) {
 					t.Errorf("%s: put back %s, found %s", c.argument, was[i], found)
 				}
@@ -205,14 +192,8 @@ func TestKernelArguments(t *testing.T) {
 
 func next(t *testing.T, m *tree.Tree) setting.CommandLine {
 	t.Helper()
-	l, err := readLoader(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := l.nextEntry()
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(readLoader(m))(t)
+	e := must.Get(l.nextEntry())(t)
 	return e.commandLine()
 }
 
@@ -263,22 +244,13 @@ func TestSomebodyElseChangedIt(t *testing.T) {
 	m := bootTree(t, "systemd-boot")
 	k := kernelArg{m: m}
 	a := setting.Of(setting.KernelArg, "quiet")
-	if err := k.Write(t.Context(), a, setting.Missing("")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.Write(t.Context(), a, setting.Missing("")))
 	for _, name := range []string{"6.12.48", "6.12.43"} {
 		file := "efi/loader/entries/4f6e1c2b7a5d4e0c9b3a8f7d6c5b4a39-" + name + "+deb13-amd64.conf"
-		text, err := m.Read(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := m.Replace(file, strings.Replace(text, " ro ", " ro panic=10 ", 1)); err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(m.Read(file))(t)
+		must.Do(t, m.Replace(file, strings.Replace(text, " ro ", " ro panic=10 ", 1)))
 	}
-	if err := k.Write(t.Context(), a, setting.Value(setting.Flag)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.Write(t.Context(), a, setting.Value(setting.Flag)))
 	if line := next(t, m); line.Get("panic").Value != "10" || line.Get("quiet").State != setting.Known {
 		t.Errorf("the next command line is %q", line)
 	}
@@ -326,23 +298,15 @@ func TestWhichEntryIsNext(t *testing.T) {
 			m := bootTree(t, c.tree)
 			for file, text := range c.files {
 				if file == "grub/default" {
-					cfg, err := m.Read("boot/grub/grub.cfg")
-					if err != nil {
-						t.Fatal(err)
-					}
+					cfg := must.Get(m.Read("boot/grub/grub.cfg"))(t)
 					file, text = "boot/grub/grub.cfg", strings.Replace(cfg, `set default="0"`, `set default="`+text+`"`,
 						1)
 				}
 				full := filepath.Join(m.Path, file)
-				if err := errors.Join(os.MkdirAll(filepath.Dir(full), 0o755),
-					os.WriteFile(full, []byte(text), 0o644)); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(full), 0o755),
+					os.WriteFile(full, []byte(text), 0o644)))
 			}
-			l, err := readLoader(m)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := must.Get(readLoader(m))(t)
 			e, why := l.nextEntry()
 			id := ""
 			if e != nil {
@@ -393,10 +357,7 @@ func TestModuleArguments(t *testing.T) {
 func FuzzBootFiles(f *testing.F) {
 	for _, name := range []string{"debian12/boot/grub/grub.cfg", "rhel9/boot/grub2/grub.cfg",
 		"rhel9/boot/grub2/grubenv", "systemd-boot/efi/loader/entries/4f6e1c2b7a5d4e0c9b3a8f7d6c5b4a39-6.12.48+deb13-amd64.conf"} {
-		text, err := os.ReadFile("testdata/boot/" + name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := must.Get(os.ReadFile("testdata/boot/" + name))(f)
 		f.Add(string(text))
 	}
 	f.Fuzz(func(t *testing.T, text string) {

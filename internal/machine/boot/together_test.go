@@ -10,6 +10,7 @@ import (
 
 	"mpps/internal/machine/tree"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestArgumentsTogether: several arguments take one run of a program, also when they are restored.
@@ -28,9 +29,7 @@ func TestArgumentsTogether(t *testing.T) {
 			k := kernelArg{m, stand.run}
 			before := contents(t, m)
 			forth, back := together(t, k)
-			if err := k.WriteAll(t.Context(), forth); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, k.WriteAll(t.Context(), forth))
 			if !slices.Equal(stand.calls, runs) {
 				t.Errorf("ran %q, expected %q", stand.calls, runs)
 			}
@@ -40,9 +39,7 @@ func TestArgumentsTogether(t *testing.T) {
 				}
 			}
 			stand.calls = nil
-			if err := k.WriteAll(t.Context(), back); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, k.WriteAll(t.Context(), back))
 			if len(stand.calls) != len(runs) {
 				t.Errorf("ran %q on the way back, expected %d", stand.calls, len(runs))
 			}
@@ -90,9 +87,7 @@ func TestArgumentsCutShort(t *testing.T) {
 									panic(r)
 								}
 							}()
-							if err := k.WriteAll(t.Context(), forth); err != nil {
-								t.Fatal(err)
-							}
+							must.Do(t, k.WriteAll(t.Context(), forth))
 							t.Fatal("it did not stop")
 						}()
 					}
@@ -102,9 +97,7 @@ func TestArgumentsCutShort(t *testing.T) {
 						i := slices.IndexFunc(kept, func(name string) bool {
 							return strings.Contains(name, "loader/entries/") || strings.HasSuffix(name, "grub.cfg")
 						})
-						if err := os.Truncate(filepath.Join(m.Path, kept[i]), 0); err != nil {
-							t.Fatal(err)
-						}
+						must.Do(t, os.Truncate(filepath.Join(m.Path, kept[i]), 0))
 					}
 					leftover := tree.Draft("etc/default/grub")
 					if err := os.WriteFile(filepath.Join(m.Path, leftover), []byte("half"), 0o644); err != nil &&
@@ -119,9 +112,7 @@ func TestArgumentsCutShort(t *testing.T) {
 					}
 					if oneByOne {
 						for _, one := range slices.Backward(back) {
-							if err := k.Write(t.Context(), one.Address, one.To); err != nil {
-								t.Fatal(err)
-							}
+							must.Do(t, k.Write(t.Context(), one.Address, one.To))
 						}
 					} else if err := k.WriteAll(t.Context(), back); err != nil {
 						t.Fatal(err)
@@ -130,9 +121,7 @@ func TestArgumentsCutShort(t *testing.T) {
 						if found := k.Read(t.Context(), one.Address); !found.Same(one.To) {
 							t.Errorf("%s: put back %s, found %s", one.Address, one.To, found)
 						}
-						if err := k.Tidy(t.Context(), one.Address); err != nil {
-							t.Error(err)
-						}
+						must.Try(t, k.Tidy(t.Context(), one.Address))
 					}
 					if left := differences(before, contents(t, m)); len(left) > 0 {
 						t.Errorf("not as it was: %v", left)
@@ -156,18 +145,11 @@ func cutEntries(t *testing.T, m *tree.Tree, all []setting.Assignment, dies strin
 	for _, one := range all {
 		names = append(names, one.Address.Path)
 	}
-	if err := addUnfinished(m, names); err != nil {
-		t.Fatal(err)
-	}
-	l, err := readLoader(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, addUnfinished(m, names))
+	l := must.Get(readLoader(m))(t)
 	for _, e := range l.entries {
 		text, err := m.Read(e.file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if err := backUp(m, e.file); err != nil || dies == "before" {
 			return
 		}

@@ -11,6 +11,7 @@ import (
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // files are the files of a made-up machine.
@@ -78,10 +79,7 @@ func (f files) asLists(t *testing.T) files {
 	for name, text := range f {
 		base, found := strings.CutSuffix(name, "_cpus")
 		if found {
-			m, err := parseMask(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must.Get(parseMask(text))(t)
 			name, text = base+"_cpus_list", m.set().String()
 		}
 		lists[name] = text

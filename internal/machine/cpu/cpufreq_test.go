@@ -5,6 +5,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 func TestPower(t *testing.T) {
@@ -58,9 +59,7 @@ func TestPowerOfRecordedTree(t *testing.T) {
 		"cpufreq/policy0/scaling_governor": "ondemand", cpu + "cpu0/topology/core_id": "0", cpu +
 		"cpu1/topology/core_id": "1"})
 	for _, id := range []string{"0", "1"} {
-		if err := m.Root.Symlink("../cpufreq/policy0", cpu+"cpu"+id+"/cpufreq"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Root.Symlink("../cpufreq/policy0", cpu+"cpu"+id+"/cpufreq"))
 	}
 	var h facts.Host
 	Power(t.Context(), m, &h)

@@ -1,13 +1,8 @@
 package cpu
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/bzip2"
 	"encoding/xml"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,6 +15,7 @@ import (
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // oracle is lstopo's result for a machine.
@@ -46,10 +42,7 @@ func TestTopologyAgreesWithLstopo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want := readOracle(t, filepath.Join(folder, name))
-			m, err := tree.Open(unpack(t, archive))
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must.Get(tree.Open(treetest.Unpack(t, archive)))(t)
 			defer m.Close()
 			var h facts.Host
 			Topology(t.Context(), m, &h)
@@ -127,10 +120,7 @@ func readOracle(t *testing.T, base string) oracle {
 	if text, err := os.ReadFile(base + ".console"); err == nil {
 		return parseConsole(t, string(text))
 	}
-	text, err := os.ReadFile(base + ".xml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(base + ".xml"))(t)
 	return parseXML(t, text)
 }
 
@@ -272,49 +262,6 @@ func lstopoSize(bytes uint64) string {
 		return fmt.Sprintf("%dMiB", (bytes>>19+1)>>1)
 	}
 	return fmt.Sprintf("%dGiB", (bytes>>29+1)>>1)
-}
-
-// aside matches files that recorded trees have many of and that are not read here.
-var aside = regexp.MustCompile(`/(pci[^/]*|cpufreq|cpuidle|power|thermal_throttle|microcode|acpi_cppc)/`)
-
-// unpack extracts a recorded machine and returns the root of its tree.
-func unpack(tb testing.TB, archive string) string {
-	tb.Helper()
-	packed, err := os.ReadFile(archive)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	folder, top := tb.TempDir(), ""
-	reader := tar.NewReader(bzip2.NewReader(bytes.NewReader(packed)))
-	for {
-		header, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			return filepath.Join(folder, top)
-		}
-		if err != nil {
-			tb.Fatal(err)
-		}
-		if !filepath.IsLocal(header.Name) {
-			tb.Fatalf("%s: path %q leaves the folder", archive, header.Name)
-		}
-		target := filepath.Join(folder, header.Name)
-		top, _, _ = strings.Cut(filepath.Clean(header.Name), "/")
-		if aside.MatchString(header.Name) {
-			continue
-		}
-		switch header.Typeflag {
-		case tar.TypeDir:
-			err = os.MkdirAll(target, 0o755)
-		case tar.TypeSymlink:
-			err = errors.Join(os.MkdirAll(filepath.Dir(target), 0o755), os.Symlink(header.Linkname, target))
-		case tar.TypeReg:
-			text, readErr := io.ReadAll(reader)
-			err = errors.Join(readErr, os.MkdirAll(filepath.Dir(target), 0o755), os.WriteFile(target, text, 0o644))
-		}
-		if err != nil {
-			tb.Fatal(err)
-		}
-	}
 }
 
 func set(list string) setting.CPUSet {

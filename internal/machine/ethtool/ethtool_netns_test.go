@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/must"
 )
 
 // TestIoctlSpeaksAsNetlinkDoes compares the two interfaces to a driver, and writes with the ioctl.
@@ -17,10 +18,7 @@ func TestIoctlSpeaksAsNetlinkDoes(t *testing.T) {
 		return
 	}
 	treetest.IP(t, "link add v0 numtxqueues 4 numrxqueues 4 type veth peer name v1", "tuntap add t0 mode tap")
-	e, err := Dial()
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(Dial())(t)
 	defer e.Close()
 	if e.conn == nil {
 		t.Skip("this kernel has no ethtool netlink")
@@ -47,9 +45,7 @@ func TestIoctlSpeaksAsNetlinkDoes(t *testing.T) {
 			}
 		}
 	}
-	if err := old.setFeature("v0", "tx-tcp-segmentation", false); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, old.setFeature("v0", "tx-tcp-segmentation", false))
 	newer, err1 := e.Features("v0")
 	older, err2 := old.Features("v0")
 	if err1 != nil || err2 != nil || len(newer) != len(older) || len(newer) < 20 {

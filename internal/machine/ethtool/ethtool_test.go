@@ -8,29 +8,24 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 func encode(t testing.TB, attributes func(*netlink.AttributeEncoder)) []byte {
 	t.Helper()
 	e := netlink.NewAttributeEncoder()
 	attributes(e)
-	data, err := e.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(e.Encode())(t)
 	return data
 }
 
 func TestCoalesceTellsOnlyWhatTheDriverHas(t *testing.T) {
-	values, err := coalesceGroup.decode(encode(t, func(e *netlink.AttributeEncoder) {
+	values := must.Get(coalesceGroup.decode(encode(t, func(e *netlink.AttributeEncoder) {
 		e.Uint32(unix.ETHTOOL_A_COALESCE_RX_USECS, 3)
 		e.Uint8(unix.ETHTOOL_A_COALESCE_USE_ADAPTIVE_RX, 1)
 		e.Uint32(unix.ETHTOOL_A_COALESCE_RATE_SAMPLE_INTERVAL, 9)
 		e.Uint32(200, 1) // an attribute of a later kernel
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	})))(t)
 	if want := map[string]uint32{"rx-usecs": 3, "adaptive-rx": 1, "sample-interval": 9}; !reflect.DeepEqual(values,
 		want) {
 		t.Errorf("%v, want %v", values, want)
@@ -96,10 +91,7 @@ func TestFeatures(t *testing.T) {
 		e.Nested(unix.ETHTOOL_A_FEATURES_ACTIVE, bitset(true, map[uint32]string{1: "highdma"}))
 		e.Nested(unix.ETHTOOL_A_FEATURES_NOCHANGE, bitset(false, all))
 	})
-	got, err := decodeFeatures(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(decodeFeatures(data))(t)
 	want := []featureState{
 		{facts.Feature{Name: "tx-scatter-gather"}, true}, // wanted, not granted
 		{facts.Feature{Name: "highdma", On: true, Fixed: true}, false},

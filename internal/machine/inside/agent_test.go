@@ -16,6 +16,7 @@ import (
 
 	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/tree"
+	"mpps/internal/must"
 )
 
 // thisMachine is an agent that runs programs on this machine, as a guest's agent runs them there. ended are the results
@@ -88,10 +89,7 @@ func (m *thisMachine) do(guest string, c libvirt.AgentCommand) (any, error) {
 		var out, said bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &said
 		if text, given := arguments["input-data"].(string); given {
-			raw, err := base64.StdEncoding.DecodeString(text)
-			if err != nil {
-				m.t.Fatal(err)
-			}
+			raw := must.Get(base64.StdEncoding.DecodeString(text))(m.t)
 			cmd.Stdin = bytes.NewReader(raw)
 		}
 		var exit *exec.ExitError
@@ -119,18 +117,11 @@ func withStatus(t *testing.T, status string, agents libvirt.Agents) *Guests {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, libvirt.RunningFolder, "vm1.xml")
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(file), 0o700))
 	if status != "" {
-		if err := os.WriteFile(file, []byte(status), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(status), 0o600))
 	}
-	m, err := tree.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(tree.Open(dir))(t)
 	t.Cleanup(func() { m.Close() })
 	in := New(m, Inventory)
 	in.agents = agents

@@ -41,9 +41,7 @@ func bootGuest(t *testing.T, recorded string) (in *Guests, agent *thisMachine, b
 		program := filepath.Join(agent.dir, "usr/sbin/grub-mkconfig")
 		must.Do(t, os.WriteFile(program, []byte(mkconfig), 0o755))
 		must.Do(t, os.Chmod(program, 0o755))
-		if err := (remote{agent, "vm1"}).Run(t.Context(), "", "grub-mkconfig", "-o", "/boot/new"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, (remote{agent, "vm1"}).Run(t.Context(), "", "grub-mkconfig", "-o", "/boot/new"))
 		must.Do(t, os.Rename(filepath.Join(agent.dir, "boot/new"), filepath.Join(agent.dir, "boot/grub/grub.cfg")))
 	}
 	return withStatus(t, statusFile("running", "", connected), agent), agent, listing(t, agent.dir)
@@ -203,9 +201,7 @@ func archive(t *testing.T, files map[string]string) string {
 		}
 		must.Do(t, w.WriteHeader(h))
 		if h.Typeflag == tar.TypeReg {
-			if _, err := w.Write([]byte(files[name])); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(w.Write([]byte(files[name])))(t)
 		}
 	}
 	must.Do(t, w.Close())

@@ -19,6 +19,7 @@ import (
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // Inventory is the inventory of package machine.
@@ -141,10 +142,7 @@ func TestInsideValues(t *testing.T) {
 		"sysfs:kernel/mm/transparent_hugepage/enabled",
 		"sysfs-cpus:devices/virtual/workqueue/cpumask", "sysfs:class/net/lo/mtu", "sysfs:class/net/lo/nonesuch",
 	} {
-		a, err := setting.ParseAddress("inside:vm1/" + text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(setting.ParseAddress("inside:vm1/" + text))(t)
 		all = append(all, a)
 	}
 	agent := &thisMachine{t: t}
@@ -153,10 +151,7 @@ func TestInsideValues(t *testing.T) {
 		t.Errorf("%d values took %d rounds", len(all), agent.asked)
 	}
 	for i, a := range all {
-		inner, err := a.Inner()
-		if err != nil {
-			t.Fatal(err)
-		}
+		inner := must.Get(a.Inner())(t)
 		want := direct.Read(t.Context(), inner)
 		if strings.Contains(inner.Path, "secret") {
 			want = setting.CouldNotTell("leads out of /proc/sys")
@@ -186,10 +181,7 @@ func TestInsideWrites(t *testing.T) {
 		"service:a/b":                {value: "running"},
 		"sysctl:kernel.//.x":         {value: "1"},
 	} {
-		inner, err := setting.ParseAddress(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		inner := must.Get(setting.ParseAddress(text))(t)
 		l := &valueLook{tree: newGuestTree(t.Context())}
 		p, err := l.writer(setting.InGuest("vm1", inner), want.value)
 		if want.argv == nil {
@@ -206,9 +198,7 @@ func TestInsideWrites(t *testing.T) {
 	results, err := libvirt.Execute(t.Context(), &thisMachine{t: t}, "vm1", libvirt.Call{Argv: []string{"tee", file},
 		Stdin: "7\n"}, libvirt.Call{Argv: []string{"tee", "/nonesuch/x"}, Stdin: "7\n"},
 		libvirt.Call{Argv: []string{"nonesuch-program"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if text, err := os.ReadFile(file); err != nil || string(text) != "7\n" || results[0].Problem() != nil {
 		t.Errorf("wrote %q: %v, %v", text, err, results[0].Problem())
 	}
@@ -256,9 +246,7 @@ func TestInsideWritesTogether(t *testing.T) {
 	before := map[string]string{"/proc/sys/kernel/timer_migration": "1",
 		"/proc/sys/kernel/sched_rt_runtime_us": "950000", "/proc/sys/vm/stat_interval": "1"}
 	g := &fewFiles{files: maps.Clone(before)}
-	if err := withStatus(t, status, g).WriteAll(t.Context(), all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, withStatus(t, status, g).WriteAll(t.Context(), all))
 	if d := cmp.Diff(map[string]string{"/proc/sys/kernel/timer_migration": "0",
 		"/proc/sys/kernel/sched_rt_runtime_us": "-1", "/proc/sys/vm/stat_interval": "10"}, g.files); d != "" ||
 		g.rounds > 4 {

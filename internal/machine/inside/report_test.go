@@ -16,6 +16,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 	"mpps/internal/report"
 	"mpps/internal/report/seats"
 	"mpps/test/gallery"
@@ -24,15 +25,9 @@ import (
 // insideHost is a host of the gallery with a guest that runs.
 func insideHost(f *testing.F) *facts.Host {
 	f.Helper()
-	all, err := gallery.Read(os.DirFS("../../../test/gallery"))
-	if err != nil {
-		f.Fatal(err)
-	}
+	all := must.Get(gallery.Read(os.DirFS("../../../test/gallery")))(f)
 	i := slices.IndexFunc(all, func(s *gallery.Spec) bool { return s.Name == "recorded-i5-i350" })
-	m, err := all[i].Machine()
-	if err != nil {
-		f.Fatal(err)
-	}
+	m := must.Get(all[i].Machine())(f)
 	return m.Host
 }
 
@@ -80,20 +75,15 @@ func FuzzGuestToReport(f *testing.F) {
 func show(t *testing.T, h *facts.Host, g goal.Goal) {
 	t.Helper()
 	found := audit.Run(h, g, knob.Catalogue())
-	p, err := plan.From(h, g, found, knob.Catalogue())
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(plan.From(h, g, found, knob.Catalogue()))(t)
 	placing := &seats.Placing{Host: h, Result: placement.Place(placement.From(h, g))}
 	var text strings.Builder
-	if err := report.NewPrinter(&text, io.Discard, report.Options{}).View(func(t *report.Text) {
+	must.Do(t, report.NewPrinter(&text, io.Discard, report.Options{}).View(func(t *report.Text) {
 		report.Inspect(t, h, true)
 		report.Audit(t, found, true)
 		report.Plan(t, p)
 		seats.Text(t, placing)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if i := strings.IndexFunc(text.String(), func(r rune) bool { return r < ' ' && r != '\n' || r == 0x7f }); i >= 0 {
 		t.Errorf("a control character is shown: %q", text.String()[max(0, i-60):min(text.Len(), i+20)])
 	}

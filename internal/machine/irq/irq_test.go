@@ -10,6 +10,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 func TestInterruptRows(t *testing.T) {
@@ -56,10 +57,7 @@ func TestInterruptsOfRecordedHosts(t *testing.T) {
 			"0000:01:00.0", "i40e",
 			"32 misc, 33 TxRx-0, 34 TxRx-1, 35 TxRx-2, 36 TxRx-3, 37 fdir-TxRx-0"},
 	} {
-		text, err := os.ReadFile(filepath.Join(folder, c.file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(folder, c.file)))(t)
 		var got []string
 		nic := facts.NIC{Name: c.device, PCI: c.pci, Driver: c.driver}
 		for _, irq := range matchInterrupts(&nic, c.bus, nil, ParseInterrupts(string(text)), nil) {

@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 func TestKernel(t *testing.T) {
@@ -96,12 +97,8 @@ func TestRealtimeGroupsOfKernel(t *testing.T) {
 	const asleep = with + "CONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED=y\n"
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
-	if _, err := z.Write([]byte(with)); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(z.Write([]byte(with)))(t)
+	must.Do(t, z.Close())
 	for name, c := range map[string]struct {
 		files   map[string]string
 		command string

@@ -12,6 +12,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestSwapFile turns a swap file on with a priority and off again.
@@ -20,9 +21,7 @@ func TestSwapFile(t *testing.T) {
 		t.Skip("needs root")
 	}
 	file := filepath.Join(t.TempDir(), "swap")
-	if err := os.WriteFile(file, make([]byte, 4<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, make([]byte, 4<<20), 0o600))
 	treetest.Tool(t, "mkswap", file)
 	if out, err := exec.Command("swapon", file).CombinedOutput(); err != nil {
 		t.Skipf("this file system or this kernel has no swap files: %s", out)
@@ -34,17 +33,13 @@ func TestSwapFile(t *testing.T) {
 	if r := mechanism.Read(ctx, a); r.Value != "off" {
 		t.Fatalf("a swap file that is not in use: %+v", r)
 	}
-	if err := mechanism.Write(ctx, a, setting.Value("on 5")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, mechanism.Write(ctx, a, setting.Value("on 5")))
 	defer mechanism.Write(ctx, a, setting.Value("off"))
 	if r := mechanism.Read(ctx, a); r.Value != "on 5" ||
 		!strings.Contains(treetest.Tool(t, "swapon", "--show=NAME,PRIO", "--noheadings"), "5") {
 		t.Errorf("after swapon: %+v", r)
 	}
-	if err := mechanism.Write(ctx, a, setting.Value("off")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, mechanism.Write(ctx, a, setting.Value("off")))
 	if r := mechanism.Read(ctx, a); r.Value != "off" {
 		t.Errorf("after swapoff: %+v", r)
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // tc runs a tc command; an underscore in a word is a blank.
@@ -42,25 +43,21 @@ func TestFilterInFront(t *testing.T) {
 	had := map[[3]int]bool{}
 	windows := []setting.Lane{{Tap: "tap0", Base: 0, Count: 4}, {Tap: "tap1", Base: 4, Count: 4}}
 	prog := program(t, true)
-	must := func(command string) {
+	do := func(command string) {
 		t.Helper()
-		if err := tc(t, command); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, tc(t, command))
 	}
-	must("qdisc add dev nic0 clsact")
+	do("qdisc add dev nic0 clsact")
 	for _, pref := range []string{"pref 1", "pref 5", ""} {
-		must("filter add dev nic0 egress " + pref + sayOK)
+		do("filter add dev nic0 egress " + pref + sayOK)
 		if err := prog.Write(windows); err != nil {
 			t.Fatalf("beside a filter with %q: %v", pref, err)
 		}
 		p.run(had, 200).exact(t, "beside a filter with "+pref, 200, p.guests, windows)
-		if err := prog.Remove(); err != nil {
-			t.Fatal(err)
-		}
-		must("filter del dev nic0 egress")
+		must.Do(t, prog.Remove())
+		do("filter del dev nic0 egress")
 	}
-	must("filter add dev nic0 egress protocol ip pref 1 u32 match u32 0 0 flowid :1")
+	do("filter add dev nic0 egress protocol ip pref 1 u32 match u32 0 0 flowid :1")
 	err := prog.Write(windows)
 	hinted, is := errors.AsType[interface {
 		error
@@ -70,27 +67,21 @@ func TestFilterInFront(t *testing.T) {
 		!strings.Contains(hinted.Hint(), "nic0 egress") {
 		t.Errorf("behind a filter of another kind: %v", err)
 	}
-	must("filter del dev nic0 egress")
+	do("filter del dev nic0 egress")
 	nothingLeft(t)
 
-	if err := prog.Write(windows); err != nil {
-		t.Fatal(err)
-	}
-	must("filter add dev nic0 egress pref 1" + sayOK)
+	must.Do(t, prog.Write(windows))
+	do("filter add dev nic0 egress pref 1" + sayOK)
 	if found := prog.reads(t); found != "idle" {
 		t.Errorf("with a filter in front it reads %s", found)
 	}
-	if err := prog.Write(windows); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, prog.Write(windows))
 	if found := prog.reads(t); found != setting.LanesText(windows) {
 		t.Errorf("written again it reads %s", found)
 	}
 	p.run(had, 200).exact(t, "written again", 200, p.guests, windows)
-	if err := prog.Remove(); err != nil {
-		t.Fatal(err)
-	}
-	must("filter del dev nic0 egress")
+	must.Do(t, prog.Remove())
+	do("filter del dev nic0 egress")
 	nothingLeft(t)
 }
 
@@ -104,10 +95,8 @@ func TestOneTap(t *testing.T) {
 	windows := []setting.Lane{{Tap: "tap0", Base: 0, Count: 2}, {Tap: "tap1", Base: 2, Count: 2}}
 	for _, one := range [][]setting.Lane{windows, {windows[1], windows[0]}} {
 		prog := program(t, true)
-		if err := errors.Join(tc(t, "qdisc add dev tap0 clsact"),
-			tc(t, "filter add dev tap0 ingress protocol ip pref 1 u32 match u32 0 0 flowid :1")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(tc(t, "qdisc add dev tap0 clsact"),
+			tc(t, "filter add dev tap0 ingress protocol ip pref 1 u32 match u32 0 0 flowid :1")))
 		err := prog.Write(one)
 		if _, is := errors.AsType[*TapsError](err); !is ||
 			!strings.Contains(err.Error(), "tap0: tap0 has a filter of somebody else's (u32)") {
@@ -116,18 +105,12 @@ func TestOneTap(t *testing.T) {
 		if found := prog.reads(t); found != "tap1=2+2" {
 			t.Errorf("with a tap that cannot be attached it reads %s", found)
 		}
-		if err := tc(t, "filter del dev tap0 ingress"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, tc(t, "filter del dev tap0 ingress"))
 		if err := prog.Write(one); err != nil {
 			t.Errorf("without that filter: %v", err)
 		}
-		if err := prog.Remove(); err != nil {
-			t.Fatal(err)
-		}
-		if err := tc(t, "qdisc del dev tap0 clsact"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, prog.Remove())
+		must.Do(t, tc(t, "qdisc del dev tap0 clsact"))
 		nothingLeft(t)
 	}
 	ways(t, func(t *testing.T, filters bool) {
@@ -147,25 +130,19 @@ func TestOneTap(t *testing.T) {
 		if found := prog.reads(t); found != "tap0=0+2 tap1=2+2 tap9=4+1" {
 			t.Errorf("with a tap that went a moment ago it reads %s", found)
 		}
-		if err := prog.Remove(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, prog.Remove())
 		nothingLeft(t)
 	})
 	prog := program(t, true)
-	if err := errors.Join(tc(t, "qdisc del dev tap1 clsact"),
-		tc(t, "qdisc add dev tap1 handle ffff: ingress")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(tc(t, "qdisc del dev tap1 clsact"),
+		tc(t, "qdisc add dev tap1 handle ffff: ingress")))
 	if err := prog.Write(windows); err != nil {
 		t.Errorf("with the queue discipline ingress at a tap: %v", err)
 	}
 	if found := prog.reads(t); found != setting.LanesText(windows) {
 		t.Errorf("with the queue discipline ingress at a tap it reads %s", found)
 	}
-	if err := prog.Remove(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, prog.Remove())
 	nothingLeft(t)
 }
 
@@ -181,9 +158,7 @@ func TestFiltersOfAnotherVersion(t *testing.T) {
 	old := func() {
 		t.Helper()
 		_, programs, err := prog.load()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer programs.Close()
 		for _, at := range []struct {
 			d Device
@@ -191,46 +166,33 @@ func TestFiltersOfAnotherVersion(t *testing.T) {
 			f int
 		}{{prog.NIC, nicSide, programs.MppsLaneNic.FD()}, {find(t, prog, "tap0"), tapSide, programs.MppsLaneTap.FD()}} {
 			_ = tc(t, "qdisc add dev "+at.d.Name+" clsact") // may be there
-			if err := netlink.FilterAdd(&netlink.BpfFilter{
+			must.Do(t, netlink.FilterAdd(&netlink.BpfFilter{
 				FilterAttrs: netlink.FilterAttrs{LinkIndex: at.d.Index, Parent: at.s.parent(),
 					Protocol: unix.ETH_P_ALL},
 				Fd: at.f, Name: "mpps-lanes-v9:nic0", DirectAction: true,
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
-		if err := prog.removeDir(prog.dir()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, prog.removeDir(prog.dir()))
 	}
 	count := func(d Device, s side) int {
 		t.Helper()
-		all, err := filtersAt(d, s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(filtersAt(d, s))(t)
 		return len(all)
 	}
 	old()
 	if there, err := prog.Exists(); !there || err != nil {
 		t.Errorf("there: %v, %v", there, err)
 	}
-	if err := prog.Write(windows); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, prog.Write(windows))
 	if n, taps := count(prog.NIC, nicSide), count(find(t, prog, "tap0"), tapSide); n != 1 || taps != 1 {
 		t.Errorf("written over another version's: %d filters at the NIC and %d at the tap, expected 1 each", n, taps)
 	}
 	if found := prog.reads(t); found != setting.LanesText(windows) {
 		t.Errorf("reads %s", found)
 	}
-	if err := prog.Remove(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, prog.Remove())
 	old()
-	if err := prog.Remove(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, prog.Remove())
 	if there, err := prog.Exists(); there || err != nil {
 		t.Errorf("there after it was removed: %v, %v", there, err)
 	}

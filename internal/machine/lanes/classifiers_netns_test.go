@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestClassifiers: another program's classifier at a tap erases the lane of its packets, even if it sets no class, so
@@ -32,9 +33,7 @@ func TestClassifiers(t *testing.T) {
 		{"clsact", "ingress bpf da bytecode 1,6\x000\x000\x000", "bpf"},
 	} {
 		prog := program(t, false)
-		if err := prog.Write(windows); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, prog.Write(windows))
 		tc("qdisc add dev tap1 " + c.qdisc)
 		if kinds, err := Classifiers(find(t, prog, "tap1")); err != nil || len(kinds) != 0 {
 			t.Errorf("%s without a filter: %v, %v", c.qdisc, kinds, err)
@@ -67,9 +66,7 @@ func TestClassifiers(t *testing.T) {
 			t.Errorf("%s is gone: it reads %s", c.kind, found)
 		}
 		p.run(had, 200).exact(t, "without a classifier", 200, p.guests, windows)
-		if err := prog.Remove(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, prog.Remove())
 		nothingLeft(t)
 	}
 }
@@ -87,13 +84,9 @@ func TestClassifierBetween(t *testing.T) {
 		p.t = t
 		prog := program(t, filters)
 		prog.Between = func(Device) []Device { return []Device{find(t, prog, "vx0")} }
-		if err := prog.Write(windows); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, prog.Write(windows))
 		p.run(had, 200).exact(t, "without a classifier", 200, p.guests, windows)
-		if err := errors.Join(tc(t, "qdisc add dev vx0 clsact"), tc(t, "filter add dev vx0 egress"+sayOK)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(tc(t, "qdisc add dev vx0 clsact"), tc(t, "filter add dev vx0 egress"+sayOK)))
 		if found := prog.reads(t); found != "idle" {
 			t.Errorf("with a classifier at the tunnel it reads %s", found)
 		}
@@ -106,15 +99,11 @@ func TestClassifierBetween(t *testing.T) {
 		if planned == 1600 {
 			t.Error("lanes come through, and are said not to")
 		}
-		if err := tc(t, "qdisc del dev vx0 clsact"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, tc(t, "qdisc del dev vx0 clsact"))
 		if found := prog.reads(t); found != setting.LanesText(windows) {
 			t.Errorf("the classifier is gone: it reads %s", found)
 		}
-		if err := prog.Remove(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, prog.Remove())
 		nothingLeft(t)
 	})
 }

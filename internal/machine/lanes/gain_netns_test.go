@@ -20,6 +20,7 @@ import (
 	"mpps/internal/measure/trace"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // gain is a fault and its fix.
@@ -78,13 +79,9 @@ func onCPU(t *testing.T, cpu int) func() {
 	runtime.LockOSThread()
 	var before, one unix.CPUSet
 	one.Set(min(cpu, runtime.NumCPU()-1))
-	if err := errors.Join(unix.SchedGetaffinity(0, &before), unix.SchedSetaffinity(0, &one)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(unix.SchedGetaffinity(0, &before), unix.SchedSetaffinity(0, &one)))
 	return func() {
-		if err := unix.SchedSetaffinity(0, &before); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, unix.SchedSetaffinity(0, &before))
 		runtime.UnlockOSThread()
 	}
 }
@@ -117,9 +114,7 @@ func TestGains(t *testing.T) {
 	p := newPath(t, false, 4, 4)
 	had := map[[3]int]bool{}
 	prog := program(t, false)
-	if err := disciplines(eachQueue()...); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, disciplines(eachQueue()...))
 	windows := []setting.Lane{{Tap: "tap0", Base: 0, Count: 4}, {Tap: "tap1", Base: 4, Count: 4}}
 	for _, one := range gains {
 		for range 2 {
@@ -143,9 +138,7 @@ func TestGains(t *testing.T) {
 				t.Errorf("%s: planted %v, mended %v", one.name, used[false], used[true])
 			}
 		}
-		if err := errors.Join(prog.Remove(), noXPS()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(prog.Remove(), noXPS()))
 	}
 	nothingLeft(t)
 }
@@ -164,18 +157,14 @@ func BenchmarkGain(b *testing.B) {
 				cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS}
 				out, err := cmd.CombinedOutput()
 				b.Logf("%s", out)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, err)
 				return
 			}
 			for _, err := range []error{
 				unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("sysfs", "/sys", "sysfs", 0, ""),
 				unix.Mount("bpf", FileSystem, "bpf", 0, ""),
 			} {
-				if err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, err)
 			}
 			measureGain(b, one)
 		})
@@ -184,17 +173,11 @@ func BenchmarkGain(b *testing.B) {
 
 func measureGain(b *testing.B, one gain) {
 	p := newPath(b, one.vxlan, one.queues, one.queues)
-	must := func(err error) {
-		b.Helper()
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
 	for _, fd := range p.far { // what counts is the counter of the far end
 		unix.Close(fd)
 	}
 	_ = os.WriteFile("/proc/sys/net/bridge/bridge-nf-call-iptables", []byte("0"), 0) // absent without br_netfilter
-	must(disciplines(eachQueue()...))
+	must.Do(b, disciplines(eachQueue()...))
 	prog := program(b, false)
 	stop := make(chan struct{})
 	var senders sync.WaitGroup
@@ -233,28 +216,26 @@ func measureGain(b *testing.B, one gain) {
 		{Tap: "tap1", Base: one.queues, Count: one.queues}}
 	var before, after, ratios []float64
 	for range 12 {
-		must(one.plant(prog, windows))
+		must.Do(b, one.plant(prog, windows))
 		a := rate()
-		must(one.mend(prog, windows))
+		must.Do(b, one.mend(prog, windows))
 		s := rate()
 		before, after, ratios = append(before, a), append(after, s), append(ratios, s/a)
 	}
 	waits := func() float64 {
 		o, err := trace.Watch(b.Context(), trace.Config{For: time.Second, EveryPacket: true, Host: &facts.Host{}})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
 		n := uint64(0)
 		for _, c := range o.Contention {
 			n += c.Waits
 		}
 		return float64(n) / o.Watched
 	}
-	must(one.plant(prog, windows))
+	must.Do(b, one.plant(prog, windows))
 	b.ReportMetric(waits(), "waits/s-before")
-	must(one.mend(prog, windows))
+	must.Do(b, one.mend(prog, windows))
 	b.ReportMetric(waits(), "waits/s-after")
-	must(prog.Remove())
+	must.Do(b, prog.Remove())
 	close(stop)
 	senders.Wait()
 	for _, list := range [][]float64{before, after, ratios} {
@@ -269,13 +250,7 @@ func measureGain(b *testing.B, one gain) {
 }
 
 func arrivedAt(b *testing.B) uint64 {
-	text, err := os.ReadFile("/sys/class/net/far0/statistics/rx_packets")
-	if err != nil {
-		b.Fatal(err)
-	}
-	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
-	if err != nil {
-		b.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("/sys/class/net/far0/statistics/rx_packets"))(b)
+	n := must.Get(strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64))(b)
 	return n
 }

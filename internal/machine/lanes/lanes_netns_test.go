@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // ways are the two ways to attach the programs.
@@ -38,9 +39,7 @@ func TestLanes(t *testing.T) {
 			t.Fatalf("reads %s before", found)
 		}
 		windows := []setting.Lane{{Tap: "tap0", Base: 0, Count: 4}, {Tap: "tap1", Base: 4, Count: 4}}
-		if err := prog.Write(windows); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, prog.Write(windows))
 		if found := prog.reads(t); found != "tap0=0+4 tap1=4+4" {
 			t.Errorf("reads %s", found)
 		}
@@ -48,9 +47,7 @@ func TestLanes(t *testing.T) {
 		p.run(had, each).exact(t, "steered", each, p.guests, windows)
 		// Other windows, swapped and with too few queues.
 		windows = []setting.Lane{{Tap: "tap0", Base: 5, Count: 3}, {Tap: "tap1", Base: 0, Count: 1}}
-		if err := prog.Write(windows); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, prog.Write(windows))
 		m := p.run(had, each)
 		for q := range 4 {
 			at, n := 5+q%3, each
@@ -58,9 +55,7 @@ func TestLanes(t *testing.T) {
 				t.Errorf("with other windows: %v", m)
 			}
 		}
-		if err := prog.Remove(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, prog.Remove())
 		if found := prog.reads(t); found != "absent" {
 			t.Errorf("reads %s after it was removed", found)
 		}
@@ -83,15 +78,10 @@ func TestTwoNICs(t *testing.T) {
 	ways(t, func(t *testing.T, filters bool) {
 		p.t = t
 		first := program(t, filters)
-		second, err := programOf("nic1", filters)
-		if err != nil {
-			t.Fatal(err)
-		}
+		second := must.Get(programOf("nic1", filters))(t)
 		windows := []setting.Lane{{Tap: "tap0", Base: 0, Count: 4}, {Tap: "tap1", Base: 2, Count: 2}}
 		for _, prog := range []Program{first, second} {
-			if err := prog.Write(windows); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, prog.Write(windows))
 		}
 		for _, prog := range []Program{first, second} {
 			if found := prog.reads(t); found != "tap0=0+4 tap1=2+2" {
@@ -99,16 +89,12 @@ func TestTwoNICs(t *testing.T) {
 			}
 		}
 		p.run(had, 300).exact(t, "by two NICs", 300, p.guests, windows)
-		if err := second.Remove(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, second.Remove())
 		if one, two := first.reads(t), second.reads(t); one != "tap0=0+4 tap1=2+2" || two != "absent" {
 			t.Errorf("one of two removed: they read %s and %s", one, two)
 		}
 		p.run(had, 300).exact(t, "by the other one", 300, p.guests, windows)
-		if err := first.Remove(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, first.Remove())
 		nothingLeft(t)
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // other is the process that a test starts to write lanes, and kills.
@@ -66,26 +67,20 @@ func TestOutlivesTheProcess(t *testing.T) {
 		p.run(had, 500).exact(t, "after the process ended", 500, p.guests, windows)
 		before := linkIDs(t, prog)
 		windows[0].Base, windows[1].Base = 4, 0
-		if err := prog.Write(windows); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, prog.Write(windows))
 		if after := linkIDs(t, prog); after != before {
 			t.Errorf("programs were attached again: links %s, before %s", after, before)
 		}
 		p.run(had, 500).exact(t, "with other windows", 500, p.guests, windows)
 		// One tap less: its program is detached, the other's stays.
-		if err := prog.Write(windows[:1]); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, prog.Write(windows[:1]))
 		if found := prog.reads(t); found != "tap0=4+4" {
 			t.Errorf("reads %s", found)
 		}
 		if is, err := prog.attached(find(t, prog, "tap1"), tapSide); is || err != nil {
 			t.Errorf("attached to tap1: %v, %v", is, err)
 		}
-		if err := prog.Remove(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, prog.Remove())
 		nothingLeft(t)
 	})
 }
@@ -108,18 +103,12 @@ func linkIDs(t *testing.T, p Program) string {
 		if d == p.NIC {
 			s = nicSide
 		}
-		filters, err := p.filters(d, s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		filters := must.Get(p.filters(d, s))(t)
 		for _, f := range filters {
 			all = append(all, f.Tag, string(rune('0'+f.Id)))
 		}
 		if l, err := link.LoadPinnedLink(p.pin(d, s), nil); err == nil {
-			info, err := l.Info()
-			if err != nil {
-				t.Fatal(err)
-			}
+			info := must.Get(l.Info())(t)
 			all = append(all, string(rune('0'+info.ID)))
 			l.Close()
 		}
@@ -144,9 +133,7 @@ func TestRemovedUnderTraffic(t *testing.T) {
 		if filters { // clsact is there: the kernel drops frames while it comes
 			for _, err := range []error{prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 4},
 				{Tap: "tap1", Base: 4, Count: 4}}), prog.Remove()} {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 			}
 		}
 		stop := make(chan struct{})
@@ -202,19 +189,13 @@ func TestKilled(t *testing.T) {
 	ways(t, func(t *testing.T, filters bool) {
 		prog := program(t, filters)
 		began := time.Now()
-		if err := writer("tap0=0+2 tap1=2+2", filters).Run(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, writer("tap0=0+2 tap1=2+2", filters).Run())
 		took := time.Since(began)
-		if err := prog.Remove(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, prog.Remove())
 		partly := map[string]int{}
 		for round := range 40 {
 			cmd := writer("tap0=0+2 tap1=2+2", filters)
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, cmd.Start())
 			time.Sleep(took/4 + rand.N(took))
 			_ = cmd.Process.Kill() // it may have ended
 			_ = cmd.Wait()
@@ -239,15 +220,11 @@ func TestKilled(t *testing.T) {
 		}
 		t.Logf("a write takes %v; killed in it, it left %v", took, partly)
 		for _, dir := range []string{"mpps", "mpps/" + version, "mpps/" + version + "/nic0"} { // killed as soon as it is there
-			if err := os.MkdirAll(filepath.Join(FileSystem, dir), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(filepath.Join(FileSystem, dir), 0o700))
 			if found := prog.reads(t); found == "absent" {
 				t.Errorf("with an empty %s it reads as absent", dir)
 			}
-			if err := prog.Remove(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, prog.Remove())
 			nothingLeft(t)
 		}
 	})
@@ -266,9 +243,7 @@ func TestTapMadeAnew(t *testing.T) {
 		prog := program(t, filters)
 		windows := []setting.Lane{{Tap: "tap0", Base: 0, Count: 2}, {Tap: "tap1", Base: 2, Count: 2}}
 		const all = "tap0=0+2 tap1=2+2"
-		if err := prog.Write(windows); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, prog.Write(windows))
 		p.guests[1].close() // the tap goes with its last descriptor
 		if found := prog.reads(t); found != all {
 			t.Errorf("with its tap gone: reads %s", found)
@@ -282,9 +257,7 @@ func TestTapMadeAnew(t *testing.T) {
 		if found := prog.reads(t); found != "tap0=0+2" {
 			t.Errorf("with its tap recreated: reads %s", found)
 		}
-		if err := prog.Write(windows); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, prog.Write(windows))
 		if found := prog.reads(t); found != all {
 			t.Errorf("written again: reads %s", found)
 		}
@@ -293,9 +266,7 @@ func TestTapMadeAnew(t *testing.T) {
 		if err != nil || !filters && len(pins) != 2 {
 			t.Errorf("pins %q, %v: expected those of the taps that are there", pins, err)
 		}
-		if err := prog.Remove(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, prog.Remove())
 		nothingLeft(t)
 	})
 }

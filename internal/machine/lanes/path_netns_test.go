@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func ip(t testing.TB, commands ...string) {
@@ -93,14 +94,8 @@ func (p *path) guest(number byte, queues int) *guest {
 	p.t.Helper()
 	g := &guest{number: number, tap: fmt.Sprintf("tap%d", number), sent: make([]uint32, queues)}
 	for range queues {
-		f, err := os.OpenFile("/dev/net/tun", os.O_RDWR|unix.O_NONBLOCK, 0)
-		if err != nil {
-			p.t.Fatal(err)
-		}
-		r, err := unix.NewIfreq(g.tap)
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		f := must.Get(os.OpenFile("/dev/net/tun", os.O_RDWR|unix.O_NONBLOCK, 0))(p.t)
+		r := must.Get(unix.NewIfreq(g.tap))(p.t)
 		r.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_MULTI_QUEUE)
 		if err := unix.IoctlIfreq(int(f.Fd()), unix.TUNSETIFF, r); err != nil {
 			p.t.Fatalf("tap %s: %v", g.tap, err)
@@ -151,16 +146,10 @@ func (g *guest) send(t testing.TB, each int) {
 // of its queue (PACKET_FANOUT_QM; a veth keeps the index of the transmit queue).
 func (p *path) capture() {
 	p.t.Helper()
-	far, err := net.InterfaceByName("far0")
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	far := must.Get(net.InterfaceByName("far0"))(p.t)
 	all := binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, unix.ETH_P_ALL))
 	for range nicQueues {
-		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		fd := must.Get(unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0))(p.t)
 		for _, err := range []error{
 			unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64<<20),
 			unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1),

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestRefused: a refused write changes nothing.
@@ -30,9 +31,7 @@ func TestRefused(t *testing.T) {
 		t.Error("attached to a device that is not there")
 	}
 	nothingLeft(t)
-	if err := prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 2}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 2}}))
 	twice := prog
 	twice.Find = func(string) (Device, bool) { return find(t, prog, "tap1"), true }
 	if err := twice.Write([]setting.Lane{{Tap: "tap0", Base: 4, Count: 2},
@@ -42,12 +41,8 @@ func TestRefused(t *testing.T) {
 	if found := prog.reads(t); found != "tap0=0+2" {
 		t.Errorf("after a write that was refused it reads %s", found)
 	}
-	if err := prog.Remove(); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Unmount(FileSystem, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, prog.Remove())
+	must.Do(t, unix.Unmount(FileSystem, 0))
 	err := prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 2}})
 	none, is := errors.AsType[*NoFileSystem](err)
 	if !is || !strings.Contains(none.Hint(), "mount -t bpf") {
@@ -63,9 +58,7 @@ func TestForeignDirectory(t *testing.T) {
 	newPath(t, false, 2)
 	prog := program(t, false)
 	for _, dir := range []string{prog.dir(), filepath.Dir(prog.dir()), filepath.Join(FileSystem, "mpps")} {
-		if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chown(dir, 65534, 65534)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(dir, 0o700), os.Chown(dir, 65534, 65534)))
 		if _, err := prog.Pinned(); !is[*Foreign](err) {
 			t.Errorf("read with another's %s: %v", dir, err)
 		}
@@ -75,9 +68,7 @@ func TestForeignDirectory(t *testing.T) {
 		if left, err := os.ReadDir(dir); err != nil || dir == prog.dir() && len(left) > 0 {
 			t.Errorf("%s: %v, %v", dir, left, err)
 		}
-		if err := os.Chown(dir, 0, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chown(dir, 0, 0))
 	}
 }
 
@@ -93,37 +84,24 @@ func TestAnotherVersion(t *testing.T) {
 	}
 	newPath(t, false, 2)
 	prog := program(t, false)
-	if err := prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 2}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 2}}))
 	// Links cannot be moved between directories of this file system: pin them there again.
 	newer := strings.Replace(prog.dir(), version, "lanes-v9", 1)
-	if err := os.MkdirAll(newer, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(newer, 0o700))
 	for _, s := range []side{nicSide, tapSide} {
 		d := prog.NIC
 		if s == tapSide {
 			d = find(t, prog, "tap0")
 		}
-		l, err := link.LoadPinnedLink(prog.pin(d, s), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Unpin(); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Pin(filepath.Join(newer, filepath.Base(prog.pin(d, s)))); err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(link.LoadPinnedLink(prog.pin(d, s), nil))(t)
+		must.Do(t, l.Unpin())
+		must.Do(t, l.Pin(filepath.Join(newer, filepath.Base(prog.pin(d, s)))))
 		l.Close()
 	}
 	if found := prog.reads(t); !strings.Contains(found, "another version") {
 		t.Errorf("reads %s", found)
 	}
-	if err := prog.Remove(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, prog.Remove())
 	nothingLeft(t)
 }
 
@@ -138,9 +116,7 @@ func TestUntouched(t *testing.T) {
 	before := p.run(had, 300)
 	prog := program(t, false)
 	windows := []setting.Lane{{Tap: "tap0", Base: 4, Count: 4}}
-	if err := prog.Write(windows); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, prog.Write(windows))
 	after := p.run(had, 300)
 	for key, n := range before {
 		if key[0] == 1 && after[key] != n {
@@ -153,32 +129,22 @@ func TestUntouched(t *testing.T) {
 			t.Errorf("tap0: %v", after)
 		}
 	}
-	pass, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "GPL",
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pass := must.Get(ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "GPL",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}}))(t)
 	defer pass.Close()
-	l, err := link.AttachTCX(link.TCXOptions{Interface: find(t, prog, "tap0").Index, Program: pass,
-		Attach: ebpf.AttachTCXIngress, Anchor: link.Tail()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(link.AttachTCX(link.TCXOptions{Interface: find(t, prog, "tap0").Index, Program: pass,
+		Attach: ebpf.AttachTCXIngress, Anchor: link.Tail()}))(t)
 	after = p.run(had, 300)
 	for q := range 4 {
 		if after[[3]int{0, q, 4 + q}] != 300 {
 			t.Errorf("tap0, with another program that says pass: %v", after)
 		}
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Close())
 	if n := p.changed.Load(); n > 0 {
 		t.Errorf("%d frames came with other bytes", n)
 	}
-	if err := prog.Remove(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, prog.Remove())
 	nothingLeft(t)
 }
 
@@ -227,12 +193,8 @@ func TestByHand(t *testing.T) {
 			t.Errorf("without %s it reads %s, expected %s", c.what, found, c.reads)
 		}
 	}
-	if err := prog.Write(windows); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, prog.Write(windows))
 	p.run(had, 200).exact(t, "written again", 200, p.guests, windows)
-	if err := prog.Remove(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, prog.Remove())
 	nothingLeft(t)
 }

@@ -5,12 +5,9 @@ package lanes
 import (
 	"errors"
 	"io/fs"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -18,49 +15,21 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
-// inNamespace runs the calling test in a child process with its own network namespace and bpf file system, which end
-// with that process. It returns true in the child. In the parent it returns false once the child has passed.
+// inNamespace is treetest.InNamespace with a bpf file system that ends with the child.
 func inNamespace(t *testing.T) bool {
 	t.Helper()
-	const mark = "MPPS_TEST_NAMESPACE"
-	if os.Getenv(mark) == t.Name() {
-		for _, err := range []error{
-			unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("sysfs", "/sys", "sysfs", 0, ""),
-			unix.Mount("bpf", FileSystem, "bpf", 0, ""),
-		} {
-			if err != nil {
-				t.Fatalf("mount: %v", err)
-			}
-		}
-		return true
-	}
-	if os.Geteuid() != 0 {
-		t.Skip("namespaces need root")
-	}
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), mark+"="+t.Name())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("in its namespace: %v\n%s", err, out)
-	}
-	if strings.Contains(string(out), "--- SKIP") {
-		t.Skipf("in its namespace:\n%s", out)
-	}
-	t.Logf("in its namespace:\n%s", out)
-	return false
+	return treetest.InNamespace(t, func() error { return unix.Mount("bpf", FileSystem, "bpf", 0, "") })
 }
 
 // program returns the program of nic0.
 func program(t testing.TB, filters bool) Program {
 	t.Helper()
-	p, err := programOf("nic0", filters)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(programOf("nic0", filters))(t)
 	return p
 }
 
@@ -116,13 +85,8 @@ func nothingAttached(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Error(err)
-	}
-	links, err := netlink.LinkList()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Try(t, err)
+	links := must.Get(netlink.LinkList())(t)
 	for _, l := range links {
 		for _, at := range []ebpf.AttachType{ebpf.AttachTCXIngress, ebpf.AttachTCXEgress} {
 			if r, err := link.QueryPrograms(link.QueryOptions{Target: l.Attrs().Index, Attach: at}); err == nil &&

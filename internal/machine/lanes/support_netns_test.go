@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestSupported: this kernel accepts the programs, as the other tests show, and tcx is probed as others do; a kernel
@@ -23,19 +24,12 @@ func TestSupported(t *testing.T) {
 	}
 	nothingLeft(t)
 	prog := program(t, false)
-	if err := prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 2}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 2}}))
 	if filters, err := prog.filters(prog.NIC, nicSide); err != nil || s.TCX != (len(filters) == 0) {
 		t.Errorf("tcx %v, and written by %d filters, %v", s.TCX, len(filters), err)
 	}
-	if err := prog.Remove(); err != nil {
-		t.Fatal(err)
-	}
-	spec, err := loadLanes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, prog.Remove())
+	spec := must.Get(loadLanes())(t)
 	// skb->len may not be written.
 	spec.Programs["mpps_lane_nic"].Instructions = asm.Instructions{asm.StoreImm(asm.R1, 0, 1, asm.Word),
 		asm.Mov.Imm(asm.R0, -1), asm.Return()}

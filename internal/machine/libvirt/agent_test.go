@@ -7,14 +7,12 @@ import (
 
 	"mpps/internal/machine/tree"
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/must"
 )
 
 // TestAskSaysWhyACommandFailed: virsh continues after a failed command, and exits with 0 if the last one succeeded.
 func TestAskSaysWhyACommandFailed(t *testing.T) {
-	m, err := tree.Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(tree.Open("/"))(t)
 	defer m.Close()
 	// The last argument is the list of commands; the word after "echo" separates their outputs.
 	path := treetest.Program(t, `for list; do :; done

@@ -105,10 +105,7 @@ func TestTapsOfProcesses(t *testing.T) {
 	for name, want := range map[string]string{"helper": "tap0", "plugged": "tap1", "macvtap": "mv0", "pod": "tap0",
 		"two": "  x y"} {
 		g := facts.Find(h.Guests, func(g *facts.Guest) bool { return g.Name == name })
-		var taps []string
-		for _, i := range g.Interfaces {
-			taps = append(taps, i.Tap)
-		}
+		taps := facts.Map(g.Interfaces, func(i facts.Interface) string { return i.Tap })
 		if got := strings.Join(taps, " "); got != want || g.Elsewhere != (name == "pod") {
 			t.Errorf("%s: taps %q, want %q; elsewhere %v", name, got, want, g.Elsewhere)
 		}

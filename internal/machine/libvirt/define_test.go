@@ -14,6 +14,7 @@ import (
 	"mpps/internal/model/domain"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // throughVirsh writes and reads values of one guest with a virsh program.
@@ -44,9 +45,7 @@ func (v throughVirsh) Write(ctx context.Context, a setting.Address, to setting.R
 func TestDefineThatIsLeftBehind(t *testing.T) {
 	dir := t.TempDir()
 	definition, pending := filepath.Join(dir, "definition.xml"), filepath.Join(dir, "pending.xml")
-	if err := os.WriteFile(definition, []byte(definedXML), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(definition, []byte(definedXML), 0o644))
 	// The first definition is accepted without a reply; later ones are replied to at once. The text of "one" is the
 	// argument with dumpxml and the mark to echo after it.
 	path := treetest.Program(t, `
@@ -67,10 +66,7 @@ esac`)
 	if from.Value != "2" {
 		t.Fatalf("found %+v", from)
 	}
-	j, err := journal.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(journal.Open(t.TempDir()))(t)
 	defer j.Close()
 	e := &apply.Engine{Mechanisms: setting.Mechanisms{setting.Domain: v}, Journal: j, Host: "box", BootID: "boot",
 		Version: "test", Deadline: time.Second}
@@ -88,9 +84,7 @@ esac`)
 	if err := os.Rename(pending, definition); err != nil { // the daemon gets it done
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(pending, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(pending, nil, 0o644))
 	if found := v.Read(t.Context(), a); found.Value != "4" {
 		t.Fatalf("found %+v; expected the write to have come about", found)
 	}

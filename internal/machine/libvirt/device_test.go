@@ -13,6 +13,7 @@ import (
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // pooledXML is a guest with an interface from a pool of functions, of which it runs with one, and with the two devices
@@ -95,10 +96,7 @@ func TestDevicesOfARunningGuest(t *testing.T) {
 		"domain:pooled/interface/52:54:00:aa:00:02@transient": "hostdev pci=0000:01:10.3 managed=yes " +
 			"teaming=transient:ua-backup0",
 	} {
-		a, err := setting.ParseAddress(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(setting.ParseAddress(address))(t)
 		found := all.Read(t.Context(), a)
 		if found.String() != want {
 			t.Errorf("%s is %s (%s), expected %s", address, found, found.Why, want)
@@ -158,10 +156,7 @@ func TestNetworksOfLibvirt(t *testing.T) {
 		"virt-network:none/active":     "no",
 		"virt-network:pool/bridge":     "unknown",
 	} {
-		a, err := setting.ParseAddress(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(setting.ParseAddress(address))(t)
 		if found := all.Read(t.Context(), a); found.String() != want || found.NoObject {
 			t.Errorf("%s is %s (%s), expected %s", address, found, found.Why, want)
 		}
@@ -230,14 +225,9 @@ func TestUnplugWaits(t *testing.T) {
 		})
 	}
 	m := pooledHost(t)
-	text, err := m.Read(status)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(m.Path, status),
-		[]byte(strings.Replace(text, "state='running'", "state='paused'", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(m.Read(status))(t)
+	must.Do(t, os.WriteFile(filepath.Join(m.Path, status),
+		[]byte(strings.Replace(text, "state='running'", "state='paused'", 1)), 0o600))
 	v := &handed{driver: libvirtFiles{m}}
 	if err := (devices{m, time.Second}).unplug(t.Context(), v, a); err == nil ||
 		!strings.Contains(err.Error(), "is paused") || len(v.asked) != 0 {
@@ -267,10 +257,7 @@ func TestPlugFindsAnotherPlace(t *testing.T) {
 		return os.WriteFile(filepath.Join(m.Path, status),
 			[]byte(strings.Replace(now, "  </devices>", text+"\n  </devices>", 1)), 0o600)
 	}
-	doc, err := runningDocument(t.Context(), m, "pooled")
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(runningDocument(t.Context(), m, "pooled"))(t)
 	text, err := doc.Device(a.Rest(), was.Value, was.Verbatim)
 	if err != nil || text != was.Verbatim[2:] {
 		t.Fatalf("%v: %s", err, text)

@@ -10,6 +10,7 @@ import (
 	"mpps/internal/machine/tree"
 	"mpps/internal/model/domain"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func TestMechanismsOfGuestsOnARecordedHost(t *testing.T) {
@@ -35,10 +36,7 @@ func TestMechanismsOfGuestsOnARecordedHost(t *testing.T) {
 		"thread-affinity:vm 1/vhost":                            "absent",
 		"thread-affinity:vm 1/worker/0":                         "absent",
 	} {
-		a, err := setting.ParseAddress(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(setting.ParseAddress(address))(t)
 		if found := all.Read(t.Context(), a); found.String() != want {
 			t.Errorf("%s: expected %s, found %s (%s)", address, want, found, found.Why)
 		}
@@ -85,9 +83,7 @@ func TestDefinitionsAreEditedInPlace(t *testing.T) {
 	same := func(text string) string { return text }
 	k := &keeper{text: definedXML, alter: same}
 	path := "interface/52:54:00:aa:00:01/driver.queues"
-	if err := redefine(t.Context(), k, "vm 1", path, setting.Value("4")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, redefine(t.Context(), k, "vm 1", path, setting.Value("4")))
 	if want := strings.Replace(definedXML, "queues='2'", "queues='4'", 1); k.text != want {
 		t.Errorf("expected only the number of queues to change, found\n%s", k.text)
 	}
@@ -97,9 +93,7 @@ func TestDefinitionsAreEditedInPlace(t *testing.T) {
 	if err := redefine(t.Context(), k, "vm 1", path, setting.Value("2")); err != nil || k.text != definedXML {
 		t.Errorf("put back: %v\n%s", err, k.text)
 	}
-	if err := redefine(t.Context(), k, "vm 1", "vcpupin/0", setting.Value("3")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, redefine(t.Context(), k, "vm 1", "vcpupin/0", setting.Value("3")))
 	if err := redefine(t.Context(), k, "vm 1", "vcpupin/0", setting.Missing("")); err != nil || k.text != definedXML {
 		t.Errorf("taken out again: %v\n%s", err, k.text)
 	}
@@ -127,19 +121,14 @@ func TestWhatLibvirtAddsGoesWithItsValue(t *testing.T) {
 // restores it.
 func TestValuesThatWouldBeRefusedCanBePutBack(t *testing.T) {
 	odd := strings.Replace(definedXML, "queues='2'", "queues='3000'", 1)
-	doc, err := domain.Parse([]byte(odd))
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(domain.Parse([]byte(odd)))(t)
 	path := "interface/52:54:00:aa:00:01/driver.queues"
 	before, err := valueIn(doc, path)
 	if err != nil || before.Value != "3000" || !before.AsFound {
 		t.Fatalf("found %+v, %v", before, err)
 	}
 	k := &keeper{text: odd, alter: func(text string) string { return text }}
-	if err := redefine(t.Context(), k, "vm 1", path, setting.Value("4")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, redefine(t.Context(), k, "vm 1", path, setting.Value("4")))
 	if err := redefine(t.Context(), k, "vm 1", path, setting.Value("3000")); err == nil {
 		t.Error("3000 queues were set")
 	}
@@ -218,9 +207,7 @@ func TestDefinitionsAreReadAnewWhenTheyChange(t *testing.T) {
 			t.Errorf("expected %s, found %+v", want, found)
 		}
 		text := strings.Replace(definedXML, "cpuset='0-3,^2'", "cpuset='7'", 1)
-		if err := m.Root.WriteFile("etc/libvirt/qemu/vm2.xml", []byte(text+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Root.WriteFile("etc/libvirt/qemu/vm2.xml", []byte(text+"\n"), 0o644))
 	}
 }
 
@@ -231,10 +218,7 @@ func TestWholeInterfacesComeBack(t *testing.T) {
 		"slot='0x00' function='0x0'/>\n"
 	text := strings.Replace(pooledXML, "<name>pooled<", "<name>vm 1<", 1)
 	k := &keeper{text: text, alter: func(text string) string { return text }}
-	doc, err := domain.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(domain.Parse([]byte(text)))(t)
 	before, err := valueIn(doc, path)
 	if err != nil || before.Value != "network=pool model=virtio" ||
 		!strings.Contains(before.Verbatim, strings.TrimSpace(place)) || before.Why != "" {

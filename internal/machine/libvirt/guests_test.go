@@ -225,10 +225,7 @@ func TestGuestsOfARecordedHost(t *testing.T) {
 	}
 	Inventory(t.Context(), m, h, new(Definitions))
 
-	var names []string
-	for _, g := range h.Guests {
-		names = append(names, g.Name+" "+g.State)
-	}
+	names := facts.Map(h.Guests, func(g facts.Guest) string { return g.Name + " " + g.State })
 	if want := []string{"bad shut off", "vm 1 running", "vm2 shut off", "wild running"}; !slices.Equal(names, want) {
 		t.Fatalf("expected guests %q, found %q", want, names)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/machine/tree"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // Networks in the files of libvirt 11.3: an active one with autostart on a whole PF, one with listed functions, a
@@ -47,24 +48,13 @@ WARNING: THIS IS AN AUTO-GENERATED FILE.
 </networkstatus>`,
 		"etc/libvirt/qemu/networks/broken.xml": `<network><name>`,
 	} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	if err := os.Mkdir(filepath.Join(dir, "etc/libvirt/qemu/networks/autostart"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/etc/libvirt/qemu/networks/fast.xml",
-		filepath.Join(dir, "etc/libvirt/qemu/networks/autostart/fast.xml")); err != nil {
-		t.Fatal(err)
-	}
-	m, err := tree.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "etc/libvirt/qemu/networks/autostart"), 0o755))
+	must.Do(t, os.Symlink("/etc/libvirt/qemu/networks/fast.xml",
+		filepath.Join(dir, "etc/libvirt/qemu/networks/autostart/fast.xml")))
+	m := must.Get(tree.Open(dir))(t)
 	defer m.Close()
 	var h facts.Host
 	Pools(context.Background(), m, &h)

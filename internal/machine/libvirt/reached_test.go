@@ -6,6 +6,7 @@ import (
 
 	"mpps/internal/machine/tree"
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/must"
 )
 
 // TestReached: virsh in a container is run as given, without a shell and whatever sockets the host has, with the URI
@@ -18,10 +19,7 @@ for list; do :; done
 echo "${list%%;*}"; echo "${list##*; echo }"`)
 	m := treetest.Live(t)
 	m.Libvirt = tree.Libvirt{Virsh: []string{podman, "exec", "-i", "nova libvirt", "virsh"}, URI: "qemu:///session"}
-	l, err := Open(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(Open(m))(t)
 	out, err := l.(Virsh).Run(t.Context(), "", "version")
 	if err != nil || len(out) != 1 || strings.TrimSpace(out[0]) != "version" {
 		t.Errorf("found %q, %v", out, err)

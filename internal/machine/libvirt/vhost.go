@@ -16,10 +16,7 @@ import (
 // guestThreads returns a guest's threads in the order of creation, with the NIC and queue of each vhost worker. all
 // returns the machine's processes; it is called only if QEMU's threads have no workers.
 func guestThreads(m *tree.Tree, q qemu, all func() []trust.Process, live *domain.Guest) []facts.Thread {
-	var list []facts.Thread
-	for _, t := range threads.Tasks(m, q.pid) {
-		list = append(list, threads.FactOf(m, t, q.pid))
-	}
+	list := facts.Map(threads.Tasks(m, q.pid), func(t trust.Stat) facts.Thread { return threads.FactOf(m, t, q.pid) })
 	queues := vhostQueues(q.nics, live)
 	if len(queues) > 0 && !slices.ContainsFunc(list, func(t facts.Thread) bool { return t.Role == "vhost" }) {
 		for _, t := range threads.KernelVhosts(m, q.pid, all()) {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/must"
 )
 
 // linkMessage returns an RTM_NEWLINK message.
@@ -19,10 +21,7 @@ func linkMessage(t testing.TB, index int, up bool, attributes func(*netlink.Attr
 	}
 	e := netlink.NewAttributeEncoder()
 	attributes(e)
-	data, err := e.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(e.Encode())(t)
 	return append(head, data...)
 }
 
@@ -70,10 +69,7 @@ func TestLinkWithVFs(t *testing.T) {
 			return nil
 		})
 	})
-	got, err := ParseLink(message)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(ParseLink(message))(t)
 	want := Device{
 		Name: "ens1", Index: 7, mac: "52:54:00:00:01:00", mtu: 1500, Up: true, Carrier: "up", qdisc: "mq", master: 9,
 		xdp: true, flags: unix.IFF_UP, Space: -1,

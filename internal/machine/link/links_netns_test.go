@@ -14,6 +14,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // inventory returns what the inventory says of the namespace.
@@ -152,9 +153,7 @@ func TestForwardingOfThousands(t *testing.T) {
 
 func set(t *testing.T, sysctl, value string) {
 	t.Helper()
-	if err := os.WriteFile(path.Join("/proc/sys", sysctl), []byte(value), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path.Join("/proc/sys", sysctl), []byte(value), 0))
 }
 
 // TestTapRedirects: what filters let arrive at a port goes to its bridge, and at another device where it would go

@@ -13,6 +13,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // recordedLinks are the files of devices in /sys/class/net: name → file → text.
@@ -114,10 +115,7 @@ func attributes(t testing.TB, head []byte, write func(*netlink.AttributeEncoder)
 	t.Helper()
 	e := netlink.NewAttributeEncoder()
 	write(e)
-	data, err := e.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(e.Encode())(t)
 	return append(head, data...)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 func TestNetworkOfNamespace(t *testing.T) {
@@ -76,18 +77,12 @@ func TestNetworkOfNamespace(t *testing.T) {
 	// Without SSH_CONNECTION every connection to sshd's port counts.
 	t.Setenv("SSH_CONNECTION", "")
 	treetest.IP(t, "link set lo up")
-	listener, err := net.Listen("tcp", "192.0.2.1:22")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "192.0.2.1:22"))(t)
 	defer listener.Close()
 	if _, _, got := devices(m, h); got["v0"] != "default route" {
 		t.Errorf("without a session: %q", got["v0"])
 	}
-	connection, err := net.Dial("tcp", "192.0.2.1:22")
-	if err != nil {
-		t.Fatal(err)
-	}
+	connection := must.Get(net.Dial("tcp", "192.0.2.1:22"))(t)
 	defer connection.Close()
 	port := connection.LocalAddr().(*net.TCPAddr).Port
 	want := fmt.Sprintf("default route, SSH session from 192.0.2.1 port %d", port)
@@ -100,10 +95,7 @@ func TestNetworkOfNamespace(t *testing.T) {
 }
 
 func names[T any](list []T, name func(T) string) []string {
-	var all []string
-	for _, item := range list {
-		all = append(all, name(item))
-	}
+	all := facts.Map(list, name)
 	slices.Sort(all)
 	return all
 }

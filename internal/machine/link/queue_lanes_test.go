@@ -8,6 +8,7 @@ import (
 	"mpps/internal/machine/lanes"
 	"mpps/internal/machine/tree"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestTapOf: a lane names its tap, or the address of the guest's NIC; a bridge that adopted its port's address is not a
@@ -64,10 +65,7 @@ func TestBetween(t *testing.T) {
 
 // TestLanesOfRecordedTree: lanes of a recorded machine can be neither read nor written.
 func TestLanesOfRecordedTree(t *testing.T) {
-	m, err := tree.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(tree.Open(t.TempDir()))(t)
 	defer m.Close()
 	nic := setting.Of(setting.QueueLanes, "eth0")
 	if r := (queueLanes{m}).Read(t.Context(), nic); r.State != setting.Unknown || r.Why == "" {

@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestRootQdisc replaces qdiscs of virtual devices and restores them, checked with tc; qdiscs with parameters are left
@@ -42,17 +43,13 @@ func TestRootQdisc(t *testing.T) {
 			t.Errorf("%s: reads %+v, expected %q; tc: %s", c.device, r, c.value, before)
 		}
 		for range 2 { // the second time it is there
-			if err := write(c.device, setting.NoQueue); err != nil {
-				t.Error(err)
-			}
+			must.Try(t, write(c.device, setting.NoQueue))
 		}
 		if r, tc := read(c.device), shown(c.device); r.Value != setting.NoQueue ||
 			!strings.HasPrefix(tc, "qdisc noqueue") {
 			t.Errorf("%s: reads %+v, expected none; tc: %s", c.device, r, tc)
 		}
-		if err := write(c.device, c.value); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, write(c.device, c.value))
 		if r, tc := read(c.device), shown(c.device); r.Value != c.value || tc != before {
 			t.Errorf("%s: reads %+v, expected %q; tc: %s, before %s", c.device, r, c.value, tc, before)
 		}

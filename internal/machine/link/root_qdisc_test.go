@@ -6,6 +6,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestRootQdiscLeftAlone: a NIC's qdisc, one with parameters, and one that would not be the kernel's default now.
@@ -19,10 +20,7 @@ func TestRootQdiscLeftAlone(t *testing.T) {
 		{"gre0", "default mq fq", "choice was fq and now is fq_codel"},
 		{"gre0", "htb 1:", "parameters"}, {"eth0", "default fq_codel", "a NIC's"},
 	} {
-		q, err := setting.ParseQdisc(c.value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		q := must.Get(setting.ParseQdisc(c.value))(t)
 		if err := r.checkReplaceable(c.device, q); (err == nil) != (c.why == "") || err != nil &&
 			!strings.Contains(err.Error(), c.why) {
 			t.Errorf("%s on %s: %v, expected %q", c.value, c.device, err, c.why)

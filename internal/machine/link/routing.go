@@ -2,6 +2,7 @@ package link
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"path"
 	"slices"
@@ -40,14 +41,7 @@ func routing(m *tree.Tree, h *facts.Host, devices []Device, names map[int]string
 		Refusing: r.refusing}
 }
 
-func sorted(set map[string]bool) []string {
-	var all []string
-	for name := range set {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return all
-}
+func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
 
 // routes collects the devices of addresses and routes.
 type routes struct {

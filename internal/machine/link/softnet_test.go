@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 func TestSoftnetColumnsOfKernels(t *testing.T) {
@@ -46,14 +47,8 @@ func TestRounds(t *testing.T) {
 }
 
 func TestSoftnetOfRecordedHost(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(treetest.Corpus(t, "hosts"), "softnet_stat", "softnet_stat1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, err := ParseSoftnet(string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(treetest.Corpus(t, "hosts"), "softnet_stat", "softnet_stat1")))(t)
+	rows := must.Get(ParseSoftnet(string(text)))(t)
 	if want := (facts.Softnet{Processed: 0x1ba0fbc3, Squeezed: 0x1b3}); len(rows) != 8 || rows[0] != want ||
 		rows[7].CPU != 7 {
 		t.Errorf("%d rows, the first %+v; want 8, %+v", len(rows), rows[0], want)

@@ -117,11 +117,7 @@ func (u *underlays) devicesOf(r route) []int {
 	if len(r.oifs) > 0 || r.nextHop == 0 {
 		return r.oifs
 	}
-	var all []int
-	for _, hop := range members(u.objects(), r.nextHop) {
-		all = append(all, hop.oif)
-	}
-	return all
+	return facts.Map(members(u.objects(), r.nextHop), func(hop nextHop) int { return hop.oif })
 }
 
 func (u *underlays) objects() map[uint32]nextHop {

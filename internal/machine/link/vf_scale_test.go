@@ -14,6 +14,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // vfInfo returns the IFLA_VF_INFO of a VF in the attributes and order of Linux 5.1 and later (net/core/rtnetlink.c,
@@ -55,10 +56,7 @@ func portMessage(t testing.TB, index, vfs int, mask uint32) []byte {
 			return nil
 		})
 	}
-	all, err := list.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(list.Encode())(t)
 	message := linkMessage(t, index, true, func(e *netlink.AttributeEncoder) {
 		e.String(unix.IFLA_IFNAME, fmt.Sprint("ens", index))
 		e.Uint32(unix.IFLA_MTU, 1500)

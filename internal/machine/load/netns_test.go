@@ -24,6 +24,7 @@ import (
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // twoSpaces creates two named network namespaces with a veth pair between them: v0 with 198.18.0.1 in the first, v1
@@ -55,12 +56,10 @@ func twoSpaces(t *testing.T) (first, second string) {
 func flood(ctx context.Context, t *testing.T, netns, to string) {
 	t.Helper()
 	var conn net.Conn
-	if err := inNetns(netns, func() (err error) {
+	must.Do(t, inNetns(netns, func() (err error) {
 		conn, err = net.Dial("udp", to)
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	done := make(chan bool)
 	go func() {
 		defer close(done)
@@ -102,12 +101,10 @@ func TestLoadOfSpaces(t *testing.T) {
 	treetest.Tool(t, "ip", "netns", "exec", first, "tc", "qdisc", "add", "dev", "v0", "root", "tbf", "rate", "10mbit",
 		"burst", "16kb", "limit", "4kb")
 	var deaf *net.UDPConn
-	if err := inNetns(second, func() (err error) {
+	must.Do(t, inNetns(second, func() (err error) {
 		deaf, err = net.ListenUDP("udp", &net.UDPAddr{Port: 7000})
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	defer deaf.Close()
 	_ = deaf.SetReadBuffer(8 << 10)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -205,14 +202,10 @@ func TestLoadOfQuota(t *testing.T) {
 		}
 	}
 	spin := exec.Command("md5sum", "/dev/zero")
-	if err := spin.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, spin.Start())
 	defer func() { _ = spin.Process.Kill(); _ = spin.Wait() }()
-	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(spin.Process.Pid)),
-		0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(spin.Process.Pid)),
+		0o644))
 	l := Observe(context.Background(), m, hostOf(t, m), Options{Interval: time.Second, Counters: true})
 	at := slices.IndexFunc(l.Threads, func(x facts.ThreadLoad) bool { return x.TID == spin.Process.Pid })
 	if at < 0 {
@@ -229,12 +222,10 @@ func TestLoadOfPacketSocket(t *testing.T) {
 	m := treetest.Live(t)
 	first, second := twoSpaces(t)
 	fd := -1
-	if err := inNetns(second, func() (err error) {
+	must.Do(t, inNetns(second, func() (err error) {
 		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, int(uint16(unix.ETH_P_ALL)<<8|uint16(unix.ETH_P_ALL)>>8))
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	defer unix.Close(fd)
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 4096)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -254,12 +245,10 @@ func TestLoadByTracepoints(t *testing.T) {
 	h := hostOf(t, m)
 	first, second := twoSpaces(t)
 	var deaf *net.UDPConn
-	if err := inNetns(second, func() (err error) {
+	must.Do(t, inNetns(second, func() (err error) {
 		deaf, err = net.ListenUDP("udp", &net.UDPAddr{Port: 7000})
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	defer deaf.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -267,13 +256,9 @@ func TestLoadByTracepoints(t *testing.T) {
 	flood(ctx, t, first, "198.18.0.2:7001")
 	spin := func() int {
 		c := exec.Command("md5sum", "/dev/zero")
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Start())
 		t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
-		if err := threads.SetAffinity(c.Process.Pid, setting.CPUs(0)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, threads.SetAffinity(c.Process.Pid, setting.CPUs(0)))
 		return c.Process.Pid
 	}
 	one, other := spin(), spin()
@@ -371,7 +356,7 @@ func TestLoadOfSlowReader(t *testing.T) {
 	m := treetest.Live(t)
 	first, second := twoSpaces(t)
 	var from, to net.Conn
-	if err := inNetns(second, func() error {
+	must.Do(t, inNetns(second, func() error {
 		l, err := net.Listen("tcp4", "198.18.0.2:5001")
 		if err != nil {
 			return err
@@ -385,9 +370,7 @@ func TestLoadOfSlowReader(t *testing.T) {
 		}
 		to, err = l.Accept()
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	defer from.Close()
 	defer to.Close()
 	go func() {
@@ -424,9 +407,7 @@ func TestLossInNamespace(t *testing.T) {
 	h := hostOf(t, treetest.Live(t))
 	for i, name := range []string{first, second} {
 		var st unix.Stat_t
-		if err := unix.Stat("/run/netns/"+name, &st); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Stat("/run/netns/"+name, &st))
 		h.Namespaces = append(h.Namespaces, facts.Namespace{ID: st.Ino, Name: name,
 			Devices: []facts.Device{{Name: "tap0", Kind: "tap"}}})
 		h.Guests = append(h.Guests, facts.Guest{Name: []string{"one", "two"}[i], State: "running", Elsewhere: true,
@@ -454,7 +435,5 @@ func TestLossInNamespace(t *testing.T) {
 	if !slices.ContainsFunc(l.Unseen, func(u facts.Unseen) bool { return strings.Contains(u.Why, "went away") }) {
 		t.Errorf("unseen: %+v", l.Unseen)
 	}
-	if err := w.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, w.Close())
 }

@@ -12,6 +12,7 @@ import (
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestRuleSets flushes and restores rule sets, checked with the tools.
@@ -56,18 +57,14 @@ func TestRuleSets(t *testing.T) {
 			if again := mechanism.Read(ctx, a); !again.Same(before) {
 				t.Errorf("read twice:\n%s\n%s", before.Value, again.Value)
 			}
-			if err := mechanism.Write(ctx, a, setting.Missing("removed")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, mechanism.Write(ctx, a, setting.Missing("removed")))
 			if r := mechanism.Read(ctx, a); r.State != setting.Absent {
 				t.Errorf("emptied: %+v", r)
 			}
 			if text := shown(); strings.Contains(text, "22") || strings.Contains(text, "DROP") {
 				t.Errorf("still there: %s", text)
 			}
-			if err := mechanism.Write(ctx, a, before); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, mechanism.Write(ctx, a, before))
 			if now := shown(); now != was {
 				t.Errorf("restored:\n%s\nwas:\n%s", now, was)
 			}

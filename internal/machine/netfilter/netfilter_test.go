@@ -10,15 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/must"
 )
 
 // recordedRules returns the tools' output for rule sets made for this test.
 func recordedRules(t testing.TB, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "netfilter", file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("testdata", "netfilter", file)))(t)
 	return string(text)
 }
 

@@ -56,12 +56,8 @@ func TestRealDatabase(t *testing.T) {
 	if !treetest.InNamespace(t) {
 		return
 	}
-	if err := unix.Mount("run", "/run", "tmpfs", 0, ""); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll("/"+folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mount("run", "/run", "tmpfs", 0, ""))
+	must.Do(t, os.MkdirAll("/"+folder, 0o755))
 	treetest.Tool(t, "ovsdb-tool", "create", databaseFile, schema)
 	kill := ovsdbServer(t)
 	vsctl := func(args ...string) string {
@@ -107,9 +103,7 @@ func TestRealDatabase(t *testing.T) {
 	// What is written is on disk when the write returns; a key that is no number comes back byte by byte.
 	limit := setting.Of(setting.OVSDB, "flow-limit")
 	was := m.Read(t.Context(), limit)
-	if err := m.Write(t.Context(), limit, setting.Value("5000")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Write(t.Context(), limit, setting.Value("5000")))
 	kill()
 	kill = ovsdbServer(t)
 	if r := m.Read(t.Context(), limit); r.Value != "5000" {

@@ -21,6 +21,7 @@ import (
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // server is ovsdb-server as far as the mechanism uses it: a row with one column, select, wait and mutate.
@@ -333,10 +334,7 @@ func (h *hooked) Write(ctx context.Context, a setting.Address, to setting.Readin
 // transaction is an apply of max-idle=20000 to a mechanism, and the engine that made it.
 func transaction(t *testing.T, m setting.Mechanism) (*apply.Engine, apply.Result, error) {
 	t.Helper()
-	j, err := journal.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(journal.Open(t.TempDir()))(t)
 	t.Cleanup(func() { j.Close() })
 	e := &apply.Engine{Mechanisms: setting.Mechanisms{setting.OVSDB: m}, Journal: j, Host: "box", BootID: "boot",
 		Version: "test"}

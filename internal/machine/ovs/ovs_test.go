@@ -21,16 +21,14 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/reach"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // serveOnce serves one connection to a socket and returns its path.
 func serveOnce(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	address := filepath.Join(t.TempDir(), "sock")
-	listener, err := net.Listen("unix", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("unix", address))(t)
 	t.Cleanup(func() { listener.Close() })
 	go func() {
 		conn, err := listener.Accept()
@@ -201,10 +199,7 @@ func TestParseDatapath(t *testing.T) {
 	ae.Bytes(datapathStats, numbers(1000, 20, 3, 17))
 	ae.Bytes(datapathMegaflows, numbers(5000, 12, 900, 0))
 	ae.Uint32(datapathFeatures, perCPUUpcalls|1)
-	attributes, err := ae.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	attributes := must.Get(ae.Encode())(t)
 	d, err := parseDatapath(append(binary.NativeEndian.AppendUint32(nil, 5), attributes...))
 	want := facts.KernelDatapath{Name: "ovs-system", Index: 5, Hit: 1000, Missed: 20, Lost: 3, Flows: 17, MaskHit: 5000,
 		Masks: 12, CacheHit: 900, PerCPU: true}

@@ -13,6 +13,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // Answers of ovs-vswitchd 3.1.0 with DPDK 22.11, with a guest whose ring was full for a while.
@@ -179,14 +180,9 @@ func controlOf(t *testing.T, hangs bool, answers map[string]string) *control {
 			fmt.Fprintf(conn, `{"id":%d,"result":%s,"error":null}`, request.ID, text)
 		}
 	})
-	conn, err := net.Dial("unix", at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("unix", at))(t)
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.SetDeadline(time.Now().Add(patience)))
 	return &control{conn: conn, decoder: json.NewDecoder(conn)}
 }
 

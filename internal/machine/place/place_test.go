@@ -16,6 +16,7 @@ import (
 
 	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/must"
 )
 
 // slowAgent is an agent whose programs run on this machine, in parallel to its replies, as a guest's do.
@@ -88,10 +89,7 @@ var trapping = []string{"sh", "-c", "trap 'echo so far; exit 0' INT; i=0; while 
 	"i=$((i+1)); done"}
 
 func toolPlaces(t *testing.T) map[string]*Place {
-	here, err := Here(treetest.Live(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	here := must.Get(Here(treetest.Live(t)))(t)
 	return map[string]*Place{"here": here, "guest": {"vm1", &slowAgent{}}}
 }
 
@@ -143,10 +141,7 @@ func TestPlaceChildren(t *testing.T) {
 	if err != nil || !e.Cut {
 		t.Fatalf("%+v, %v", e, err)
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(e.Out))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pid := must.Get(strconv.Atoi(strings.TrimSpace(e.Out)))(t)
 	for range 200 { // until init has buried it
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil || strings.Contains(string(stat), ") Z ") {

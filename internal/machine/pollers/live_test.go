@@ -15,6 +15,7 @@ import (
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // switchSocket is the variable that makes this program the switch of TestSwitchOfGuest: it listens on the socket, or
@@ -60,10 +61,7 @@ func TestSwitchOfGuest(t *testing.T) {
 			argument := socket
 			if !server {
 				argument = "to:" + socket
-				listener, err := net.Listen("unix", socket)
-				if err != nil {
-					t.Fatal(err)
-				}
+				listener := must.Get(net.Listen("unix", socket))(t)
 				defer listener.Close()
 				go func() {
 					conn, _ := listener.Accept()
@@ -72,9 +70,7 @@ func TestSwitchOfGuest(t *testing.T) {
 			}
 			cmd := exec.Command(os.Args[0])
 			cmd.Env = append(os.Environ(), switchSocket+"="+argument)
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, cmd.Start())
 			defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 			for deadline := time.Now().Add(20 * time.Second); server; time.Sleep(10 * time.Millisecond) {
 				if conn, err := net.Dial("unix", socket); err == nil {

@@ -390,10 +390,7 @@ func (p *Probe) Close() error {
 	<-p.done
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	var errs []error
-	for _, w := range p.windows {
-		errs = append(errs, closeAll(w.links))
-	}
+	errs := facts.Map(p.windows, func(w *window) error { return closeAll(w.links) })
 	if p.programs != nil {
 		p.programs.coll.Close()
 	}

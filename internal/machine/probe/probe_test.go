@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func TestStageOf(t *testing.T) {
@@ -50,10 +51,7 @@ ffffffff81000500 T do_idle
 
 func known(t *testing.T) symbols {
 	t.Helper()
-	s, err := parseSymbols(strings.NewReader(listing))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(parseSymbols(strings.NewReader(listing)))(t)
 	return s
 }
 
@@ -196,9 +194,7 @@ func TestWithoutBTF(t *testing.T) {
 	p.Follow([]int{1})
 	time.Sleep(30 * time.Millisecond)
 	s := p.Take()
-	if err := p.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, p.Close())
 	if s.Traced || len(s.Drops)+len(s.Delays) > 0 || len(s.Unseen) == 0 ||
 		!strings.Contains(s.Unseen[0].Why, "CONFIG_DEBUG_INFO_BTF") ||
 		!strings.Contains(s.Unseen[0].Why, "no such file") {

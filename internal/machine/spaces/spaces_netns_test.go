@@ -20,6 +20,7 @@ import (
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/reach"
+	"mpps/internal/must"
 	"mpps/internal/thread"
 )
 
@@ -125,9 +126,7 @@ func (s *scene) arrive(pod string, frame []byte) {
 		}
 		return fmt.Errorf("%d frames arrived", s.received()-before)
 	})
-	if err != nil {
-		s.Error(err)
-	}
+	must.Try(s, err)
 }
 
 // received returns the unicast and broadcast frames that arrived at the far end of the wire.
@@ -198,9 +197,7 @@ func TestMasqueradeBinding(t *testing.T) {
 		"link set vb master cni0", "addr add 192.0.2.7/24 dev wire", "route add default via 192.0.2.1",
 		"-n pod link set eth0 up", "-n pod addr add 10.244.0.9/24 dev eth0", "-n pod route add default via 10.244.0.1",
 		"-n pod addr add 10.0.2.1/24 dev k6t")
-	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644))
 	treetest.Tool(t, "ip", "netns", "exec", "pod", "sysctl", "-q", "-w", "net.ipv4.ip_forward=1")
 	treetest.Tool(t, "ip", "netns", "exec", "pod", "nft", "add table ip k; add chain ip k p "+
 		"{ type nat hook postrouting priority 100; }; add rule ip k p masquerade")
@@ -210,10 +207,7 @@ func TestMasqueradeBinding(t *testing.T) {
 		t.Errorf("the neighbours are kept: %d namespaces", len(h.Namespaces))
 	}
 	mac := treetest.IPLinkIn(t, "pod", "k6t")["address"].(string)
-	to, err := net.ParseMAC(mac)
-	if err != nil {
-		t.Fatal(err)
-	}
+	to := must.Get(net.ParseMAC(mac))(t)
 	s.arrive("pod", udp(to, "10.0.2.2", "192.0.2.1"))
 }
 
@@ -253,15 +247,13 @@ func TestOpenNamespace(t *testing.T) {
 	s := newScene(t)
 	s.pod("pod")
 	held := -1
-	if err := thread.Do(func() (err error) {
+	must.Do(t, thread.Do(func() (err error) {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return err
 		}
 		held, err = unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	defer unix.Close(held)
 	gear := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), held)
 	treetest.IP(t, "link add v0 type veth peer name eth0 netns pod", "link set v0 up", "-n pod link set eth0 up",
@@ -303,17 +295,11 @@ func TestGone(t *testing.T) {
 		t.Errorf("namespaces %+v, unseen %+v", h.Namespaces, h.Unseen)
 	}
 	// It ends between the look at its guest and that at its namespaces' devices: the open file keeps it.
-	held, err := open("/run/netns/pod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := must.Get(open("/run/netns/pod"))(t)
 	defer held.close()
 	treetest.IP(t, "netns del pod")
 	f := &finder{m: treetest.Live(t), h: h, until: time.Now().Add(patience), host: held, known: map[uint64]*space{}}
-	again, err := open(fmt.Sprintf("/proc/self/fd/%d", held.fd))
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(open(fmt.Sprintf("/proc/self/fd/%d", held.fd)))(t)
 	if _, err := f.add(again); err != nil || len(f.read) != 1 {
 		t.Errorf("%v, %d read", err, len(f.read))
 	}
@@ -336,9 +322,7 @@ func TestManyNamespaces(t *testing.T) {
 			i+1, i, i+1)
 	}
 	file := filepath.Join(t.TempDir(), "batch")
-	if err := os.WriteFile(file, []byte(batch.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(batch.String()), 0o600))
 	t.Cleanup(func() {
 		for i := range 300 {
 			_ = unix.Unmount(fmt.Sprintf("/run/netns/m%d", i), unix.MNT_DETACH)
@@ -374,9 +358,7 @@ func TestHostile(t *testing.T) {
 		fmt.Fprintf(&batch, "link add x%d type bridge\n", i)
 	}
 	file := filepath.Join(t.TempDir(), "batch")
-	if err := os.WriteFile(file, []byte(batch.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(batch.String()), 0o600))
 	treetest.IP(t, "-n pod -batch "+file)
 	treetest.Tool(t, "ip", "-n", "pod", "link", "set", "k6t", "down")
 	treetest.Tool(t, "ip", "-n", "pod", "link", "set", "k6t", "name", "\x1b[2J\x07")

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mpps/internal/machine/tree"
+	"mpps/internal/must"
 )
 
 // TestInside: the unit of this process is known by whole names, in both versions of control groups.
@@ -19,16 +20,9 @@ func TestInside(t *testing.T) {
 		"0::/system.slice/mpps-restore.service.d\n0::/system.slice/sshd.service\n": false,
 	} {
 		root := t.TempDir()
-		if err := os.MkdirAll(filepath.Join(root, "proc/self"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, "proc/self/cgroup"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		m, err := tree.Open(root)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(root, "proc/self"), 0o755))
+		must.Do(t, os.WriteFile(filepath.Join(root, "proc/self/cgroup"), []byte(text), 0o644))
+		m := must.Get(tree.Open(root))(t)
 		if got := inside(m, "mpps-restore.service"); got != want {
 			t.Errorf("%q: %v", text, got)
 		}

@@ -11,6 +11,7 @@ import (
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestStorage counts storage daemons by the node that they are bound to.
@@ -21,22 +22,15 @@ func TestStorage(t *testing.T) {
 		103: {"ceph-mon", "0-7", "512 kB"}, 104: {"glusterfsd", "0-3", ""},
 	} {
 		folder := filepath.Join(root, "proc", strconv.Itoa(pid))
-		if err := os.MkdirAll(folder, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(folder, 0o755))
 		for name, text := range map[string]string{
 			"comm": p.comm + "\n", "status": "Name:\t" + p.comm + "\nVmRSS:\t    " + p.rss + "\nCpus_allowed_list:\t" +
 				p.cpus + "\n",
 		} {
-			if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644))
 		}
 	}
-	m, err := tree.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(tree.Open(root))(t)
 	defer m.Close()
 	h := &facts.Host{Topology: facts.Topology{Nodes: []facts.Node{{ID: 0, CPUs: setting.CPUs(0, 1, 2, 3)},
 		{ID: 1, CPUs: setting.CPUs(4, 5, 6, 7)}}}}

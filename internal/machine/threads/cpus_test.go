@@ -6,6 +6,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // kernelLine returns a line of /proc/PID/stat of a child of kthreadd with flags.
@@ -71,10 +72,7 @@ func TestKernelThreadsAreOneValue(t *testing.T) {
 // or, after a reboot, by name; threads started since get the whole value.
 func TestPlacesOfKernelThreads(t *testing.T) {
 	set := func(text string) setting.CPUSet {
-		cpus, err := setting.ParseCPUs(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		cpus := must.Get(setting.ParseCPUs(text))(t)
 		return cpus
 	}
 	all := []movable{{2, "kthreadd", set("0-3")}, {14, "rcu_preempt", set("0-3")}, {40, "kswapd0", set("1-2")},

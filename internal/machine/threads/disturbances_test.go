@@ -13,6 +13,7 @@ import (
 	"mpps/internal/machine/tree"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // disturbed returns a tree of a host with two measured CPUs out of four, and a guest.
@@ -62,10 +63,7 @@ func disturbedTree(t *testing.T) (*tree.Tree, string) {
 	for name, text := range disturbed {
 		put(t, dir, name, text)
 	}
-	m, err := tree.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(tree.Open(dir))(t)
 	t.Cleanup(func() { m.Close() })
 	return m, dir
 }
@@ -73,12 +71,8 @@ func disturbedTree(t *testing.T) (*tree.Tree, string) {
 func put(t *testing.T, dir, name, text string) {
 	t.Helper()
 	file := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
 // TestTally reads every counter of the measured CPUs and of the guest, and no others.
@@ -121,29 +115,19 @@ func TestTally(t *testing.T) {
 
 // TestTallyUnseen: a host without any of the files is no error; each missing counter is reported.
 func TestTallyUnseen(t *testing.T) {
-	m, err := tree.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(tree.Open(t.TempDir()))(t)
 	defer m.Close()
 	d := WatchDisturbances(m, setting.CPUs(1), 5, []int{6})
 	if got := d.Tally(); len(got) > 0 {
 		t.Errorf("%v", got)
 	}
 	text := strings.Join(d.Unseen(), "\n")
-	for _, want := range []string{"context switches", "idle states", "exits of the guest"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("nothing is said of %s:\n%s", want, text)
-		}
-	}
+	must.Contain(t, text, "context switches", "idle states", "exits of the guest")
 }
 
 // TestTallyLive reads this machine twice: nothing goes backwards.
 func TestTallyLive(t *testing.T) {
-	m, err := tree.Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(tree.Open("/"))(t)
 	defer m.Close()
 	d := WatchDisturbances(m, setting.CPUs(0), 0, nil)
 	defer d.Close()

@@ -10,6 +10,7 @@ import (
 
 	"mpps/internal/machine/tree"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestImpostor: a program that calls itself like a thread of the kernel is not taken for one, neither where it is read
@@ -17,13 +18,8 @@ import (
 func TestImpostor(t *testing.T) {
 	const name = "rcub/4711"
 	cmd := exec.Command("sh", "-c", "printf "+name+" >/proc/$$/comm; exec 3<&0; read -r line <&3")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(cmd.StdinPipe())(t)
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
 	named := func() bool {
 		comm, _ := os.ReadFile("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/comm")
@@ -35,10 +31,7 @@ func TestImpostor(t *testing.T) {
 	if !named() {
 		t.Fatal("the program has not taken the name")
 	}
-	root, err := tree.Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(tree.Open("/"))(t)
 	defer root.Close()
 	m := Mechanisms(root)[setting.ThreadSched]
 	a := setting.Of(setting.ThreadSched, name)
@@ -52,15 +45,9 @@ func TestImpostor(t *testing.T) {
 
 // TestMovesOnlyTheKernels: the number of a kernel thread that ended may be a process's when its CPUs are written.
 func TestMovesOnlyTheKernels(t *testing.T) {
-	root, err := tree.Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(tree.Open("/"))(t)
 	defer root.Close()
-	before, err := getAffinity(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(getAffinity(os.Getpid()))(t)
 	one := movable{tid: os.Getpid(), name: "ksoftirqd/0", cpus: before}
 	if err := one.move(root, before[:1]); !ended(err) {
 		t.Errorf("moved: %v", err)

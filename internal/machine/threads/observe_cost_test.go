@@ -16,6 +16,7 @@ import (
 	"mpps/internal/machine/tree"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // holds makes a process of this test have nothing but threads, and keeps them off a CPU.
@@ -97,10 +98,7 @@ func observe(b *testing.B, cpu int, kept bool) {
 			}
 		}
 	}
-	m, err := tree.Open("/")
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := must.Get(tree.Open("/"))(b)
 	defer m.Close()
 	var online setting.CPUSet
 	for n := range runtime.NumCPU() {

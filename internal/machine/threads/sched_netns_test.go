@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/must"
 )
 
 // TestThreadPolicy sets the policy of a process and checks it with chrt(1).
@@ -18,9 +19,7 @@ func TestThreadPolicy(t *testing.T) {
 		t.Skip("needs root")
 	}
 	child := exec.Command("sleep", "60")
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, child.Start())
 	defer func() { child.Process.Kill(); child.Wait() }()
 	pid := strconv.Itoa(child.Process.Pid)
 	if out, err := exec.Command("chrt", "-f", "-p", "2", pid).CombinedOutput(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -264,12 +265,7 @@ func (d *memDir) entries(name string) ([]string, error) {
 	if err := d.m.spend(len(f.kids)); err != nil {
 		return nil, err
 	}
-	names := make([]string, 0, len(f.kids))
-	for name := range f.kids {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names, nil
+	return slices.Sorted(maps.Keys(f.kids)), nil
 }
 
 // stat returns what is known of a file.

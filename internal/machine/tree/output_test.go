@@ -7,17 +7,15 @@ import (
 
 	"mpps/internal/machine/tree"
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/must"
 )
 
 // TestProgramOutput: a program that prints without end is ended; of its complaints the first are kept.
 func TestProgramOutput(t *testing.T) {
-	m, err := tree.Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(tree.Open("/"))(t)
 	defer m.Close()
 	began := time.Now()
-	_, err = m.Command(t.Context(), "", treetest.Program(t, "exec cat /dev/zero"))
+	_, err := m.Command(t.Context(), "", treetest.Program(t, "exec cat /dev/zero"))
 	if !errors.Is(err, tree.ErrOutput) {
 		t.Errorf("printing without end: %v", err)
 	}

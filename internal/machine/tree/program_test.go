@@ -17,15 +17,13 @@ import (
 	"mpps/internal/machine/tree"
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestChangeInDoubt: of a program that was ended before it was done it is not known what comes of what it asked for; of
 // one that ended by itself it is.
 func TestChangeInDoubt(t *testing.T) {
-	m, err := tree.Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(tree.Open("/"))(t)
 	for name, c := range map[string]struct {
 		lines string
 		doubt bool
@@ -72,10 +70,7 @@ func TestChangeInDoubt(t *testing.T) {
 func TestProgramsEndWithKilledOwner(t *testing.T) {
 	const verb = "MPPS_TEST_VERB"
 	if how := os.Getenv(verb); how != "" { // the process that is killed
-		m, err := tree.Open("/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(tree.Open("/"))(t)
 		script := filepath.Join(os.Getenv("MPPS_TEST_DIR"), "hangs")
 		if how == "change" {
 			_ = m.Change(t.Context(), "", script)
@@ -86,18 +81,12 @@ func TestProgramsEndWithKilledOwner(t *testing.T) {
 	for _, how := range []string{"read", "change"} {
 		dir := t.TempDir()
 		fifo := filepath.Join(dir, "pid")
-		if err := unix.Mkfifo(fifo, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Mkfifo(fifo, 0o600))
 		script := "#!/bin/sh\necho $$ >" + fifo + "\nexec sleep 60\n"
-		if err := os.WriteFile(filepath.Join(dir, "hangs"), []byte(script), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, "hangs"), []byte(script), 0o755))
 		owner := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 		owner.Env = append(os.Environ(), verb+"="+how, "MPPS_TEST_DIR="+dir)
-		if err := owner.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, owner.Start())
 		line := make(chan string, 1)
 		go func() {
 			if f, err := os.Open(fifo); err == nil {

@@ -16,6 +16,7 @@ import (
 
 	"mpps/internal/machine/tree"
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/must"
 )
 
 // inPIDNamespace runs the test again as the first process of a PID namespace with its own /proc, where the next number
@@ -23,12 +24,8 @@ import (
 func inPIDNamespace(t *testing.T) bool {
 	t.Helper()
 	if os.Getpid() == 1 {
-		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-			t.Fatal(err)
-		}
-		if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
+		must.Do(t, unix.Mount("proc", "/proc", "proc", 0, ""))
 		return true
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
@@ -44,14 +41,10 @@ func inPIDNamespace(t *testing.T) bool {
 func successor(t *testing.T, old *exec.Cmd) {
 	t.Helper()
 	pid := old.Process.Pid
-	if err := errors.Join(old.Process.Kill(), ignoreExit(old.Wait())); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(old.Process.Kill(), ignoreExit(old.Wait())))
 	for range 100 {
 		// The kernel gives the next free number (kernel/pid.c, pid_ns_ctl_handler).
-		if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(strconv.Itoa(pid-1)), 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(strconv.Itoa(pid-1)), 0))
 		cmd, in := started(t)
 		t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
 		if cmd.Process.Pid == pid {
@@ -74,9 +67,7 @@ func stateOf(t *testing.T, pid int) string {
 	t.Helper()
 	var cpus unix.CPUSet
 	attr, err := unix.SchedGetAttr(pid, 0)
-	if err := errors.Join(err, unix.SchedGetaffinity(pid, &cpus)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, unix.SchedGetaffinity(pid, &cpus)))
 	return fmt.Sprint(cpus, attr.Policy, attr.Priority, attr.Nice)
 }
 
@@ -112,10 +103,7 @@ func TestNumberIsReused(t *testing.T) {
 			if err := writeTo(m, pid, write); err != nil || stateOf(t, pid) == before {
 				t.Fatalf("while it lives: %v, %s", err, stateOf(t, pid))
 			}
-			held, err := Hold(m, pid, pid)
-			if err != nil {
-				t.Fatal(err)
-			}
+			held := must.Get(Hold(m, pid, pid))(t)
 			defer held.Close()
 			was, _ := ReadStat(m, pid)
 			successor(t, old)

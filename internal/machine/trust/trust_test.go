@@ -14,19 +14,15 @@ import (
 	"testing"
 
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/must"
 )
 
 // started returns a process that ends when its input is closed.
 func started(t *testing.T) (*exec.Cmd, io.Closer) {
 	t.Helper()
 	cmd := exec.Command("cat")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(cmd.StdinPipe())(t)
+	must.Do(t, cmd.Start())
 	return cmd, in
 }
 
@@ -35,10 +31,7 @@ func TestHeld(t *testing.T) {
 	m := treetest.Live(t)
 	cmd, in := started(t)
 	pid := cmd.Process.Pid
-	held, err := Hold(m, pid, pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := must.Get(Hold(m, pid, pid))(t)
 	defer held.Close()
 	written := 0
 	write := func(tid int) error { written += tid; return nil }
@@ -49,9 +42,7 @@ func TestHeld(t *testing.T) {
 		t.Errorf("held as a thread of the kernel's: %v", err)
 	}
 	in.Close()
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Wait())
 	if err := held.Write(write); !errors.Is(err, ErrReplaced) || written != pid {
 		t.Errorf("after its end: %v", err)
 	}
@@ -64,12 +55,9 @@ func TestHeld(t *testing.T) {
 func TestEndsMeanwhile(t *testing.T) {
 	m := treetest.Live(t)
 	cmd, in := started(t)
-	held, err := Hold(m, cmd.Process.Pid, cmd.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := must.Get(Hold(m, cmd.Process.Pid, cmd.Process.Pid))(t)
 	defer held.Close()
-	err = held.Write(func(int) error { in.Close(); return cmd.Wait() })
+	err := held.Write(func(int) error { in.Close(); return cmd.Wait() })
 	if !errors.Is(err, ErrReplaced) {
 		t.Errorf("found %v", err)
 	}
@@ -117,22 +105,15 @@ func TestOnlyRoot(t *testing.T) {
 		t.Skip("gives files away")
 	}
 	name := t.TempDir() + "/vm1.pid"
-	if err := os.WriteFile(name, []byte("400\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte("400\n"), 0o644))
 	for _, c := range []struct {
 		owner int
 		mode  os.FileMode
 		want  bool
 	}{{0, 0o644, true}, {0, 0o600, true}, {0, 0o664, false}, {0, 0o646, false}, {1000, 0o644, false},
 		{33, 0o644, false}} {
-		if err := errors.Join(os.Chown(name, c.owner, 0), os.Chmod(name, c.mode)); err != nil {
-			t.Fatal(err)
-		}
-		info, err := os.Lstat(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.Chown(name, c.owner, 0), os.Chmod(name, c.mode)))
+		info := must.Get(os.Lstat(name))(t)
 		if found := onlyRoot(info); found != c.want {
 			t.Errorf("owner %d, mode %o: %v", c.owner, c.mode, found)
 		}
@@ -142,15 +123,9 @@ func TestOnlyRoot(t *testing.T) {
 // TestPeer: a socket of this user is believed; a connection of another kind is not.
 func TestPeer(t *testing.T) {
 	for network, address := range map[string]string{"unix": t.TempDir() + "/s", "tcp": "127.0.0.1:0"} {
-		listener, err := net.Listen(network, address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		listener := must.Get(net.Listen(network, address))(t)
 		defer listener.Close()
-		conn, err := net.Dial(network, listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial(network, listener.Addr().String()))(t)
 		defer conn.Close()
 		if err := Peer(conn); (err == nil) != (network == "unix") {
 			t.Errorf("%s: %v", network, err)
@@ -197,9 +172,7 @@ func TestOwn(t *testing.T) {
 	stopped := func(program string, args ...string) int {
 		cmd := exec.Command(program, args...)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true} // it stops once its program is there
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Start())
 		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 		return cmd.Process.Pid
 	}
@@ -208,13 +181,8 @@ func TestOwn(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(impostor, text, 0o755)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	self := must.Get(os.Executable())(t)
 	for pid, want := range map[int]bool{os.Getpid(): true, stopped(self): true, stopped(impostor, "60"): false,
 		1 << 30: false} {
 		if got := Own(m, pid); got != want {

@@ -15,6 +15,7 @@ import (
 	"mpps/internal/machine/tree"
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 const pfFolder = "sys/devices/pci0000:00/0000:01:00.0"
@@ -93,9 +94,7 @@ func plant(t *testing.T, m *tree.Tree, files map[string]string) {
 		} else if err == nil {
 			err = os.WriteFile(file, []byte(text), 0o644)
 		}
-		if err != nil {
-			t.Error(err)
-		}
+		must.Try(t, err)
 	}
 }
 
@@ -115,9 +114,7 @@ func TestVFCount(t *testing.T) {
 		t.Fatal(r)
 	}
 	stop := actingKernel(t, m, allOf)
-	if err := v.Write(t.Context(), countOfPF, setting.Value("5")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.Write(t.Context(), countOfPF, setting.Value("5")))
 	p := physical{m: m, name: "eth0", dir: "sys/class/net/eth0/device", count: 5}
 	if s := p.progress(); s != (progress{links: 5, drivers: 5, names: 5}) {
 		t.Errorf("%+v", s)
@@ -203,9 +200,7 @@ func TestVFCountInUse(t *testing.T) {
 		"proc/78/fd/10": "-> /dev/vfio/99"})
 	m := treetest.Recorded(t, files)
 	defer actingKernel(t, m, allOf)()
-	if err := vfCountOf(m).Write(t.Context(), countOfPF, setting.Value("0")); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, vfCountOf(m).Write(t.Context(), countOfPF, setting.Value("0")))
 }
 
 // TestVFsSettle waits for VFs without a name, but not if the host's drivers do not probe or none binds.

@@ -112,9 +112,7 @@ func TestTRex(t *testing.T) {
 	if _, err := p.Trial(t.Context(), search.Trial{PPS: 1000, FrameBytes: 1518, Seconds: 0.5}); err != nil {
 		t.Error(err)
 	}
-	if err := p.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, p.Close())
 	all := events(t, log)
 	if len(all) != r.Trials+2 {
 		t.Errorf("%d events for %d trials", len(all), r.Trials)
@@ -204,9 +202,7 @@ func ending(t *testing.T, p *Program, runs func() bool) {
 		t.Errorf("the trial ended by %v", err)
 	}
 	p.grace[0] = 10 * time.Millisecond // in a trial it does not see the end of its input
-	if err := p.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, p.Close())
 	if p.cmd.ProcessState.ExitCode() != 128+15 {
 		t.Errorf("it ended by %v, expected by its own exit after SIGTERM", p.cmd.ProcessState)
 	}

@@ -72,10 +72,7 @@ func newPktgen(t *testing.T, kind string, capacity float64, virtual bool) *pktge
 
 // serve takes one connection after the other.
 func (p *pktgen) serve(handle func(net.Conn)) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(p.t)
 	p.t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {

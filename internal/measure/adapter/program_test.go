@@ -226,9 +226,7 @@ func TestClose(t *testing.T) {
 			}
 			begun := time.Now()
 			for range 2 { // closing twice does no harm
-				if err := p.Close(); err != nil {
-					t.Error(err)
-				}
+				must.Try(t, p.Close())
 			}
 			if code := p.cmd.ProcessState.ExitCode(); code != c.exit || time.Since(begun) > 4*time.Second {
 				t.Errorf("it ended by %v after %v", p.cmd.ProcessState, time.Since(begun))

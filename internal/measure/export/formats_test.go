@@ -250,10 +250,7 @@ func TestCSV(t *testing.T) {
 	if !strings.HasPrefix(text, strings.Join(header, ",")+"\r\n") {
 		t.Errorf("the header is %q", text[:60])
 	}
-	records, err := csv.NewReader(strings.NewReader(text)).ReadAll() // refuses lines of different length
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := must.Get(csv.NewReader(strings.NewReader(text)).ReadAll())(t)
 	if len(records) != 4 || records[1][0] != s.Runs[0].Label {
 		t.Errorf("found %d lines, %q", len(records), records[1][0])
 	}
@@ -276,9 +273,7 @@ func TestHDRLog(t *testing.T) {
 		if err == io.EOF || err == nil && h == nil {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if want := r.Samples[i].Latency; uint64(h.TotalCount()) != want.Count || h.Tag() != "one_connection" {
 			t.Errorf("interval %d: %d values tagged %q, expected %d", i, h.TotalCount(), h.Tag(), want.Count)
 		}

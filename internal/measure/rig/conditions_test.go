@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mpps/internal/measure"
+	"mpps/internal/must"
 )
 
 func TestConditions(t *testing.T) {
@@ -23,9 +24,7 @@ func TestConditions(t *testing.T) {
 		"sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_max_time_ms": "99\n",
 	})
 	c, err := m.Conditions(t.Context(), time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	nine := uint64(9)
 	if d := cmp.Diff(measure.Conditions{CPUs: 2, Governors: map[string]int{"performance": 1, "powersave": 1},
 		Throttled: &nine, Clocksource: "tsc"}, c); d != "" {

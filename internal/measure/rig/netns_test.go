@@ -54,9 +54,7 @@ func up(name string) error {
 
 func check(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 func namespace(t *testing.T, name string) {

@@ -56,9 +56,7 @@ func TestReach(t *testing.T) {
 
 // TestCheckEnds: interfaces must be there, and bridges be bridges.
 func TestCheckEnds(t *testing.T) {
-	if err := CheckEnd(traffic.Endpoint{Iface: "lo"}); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, CheckEnd(traffic.Endpoint{Iface: "lo"}))
 	for _, e := range []traffic.Endpoint{{Iface: "mppsnone0"}, {Netns: "mpps-none", Iface: "lo"}} {
 		if err := CheckEnd(e); err == nil {
 			t.Errorf("%s was taken for an end", e)

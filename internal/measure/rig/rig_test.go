@@ -99,9 +99,7 @@ func TestLineRate(t *testing.T) {
 
 func TestCheckLoad(t *testing.T) {
 	good := measure.Load{FrameBytes: 64, Flows: 1, Duration: 1, Repeat: 1}
-	if err := CheckLoad(good); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, CheckLoad(good))
 	for name, spoil := range map[string]func(*measure.Load){
 		"no flow":          func(l *measure.Load) { l.Flows = 0 },
 		"too many flows":   func(l *measure.Load) { l.Flows = MaxFlows + 1 },

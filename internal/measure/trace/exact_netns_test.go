@@ -94,9 +94,7 @@ func pin(t testing.TB) func() {
 	must.Do(t, unix.SchedGetaffinity(0, &before))
 	runtime.LockOSThread()
 	return func() {
-		if err := unix.SchedSetaffinity(0, &before); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, unix.SchedSetaffinity(0, &before))
 		runtime.UnlockOSThread()
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/advise/queuepath"
+	"mpps/internal/must"
 )
 
 // scene is a host in a network namespace: taps of guests that the test itself plays, a bridge, a veth as NIC whose
@@ -94,9 +95,7 @@ func (s *scene) tagAt() int {
 
 func (s *scene) must(err error) {
 	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 }
 
 // namespace makes one in which nothing but the test's own frames is sent.

@@ -30,9 +30,7 @@ func TestProcessStaysInItsNamespace(t *testing.T) {
 					}
 					return nil
 				})
-				if err != nil {
-					t.Error(err)
-				}
+				must.Try(t, err)
 			})
 		}
 		all.Wait()

@@ -185,9 +185,7 @@ func TestPlanted(t *testing.T) {
 				send(8, 1)
 				return nil
 			})
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, <-done)
 			c := settle(t, s)
 			x, y := c.Streams[0], c.Streams[1]
 			if x.Received != 1985 || x.Lost(2000) != 20 || x.Missing() != 20 || x.Duplicated != 5 ||

@@ -25,15 +25,13 @@ func TestRemoved(t *testing.T) {
 		a, _ := pair(t)
 		g := mustGenerator(t, Config{Out: a, Method: XDP})
 		time.AfterFunc(200*time.Millisecond, func() {
-			if err := a.Do(func() error {
+			must.Try(t, a.Do(func() error {
 				l, err := netlink.LinkByName(a.Iface)
 				if err != nil {
 					return err
 				}
 				return do(l)
-			}); err != nil {
-				t.Error(err)
-			}
+			}))
 		})
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		r, err := g.Run(ctx)
@@ -64,9 +62,7 @@ func TestKilled(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestKilled$")
 	cmd.Env = append(os.Environ(), env+"="+a.String()+" "+b.String())
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	must.Do(t, cmd.Start())
 	line, _ := bufio.NewReader(out).ReadString('\n')
 	time.Sleep(200 * time.Millisecond)

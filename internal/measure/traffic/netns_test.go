@@ -34,7 +34,7 @@ func pair(t *testing.T) (a, b Endpoint) {
 			PeerMTU: 1504})
 	}))
 	for _, e := range []Endpoint{a, b} {
-		if err := e.Do(func() error {
+		must.Do(t, e.Do(func() error {
 			l, err := netlink.LinkByName(e.Iface)
 			if err != nil {
 				return err
@@ -42,9 +42,7 @@ func pair(t *testing.T) (a, b Endpoint) {
 			// No router solicitations among the counted frames.
 			_ = os.WriteFile("/proc/sys/net/ipv6/conf/all/disable_ipv6", []byte("1"), 0)
 			return netlink.LinkSetUp(l)
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	return a, b
 }

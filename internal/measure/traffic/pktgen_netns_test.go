@@ -31,9 +31,7 @@ func TestPlantedPktgen(t *testing.T) {
 				}
 				return nil
 			})
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, <-done)
 			c := settle(t, s)
 			want := StreamCounts{Received: 7, Next: 9, Duplicated: 1, Reordered: 1}
 			if unnumbered {
@@ -48,9 +46,7 @@ func TestPlantedPktgen(t *testing.T) {
 			if c.Received != 14 || c.Foreign != 7 {
 				t.Errorf("%s: %+v", m, c)
 			}
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
+			must.Try(t, s.Close())
 		}
 	}
 	// Who does not ask for them does not count them.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"mpps/internal/must"
 )
 
 // TestMeasure: the figures of a short measurement agree with each other and with the time that it took.
@@ -59,9 +61,7 @@ func TestMeasureRefuses(t *testing.T) {
 }
 
 func TestLoad(t *testing.T) {
-	if err := Load(t.Context(), []int{0}, 30*time.Millisecond); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, Load(t.Context(), []int{0}, 30*time.Millisecond))
 	if err := Load(t.Context(), []int{1000}, time.Millisecond); err == nil {
 		t.Error("CPU 1000 is loaded")
 	}

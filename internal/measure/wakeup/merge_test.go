@@ -161,9 +161,7 @@ func TestPrograms(t *testing.T) {
 		"oslat":    "oslat -q -c 1,3 -D 10 -b 1024 -f 95 --json=-",
 	}
 	for _, p := range Programs("mpps") {
-		if err := p.CheckProbe("cyclictest V 2.40 timerlat loop --json=FILENAME --spike-nodes=[num of nodes]"); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, p.CheckProbe("cyclictest V 2.40 timerlat loop --json=FILENAME --spike-nodes=[num of nodes]"))
 		if got := strings.Join(p.Start(asked, 10*time.Second, 42_000), " "); got != want[p.Name] {
 			t.Errorf("%s\nexpected %s", got, want[p.Name])
 		}

@@ -70,9 +70,7 @@ func TestCyclictestKeys(t *testing.T) {
 func TestCyclictestSpikes(t *testing.T) {
 	text := recorded(t, "cyclictest-2.40-spike.txt")
 	out, err := ParseCyclictest(text, 100_000, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if !out.Exact || len(out.Long) == 0 || len(out.Long) != strings.Count(text, "Spike:") || out.Lost != 0 {
 		t.Fatalf("exact %v, %d long, %d lost", out.Exact, len(out.Long), out.Lost)
 	}
@@ -142,9 +140,7 @@ max:          3       412
 
 func TestTimerlat(t *testing.T) {
 	out, err := ParseTimerlat(timerlatText, 256)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(out.Threads) != 2 || out.Threads[1].CPU != 2 {
 		t.Fatalf("%+v", out.Threads)
 	}

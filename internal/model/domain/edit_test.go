@@ -175,9 +175,7 @@ func TestDeleteThenRestore(t *testing.T) {
 			}
 			d := parse(t, string(text))
 			old, _, err := d.Get(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			must.Do(t, d.Delete(path))
 			if _, there, _ := d.Get(path); there || bytes.Equal(d.Bytes(), text) {
 				t.Errorf("%s: %s is still there", name, path)

@@ -141,9 +141,7 @@ func againstLibvirt(t *testing.T, base []byte) int {
 			}
 			d := parse(t, string(base))
 			old, had, err := d.Get(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			set(t, d, path, v)
 			trials, texts = append(trials, trial{path, v, old, had}), append(texts, d.Bytes())
 		}

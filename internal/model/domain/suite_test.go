@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // suite gives the samples and, where MPPS_LIBVIRT_TESTS points to the folder tests of libvirt's source, every domain in
@@ -108,9 +110,7 @@ func withoutQueues(t *testing.T, text []byte) []string {
 		if err == io.EOF {
 			return out
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		switch x := tok.(type) {
 		case xml.StartElement:
 			path = append(path, x.Name.Local)

@@ -10,15 +10,13 @@ import (
 	"time"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // copied is an independent copy by way of the file format.
 func copied(t *testing.T, h *Host) *Host {
 	t.Helper()
-	c, err := ReadSnapshot(bytes.NewReader(written(t, h)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(ReadSnapshot(bytes.NewReader(written(t, h))))(t)
 	return c
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func isolated() *Host {
@@ -32,10 +33,7 @@ func TestIsolationScrubbed(t *testing.T) {
 		got.Part != "vcpu0" {
 		t.Errorf("%+v", got)
 	}
-	text, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(c))(t)
 	if strings.Contains(string(text), "secret") || !strings.Contains(string(text), "system.slice") {
 		t.Errorf("%s", text)
 	}

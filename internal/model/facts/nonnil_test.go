@@ -7,17 +7,14 @@ import (
 	"time"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func TestWholeHasNoNullLists(t *testing.T) {
 	text, err := json.Marshal(NonNil(&Host{Name: "h", NICs: []NIC{{Name: "eth0"}}, Guests: []Guest{{Name: "vm1"}}}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var host map[string]any
-	if err := json.Unmarshal(text, &host); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &host))
 	nic := host["nics"].([]any)[0].(map[string]any)
 	for _, field := range []string{"channels", "rings", "pcie_link", "sriov"} {
 		if value, there := nic[field]; !there || value != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/domain"
+	"mpps/internal/must"
 )
 
 // TestOwnerOf: a platform is found by the namespace of an element that it writes, and by nothing that anybody else can
@@ -63,10 +64,7 @@ func TestOwnerOf(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			text := fmt.Sprintf("<domain type='kvm'><name>%s</name><uuid>%s</uuid>%s</domain>", c.name, uuid, c.inside)
-			doc, err := domain.Parse([]byte(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			doc := must.Get(domain.Parse([]byte(text)))(t)
 			got := OwnerOf(doc.Guest())
 			if got.Platform != c.platform || got.ID != c.id || (got.Evidence == "") != (c.platform == Libvirt) {
 				t.Errorf("expected %s %q, found %+v", c.platform, c.id, got)
@@ -106,15 +104,10 @@ func TestOwnerInSnapshot(t *testing.T) {
 		{Name: "c", Owner: &Owner{Platform: KubeVirt, ID: "shop/web", Evidence: "x"}}}}
 	read := func(h *Host) (*Host, error) {
 		var b bytes.Buffer
-		if err := Write(&b, h, "1"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Write(&b, h, "1"))
 		return ReadSnapshot(&b)
 	}
-	got, err := read(h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(read(h))(t)
 	if !got.Guests[0].Rewrites() || got.Guests[0].Platform() != Nova || got.Guests[1].Owner.ID != "101" {
 		t.Errorf("%+v, %+v", got.Guests[0].Owner, got.Guests[1].Owner)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func TestReservationText(t *testing.T) {
@@ -16,9 +17,7 @@ func TestReservationText(t *testing.T) {
 	}
 	for _, given := range [][]Reservation{{function}, pool} {
 		at := given[0].Address()
-		if err := setting.CheckFile(at.Path); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, setting.CheckFile(at.Path))
 		text := ReservationText(given)
 		back, err := ParseReservations(at, text)
 		if err != nil || len(back) != len(given) || ReservationText(back) != text {

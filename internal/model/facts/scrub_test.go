@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func TestScrub(t *testing.T) {
@@ -108,15 +109,8 @@ func TestScrubBoot(t *testing.T) {
 		Attested: map[string]Attestation{"firmware.txt": {Value: "disabled", By: "Erika Mustermann"}},
 	}
 	c := Scrub(h)
-	text, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, told := range []string{machine, "6fb441ef", "Erika"} {
-		if strings.Contains(string(text), told) {
-			t.Errorf("a scrubbed host tells %q: %s", told, text)
-		}
-	}
+	text := must.Get(json.Marshal(c))(t)
+	must.Lack(t, string(text), machine, "6fb441ef", "Erika")
 	if _, found := c.Boot.NextEntry(); !found || c.Attested["firmware.txt"].Value != "disabled" {
 		t.Errorf("scrubbed beyond use: %s", text)
 	}
@@ -137,11 +131,7 @@ func TestScrubInside(t *testing.T) {
 	h.Readings[setting.InGuest("payroll", setting.Of(setting.Sysctl, "kernel.timer_migration"))] = setting.Value("1")
 	c := Scrub(h)
 	text := string(written(t, c))
-	for _, secret := range []string{"payroll", "example.org", "203.0.113.9", "a81f45a7", `"` + mac + `"`} {
-		if strings.Contains(text, secret) {
-			t.Errorf("%q is still there", secret)
-		}
-	}
+	must.Lack(t, text, "payroll", "example.org", "203.0.113.9", "a81f45a7", `"`+mac+`"`)
 	in := c.Guests[0].Inside
 	if in.Host == nil || in.Host.NICs[0].MAC != c.Guests[0].Interfaces[0].MAC || in.Release != "5.14.0.1" ||
 		in.Host.Kernel.Release != "5.14.0.1" {
@@ -156,9 +146,7 @@ func TestScrubInside(t *testing.T) {
 	}
 	h.Guests[0].Inside.Host.NICs[0].TxQueues = 1 << 30
 	var b strings.Builder
-	if err := Write(&b, h, "test"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(&b, h, "test"))
 	if _, err := ReadSnapshot(strings.NewReader(b.String())); err == nil {
 		t.Error("an inside that no machine has was accepted")
 	}

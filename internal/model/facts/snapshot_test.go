@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func small() *Host {
@@ -25,9 +26,7 @@ func small() *Host {
 func written(t testing.TB, h *Host) []byte {
 	t.Helper()
 	var text bytes.Buffer
-	if err := Write(&text, h, "1.2.3"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(&text, h, "1.2.3"))
 	return text.Bytes()
 }
 
@@ -35,10 +34,7 @@ func TestSnapshotComesBackAsItWas(t *testing.T) {
 	h := small()
 	h.Unseen = []Unseen{RulesUnseen("iptables", "", "needs root")}
 	text := written(t, h)
-	back, err := ReadSnapshot(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	back := must.Get(ReadSnapshot(bytes.NewReader(text)))(t)
 	if again := written(t, back); !bytes.Equal(text, again) {
 		t.Error("written again it differs")
 	}
@@ -241,9 +237,7 @@ func TestImpossibleMemory(t *testing.T) {
 		h := Synthetic(Size{CPUs: 16, NICs: 1, Queues: 2, Guests: 1})
 		change(h)
 		var text bytes.Buffer
-		if err := Write(&text, h, "test"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Write(&text, h, "test"))
 		if _, err := ReadSnapshot(&text); err == nil || !strings.Contains(err.Error(), "no host has") {
 			t.Errorf("%s: %v", name, err)
 		}

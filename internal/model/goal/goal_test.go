@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func TestTier(t *testing.T) {
@@ -112,10 +113,7 @@ func FuzzParseRate(f *testing.F) {
 func TestJSON(t *testing.T) {
 	g := Goal{PPS: 1.8e6, Frame: 64, Loss: 0.005, Latency: 20 * time.Microsecond, CPUs: setting.CPUs(20, 21, 22),
 		Guest: "vm1", NIC: "vf", Consent: []Risk{Security}}
-	text, err := json.Marshal(g)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(g))(t)
 	var read Goal
 	if err := json.Unmarshal(text, &read); err != nil || !reflect.DeepEqual(g, read) {
 		t.Errorf("%s was read as %+v, %v", text, read, err)

@@ -335,10 +335,7 @@ func TestPaths(t *testing.T) {
 		}, []Kind{Inner}, "", ""},
 	} {
 		p := Of(host(c.edit)).Paths[0]
-		var hops []string
-		for _, hop := range p.Hops {
-			hops = append(hops, hop.Device)
-		}
+		hops := facts.Map(p.Hops, func(hop Hop) string { return hop.Device })
 		if !slices.Equal(p.Kinds, c.kinds) || strings.Join(p.NICs, " ") != c.nics ||
 			c.hops != "" && strings.Join(hops, " ") != c.hops {
 			t.Errorf("%s: %v by %v to %v", name, p.Kinds, hops, p.NICs)

@@ -19,9 +19,7 @@ func TestPatienceStopped(t *testing.T) {
 		ctx, cancel := WithPatience(t.Context(), limit, errors.New("late"))
 		defer cancel()
 		err := Within(ctx, func() error { return syscall.Kill(syscall.Getpid(), syscall.SIGSTOP) })
-		if err != nil {
-			t.Error(err)
-		}
+		must.Try(t, err)
 		return
 	}
 	child := exec.Command(os.Args[0], "-test.run", "^TestPatienceStopped$")
@@ -34,9 +32,7 @@ func TestPatienceStopped(t *testing.T) {
 	}
 	time.Sleep(3 * limit)
 	must.Do(t, child.Process.Signal(syscall.SIGCONT))
-	if err := child.Wait(); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, child.Wait())
 }
 
 func TestWritesGiveUpWaiting(t *testing.T) {

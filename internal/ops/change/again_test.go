@@ -211,14 +211,11 @@ func TestAssignGivesUp(t *testing.T) {
 	t.Parallel()
 	s := &store{functions: 1, guests: 1, values: map[setting.Address]setting.Reading{}}
 	root := t.TempDir()
-	j, err := journal.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(journal.Open(root))(t)
 	defer j.Close()
 	lock := must.Get(j.Lock("apply"))(t)
 	tries := 0
-	err = retryConflicts(t.Context(), 300*time.Millisecond, func(who string, try int) { tries = try }, func() error {
+	err := retryConflicts(t.Context(), 300*time.Millisecond, func(who string, try int) { tries = try }, func() error {
 		_, err := j.Lock("apply")
 		return err
 	})
@@ -227,9 +224,7 @@ func TestAssignGivesUp(t *testing.T) {
 		t.Errorf("after %d tries: %v", tries, err)
 	}
 	must.Do(t, lock.Release())
-	if err := s.assign(t, root, "vm0"); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, s.assign(t, root, "vm0"))
 }
 
 // TestAssignKilled ends an assign at every record of its journal, also between a write and the record of it, as a kill

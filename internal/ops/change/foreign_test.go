@@ -111,9 +111,7 @@ func TestMadeAlready(t *testing.T) {
 		h.Facts.Readings[c.Address] = c.To
 	}
 	p.Changes[0].ID = "net.new"
-	if err := CheckForeign(env, p, h); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, CheckForeign(env, p, h))
 }
 
 // TestPlanOfLosses: a plan made of watched counters passes on the host where nobody watches them now, and the same
@@ -127,10 +125,7 @@ func TestPlanOfLosses(t *testing.T) {
 	for _, n := range losing.NICs {
 		losing.Interval.Devices[n.Name] = map[string]uint64{"rx_missed_errors": 5_000, "rx_dropped": 5_000, "rx_errors": 0}
 	}
-	p, err := Plan(env, &ops.Host{Facts: &losing, Site: quiet.Site}, Target{Goal: goal.Unlimited()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(Plan(env, &ops.Host{Facts: &losing, Site: quiet.Site}, Target{Goal: goal.Unlimited()}))(t)
 	if at := p.Watched.Devices[losing.NICs[0].Name]; len(at) != 2 {
 		t.Errorf("found %v, want the two counters that increased", at)
 	}

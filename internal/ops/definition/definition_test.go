@@ -27,10 +27,7 @@ func recorded(t *testing.T) *ops.Env {
 func TestShow(t *testing.T) {
 	t.Parallel()
 	env := recorded(t)
-	d, err := Of(t.Context(), env, "web1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Of(t.Context(), env, "web1", nil))(t)
 	guest := must.Get(Show(t.Context(), env, "web1", nil))(t)
 	file := must.Get(Show(t.Context(), env, "-", strings.NewReader(string(d.Text))))(t)
 	if guest.Source != "guest web1" || file.Source != "standard input" || guest.Host == "" || file.Host != "" {
@@ -39,7 +36,7 @@ func TestShow(t *testing.T) {
 	if len(guest.Values) == 0 || len(guest.Values) != len(file.Values) {
 		t.Errorf("%d and %d values", len(guest.Values), len(file.Values))
 	}
-	_, err = Show(t.Context(), env, "web9", nil)
+	_, err := Show(t.Context(), env, "web9", nil)
 	if _, hint := outcome.Of(err); err == nil || !strings.Contains(hint, "web1") {
 		t.Errorf("web9: %v, hint %q", err, hint)
 	}

@@ -54,9 +54,7 @@ func TestMetricsListener(t *testing.T) {
 	if !strings.HasSuffix(head, "\r\n\r\n") || !strings.Contains(head, "Content-Length: 19\r\n") {
 		t.Errorf("HEAD: found %q", head)
 	}
-	if err := s.close(); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, s.close())
 	if _, _, err := ask("/metrics"); err == nil {
 		t.Error("it answers though it is closed")
 	}
@@ -123,15 +121,11 @@ func TestMetricsFile(t *testing.T) {
 			t.Errorf("found %q, %v", found, err)
 		}
 	}
-	if err := m.close(); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, m.close())
 	if entries, err := os.ReadDir(filepath.Dir(name)); err != nil || len(entries) != 0 {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}
 	none := &metrics{file: os.DevNull}
-	if err := errors.Join(none.publish("a 1\n"), none.close()); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, errors.Join(none.publish("a 1\n"), none.close()))
 	must.Get(os.Stat(os.DevNull))(t)
 }

@@ -54,9 +54,7 @@ func watchTree(t *testing.T, cpus setting.CPUSet, calm func(w *watchedTree)) *wa
 			t.Errorf("%d looks in two minutes", w.looks())
 		}
 		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		must.Try(t, <-done)
 	}
 	return w
 }
@@ -64,10 +62,8 @@ func watchTree(t *testing.T, cpus setting.CPUSet, calm func(w *watchedTree)) *wa
 func (w *watchedTree) put(name, text string) {
 	w.Helper()
 	name = filepath.Join(w.root, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name+".new", []byte(text), 0o644),
-		os.Rename(name+".new", name)); err != nil {
-		w.Error(err)
-	}
+	must.Try(w, errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name+".new", []byte(text), 0o644),
+		os.Rename(name+".new", name)))
 }
 
 // metric is a metric without labels as it stands now; 0 where there is none.
@@ -173,11 +169,7 @@ func TestWatchLosesIsolation(t *testing.T) {
 			t.Errorf("expected %q once in\n%s", want, told)
 		}
 	}
-	for _, wrong := range []string{"ends irq.aimed", "ends isolation.lost"} {
-		if strings.Contains(told, wrong) {
-			t.Errorf("%q was told, though nothing is right again:\n%s", wrong, told)
-		}
-	}
+	must.Lack(t, told, "ends irq.aimed", "ends isolation.lost")
 }
 
 // TestWatchSaysWhatItDidNotSee: threads that there was no time for may have been anything: what was seen begins,
@@ -244,9 +236,7 @@ func TestWatchWaitsForTheApplyThatStartsIt(t *testing.T) {
 	}
 	w.For = time.Minute
 	time.AfterFunc(300*time.Millisecond, func() {
-		if err := lock.Release(); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, lock.Release())
 	})
 	if d := took(); d < 200*time.Millisecond || d > 20*time.Second {
 		t.Errorf("waited %v for a transaction that ended after 0.3 s", d)

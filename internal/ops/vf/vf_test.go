@@ -39,9 +39,7 @@ func TestOfSnapshot(t *testing.T) {
 	t.Parallel()
 	env, file := &ops.Env{Root: "/nowhere", Out: ops.Deaf{}}, snapshot(t)
 	h, l, err := List(t.Context(), env, file, sriov.Which{Free: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if h.Name != "box" || len(l.VFs) != 1 || l.VFs[0].PCI != "0000:01:10.0" {
 		t.Errorf("free on %s: %+v", h.Name, l.VFs)
 	}

@@ -35,12 +35,8 @@ func TestThreadsAreDrawn(t *testing.T) {
 	answer := report.Answer{Verb: "bench-pps", Text: func(text *report.Text) { drawThreads(text, run) }}
 	must.Do(t, report.NewPrinter(&out, &out, report.Options{}).Answer(answer))
 	text := out.String()
-	for _, want := range []string{"ns/packet", "softirq 300k guest 600k", "vcpu of web", "0.50 of 2",
-		"vhost of a guest", "0.12", "2 more that used less", "softirqs"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
+	must.Contain(t, text, "ns/packet", "softirq 300k guest 600k", "vcpu of web", "0.50 of 2",
+		"vhost of a guest", "0.12", "2 more that used less", "softirqs")
 	if strings.Index(text, "vcpu of web") > strings.Index(text, "vhost of") || strings.Contains(text, "ksoftirqd") {
 		t.Errorf("not the largest first, or something that did not run:\n%s", text)
 	}

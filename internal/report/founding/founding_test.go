@@ -124,17 +124,12 @@ func TestAcceptancePage(t *testing.T) {
 		must.Do(t, os.WriteFile(out, page.Bytes(), 0o644))
 	}
 	text := page.String()
-	for _, want := range []string{
+	must.Contain(t, text,
 		"3 of 4 comparable figures reached", "row by row", "short by 4.0 %", "waits for you", "ended early",
 		"Not measured: ",
 		"not run: something is missing", "guest &lt;r1&gt;", "Earlier runs",
 		"mpps rollback 20261122T150000", "then 1.8 Mpps", "i40e", "within 0.07 % of loss", "generator was the limit",
-		"≥ 458",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the page lacks %q", want)
-		}
-	}
+		"≥ 458")
 	if found := regexp.MustCompile(`(?:src|href)="(?:https?:)?//`).FindString(text); found != "" {
 		t.Errorf("the page needs a network: %s", found)
 	}

@@ -89,25 +89,15 @@ func TestPicture(t *testing.T) {
 			t.Fatalf("%v: %s", err, text.String())
 		}
 	}
-	if err := Picture(io.Discard, &bottleneck.Diagnosis{Why: "no traffic seen"}); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, Picture(io.Discard, &bottleneck.Diagnosis{Why: "no traffic seen"}))
 }
 
 // TestPathOfReadme draws docs/path.svg, the picture of README, from packets that were recorded.
 func TestPathOfReadme(t *testing.T) {
-	f, err := os.Open("../../advise/bottleneck/testdata/recorded/vhost.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open("../../advise/bottleneck/testdata/recorded/vhost.json"))(t)
 	defer f.Close()
-	h, err := facts.ReadSnapshot(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(facts.ReadSnapshot(f))(t)
 	var picture strings.Builder
-	if err := Picture(&picture, bottleneck.Find(h, h.Load)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Picture(&picture, bottleneck.Find(h, h.Load)))
 	golden.File(t, "../../../docs/path.svg", picture.String())
 }

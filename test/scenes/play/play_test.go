@@ -8,11 +8,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"mpps/internal/must"
 	"mpps/test/scenes"
 )
 
@@ -81,16 +81,8 @@ func TestPlay(t *testing.T) {
 				if ok != c.ok {
 					t.Errorf("found %v, want %v", ok, c.ok)
 				}
-				for _, want := range c.has {
-					if !strings.Contains(out.String(), want) {
-						t.Errorf("no %q in\n%s", want, &out)
-					}
-				}
-				for _, not := range c.not {
-					if strings.Contains(out.String(), not) {
-						t.Errorf("%q in\n%s", not, &out)
-					}
-				}
+				must.Contain(t, out.String(), c.has...)
+				must.Lack(t, out.String(), c.not...)
 			})
 		})
 	}
@@ -115,14 +107,10 @@ func TestSummary(t *testing.T) {
 		stats: `{"event":"boot","seconds":5}` + "\n" + `{"event":"restore","seconds":1}` + "\n" +
 			`{"event":"death","cause":"Kernel panic\nand more"}` + "\n" + `{"event":"retry","cause":"hung"}` + "\n",
 	} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	var out bytes.Buffer
-	if err := summarise(&out, []string{unit, filepath.Join(dir, "netns.log"), labs}, stats); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, summarise(&out, []string{unit, filepath.Join(dir, "netns.log"), labs}, stats))
 	want := `    20.0 s  lab    mpps/d  FAIL
      1.5 s  unit   mpps/a
 emulated hosts: 1 boots (5 s), 1 restores (1 s), 1 deaths, 1 retries
@@ -132,16 +120,12 @@ emulated hosts: 1 boots (5 s), 1 restores (1 s), 1 deaths, 1 retries
 	if out.String() != want {
 		t.Errorf("found:\n%swant:\n%s", &out, want)
 	}
-	if err := summarise(io.Discard, nil, filepath.Join(dir, "none")); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, summarise(io.Discard, nil, filepath.Join(dir, "none")))
 }
 
 func TestOrder(t *testing.T) {
 	var out bytes.Buffer
-	if err := inOrder(&out, []string{"./test/nobody", "./test/catalogue", "./test/e2e"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, inOrder(&out, []string{"./test/nobody", "./test/catalogue", "./test/e2e"}))
 	if out.String() != "./test/e2e\n./test/catalogue\n./test/nobody\n" {
 		t.Errorf("found %s", &out)
 	}

@@ -160,24 +160,16 @@ func TestRealtime(t *testing.T) {
 		t.Errorf("arguments %q", got.Arguments)
 	}
 	text := p.Files[0].Text
-	for _, want := range []string{
+	must.Contain(t, text,
 		"[sysctl]\n", "net.ipv4.conf.eth0/1.rp_filter=0\n",
 		"/sys/class/net/eth0/queues/rx-0/rps_cpus=${f:cpulist2hex:0-1}\n", "group.ktimers=0:f:5:*:^\\[ktimers\n",
 		"^qemu-system;^vhost-\n", "[net_eth0]\ntype=net\ndevices=eth0\npriority=-1\n",
 		"coalesce=rx-usecs 0 adaptive-rx off\n", "service.ksmtuned=stop,disable\n",
 		"include=realtime-virtual-host\n", "/sys/module/kvm_intel/parameters/ple_gap=0\n",
-		"#   test.swap  swap:dev/sda2 = off\n#     no plugin of TuneD switches swap off\n#     mpps apply --latency " +
-			"20us --cpus 2-3\n",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("expected %q in\n%s", want, text)
-		}
-	}
-	for _, not := range []string{"stat_interval=", "isolcpus=", "numad", "mitigations=", "ksm/run"} {
-		if strings.Contains(text[strings.Index(text, "[main]"):], not) {
-			t.Errorf("%q is said though it is held otherwise:\n%s", not, text)
-		}
-	}
+		"#   test.swap  swap:dev/sda2 = off\n#     no plugin of TuneD switches swap off\n#     mpps apply --latency "+
+			"20us --cpus 2-3\n")
+	must.Lack(t, text[strings.Index(text, "[main]"):],
+		"stat_interval=", "isolcpus=", "numad", "mitigations=", "ksm/run")
 }
 
 // TestOtherBases: a goal without a latency extends other profiles and needs no variables; a realtime goal without CPUs

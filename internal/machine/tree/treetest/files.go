@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/must"
 )
 
 // Stat files as Linux 6.12, QEMU 10.0 and libvirt 11.3 wrote them.
@@ -70,8 +72,6 @@ func Merged(trees ...map[string]string) map[string]string {
 func CPUTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Getrusage(unix.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -4,6 +4,7 @@ package treetest
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,21 +13,26 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/must"
 )
 
+const mark = "MPPS_TEST_NAMESPACE"
+
+// IsChild reports whether this process is the child in which InNamespace runs a test.
+func IsChild(t *testing.T) bool { return os.Getenv(mark) == t.Name() }
+
 // InNamespace runs the calling test in a child process with a new network namespace and its own /sys, which end with
-// that process. It returns true in the child. In the parent it returns false once the child has passed.
-func InNamespace(t *testing.T) bool {
+// that process. It returns true in the child, once all is prepared there. In the parent it returns false once the child
+// has passed.
+func InNamespace(t *testing.T, prepare ...func() error) bool {
 	t.Helper()
-	const mark = "MPPS_TEST_NAMESPACE"
-	if os.Getenv(mark) == t.Name() {
+	if IsChild(t) {
 		// Sysfs shows the devices of the namespace it was mounted in.
-		for _, err := range []error{
-			unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("sysfs", "/sys", "sysfs", 0, ""),
-		} {
-			if err != nil {
-				t.Fatalf("mount: %v", err)
-			}
+		must.Do(t, errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+			unix.Mount("sysfs", "/sys", "sysfs", 0, "")))
+		for _, step := range prepare {
+			must.Do(t, step())
 		}
 		return true
 	}
@@ -52,21 +58,14 @@ func InNamespace(t *testing.T) bool {
 func NamedQEMU(t *testing.T, command func(argv ...string) *exec.Cmd) int {
 	t.Helper()
 	shell := filepath.Join(t.TempDir(), "qemu-kvm")
-	if err := os.Symlink("/bin/sh", shell); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("/bin/sh", shell))
 	cmd := command(shell, "-c", "echo named; read -r line")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(cmd.StdinPipe())(t)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
 	if _, err := out.Read(make([]byte, 1)); err != nil {
 		t.Fatalf("%v: %v", cmd.Args, err)

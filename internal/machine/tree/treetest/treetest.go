@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"mpps/internal/machine/tree"
+	"mpps/internal/must"
 )
 
 // Recorded writes files and opens them as a recorded machine. A text "-> target" makes a symbolic link, a name that
@@ -18,9 +19,7 @@ func Recorded(tb testing.TB, files map[string]string) *tree.Tree {
 	root := tb.TempDir()
 	for name, text := range files {
 		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			tb.Fatal(err)
-		}
+		must.Do(tb, os.MkdirAll(filepath.Dir(file), 0o755))
 		target, isLink := strings.CutPrefix(text, "-> ")
 		var err error
 		switch {
@@ -31,9 +30,7 @@ func Recorded(tb testing.TB, files map[string]string) *tree.Tree {
 		default:
 			err = os.WriteFile(file, []byte(text), 0o644)
 		}
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must.Do(tb, err)
 	}
 	return open(tb, root)
 }
@@ -56,10 +53,7 @@ func Live(tb testing.TB) *tree.Tree {
 
 func open(tb testing.TB, root string) *tree.Tree {
 	tb.Helper()
-	t, err := tree.Open(root)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	t := must.Get(tree.Open(root))(tb)
 	tb.Cleanup(func() { t.Close() })
 	return t
 }
@@ -72,9 +66,7 @@ func Program(tb testing.TB, lines string) string {
 	syscall.ForkLock.RLock()
 	err := os.WriteFile(name, []byte("#!/bin/sh\n"+lines+"\n"), 0o755)
 	syscall.ForkLock.RUnlock()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	return name
 }
 

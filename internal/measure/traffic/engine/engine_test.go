@@ -131,14 +131,11 @@ func TestFind(t *testing.T) {
 // A program that hangs ends with the context, and what it started with it.
 func TestHangs(t *testing.T) {
 	fake(t, "iperf3", "case $1 in --version) echo iperf 3.12;; *) sleep 60;; esac")
-	p, err := Find(t.Context(), Iperf3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(Find(t.Context(), Iperf3))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(100*time.Millisecond, cancel)
 	begin := time.Now()
-	_, err = p.Stream(ctx, Target{Addr: "127.0.0.1:1", Conns: 1}, StreamConfig{Seconds: 60})
+	_, err := p.Stream(ctx, Target{Addr: "127.0.0.1:1", Conns: 1}, StreamConfig{Seconds: 60})
 	if !errors.Is(err, context.Canceled) || time.Since(begin) > 5*time.Second {
 		t.Errorf("%v after %v", err, time.Since(begin))
 	}
@@ -161,9 +158,7 @@ func TestHangs(t *testing.T) {
 func TestReach(t *testing.T) {
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	addr := l.Addr().String()
-	if err := Reach(t.Context(), "", addr); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, Reach(t.Context(), "", addr))
 	l.Close()
 	if err := Reach(t.Context(), "", addr); !errors.Is(err, ErrUnreachable) {
 		t.Errorf("nobody listens: %v", err)

@@ -89,10 +89,7 @@ func TestStranger(t *testing.T) {
 	for name, answer := range map[string]string{
 		"a mirror": "", "SSH": "SSH-2.0-OpenSSH_9.2\r\nthis is more than a challenge and a proof of 48 bytes",
 	} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		got := make(chan int, 1)
 		go func() {
 			c, err := l.Accept()
@@ -110,7 +107,7 @@ func TestStranger(t *testing.T) {
 			more, _ := io.ReadFull(c, b)
 			got <- n + more
 		}()
-		_, err = Stream(t.Context(), StreamConfig{Target: Target{Addr: l.Addr().String(), Key: []byte("k")},
+		_, err := Stream(t.Context(), StreamConfig{Target: Target{Addr: l.Addr().String(), Key: []byte("k")},
 			Duration: time.Second})
 		if n := <-got; !errors.Is(err, ErrKey) || n != helloBytes+challengeBytes {
 			t.Errorf("%s: %v, and it got %d bytes", name, err, n)
