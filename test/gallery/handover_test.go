@@ -50,7 +50,7 @@ func TestHandover(t *testing.T) {
 				for _, c := range own.Changes {
 					h, found := handed[c.Address]
 					if c.Address.Kind == setting.Domain && (!found || h.Value != c.To) {
-						t.Errorf("%q: %s is not handed over", flags, c.Address)
+						t.Errorf("%q: %s is not handed over: %v for %v", flags, c.Address, h.Value, c.To)
 					}
 				}
 				if len(own.Handover) > 0 {

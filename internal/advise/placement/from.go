@@ -194,7 +194,7 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 	slices.Sort(d.Declined)
 	d.Declined = slices.Compact(d.Declined)
 	d.threadsStay = len(d.Declined) > 0 || !movesVhost(g.Tier()) && d.knowsWorkers() &&
-		(len(d.Emulator) > 0 || !guest.Managed || guest.Rewrites())
+		(len(d.Emulator) > 0 || !guest.Managed)
 	d.Named = g.Guest == guest.Name
 	d.Shared = len(h.SetAside()) > 0 && d.Pins == nil && !d.Named && len(d.Allowed) == 0 &&
 		(!d.Realtime || besideIsolated(h, guest))
@@ -211,7 +211,7 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 }
 
 // movesVhost reports whether advice for a tier moves vhost threads by themselves. Otherwise they follow the emulator,
-// and stay where it is pinned already or the definition is another's.
+// and stay where it is pinned already or the guest has no definition that could pin it.
 func movesVhost(tier goal.Tier) bool { return tier == goal.Standard || tier == goal.Aggressive }
 
 // stayAsIs leaves a guest where it may run today.
