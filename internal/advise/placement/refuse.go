@@ -140,21 +140,25 @@ func (t remains) shortOfCPUs(g *Guest) (cpus int, text string) {
 
 // shortOfMemory returns what a guest lacks that has CPUs enough, and whether that is memory alone.
 func (t remains) shortOfMemory(g *Guest) (text string, memory bool) {
-	most := 0
+	most, free := 0, map[int]int{}
 	for _, c := range t.cells {
 		if c.admits(g, t.hasIsolated()) {
 			most = max(most, c.capacity(t.limit(c)))
+			free[c.node] += c.capacity(t.limit(c))
 		}
 	}
 	var rooms []string
-	largest := 0
+	need, largest, both := mebibytes(g.Memory), 0, -1
 	for _, s := range t.stores {
 		if s.page == 0 {
 			rooms = append(rooms, fmt.Sprintf("node %d has %.1f GiB", s.node, float64(s.room)/1024))
 			largest = max(largest, s.room)
+			if s.room >= need && free[s.node] >= g.VCPUs {
+				both = s.node
+			}
 		}
 	}
-	if need := mebibytes(g.Memory); need > largest {
+	if need > largest {
 		pinned := ""
 		if g.Passthrough {
 			pinned = ", all of it pinned when it starts because a device is passed through"
@@ -166,8 +170,13 @@ func (t remains) shortOfMemory(g *Guest) (text string, memory bool) {
 		return fmt.Sprintf("needs %d isolated CPUs together on one node, and other guests without a place are pinned "+
 			"to some of those that are left", g.VCPUs), false
 	}
+	if both >= 0 {
+		return fmt.Sprintf("no place was found that keeps every guest's rules: it needs %s and %.1f GiB together "+
+			"on one node, and node %d has %s free", count(g.VCPUs, "CPU"), float64(need)/1024, both,
+			count(free[both], "CPU")), false
+	}
 	return fmt.Sprintf("needs %d CPUs and %.1f GiB together on one node, and no node has both free (at most %d CPUs; "+
-		"%s)", g.VCPUs, float64(mebibytes(g.Memory))/1024, most, strings.Join(rooms, ", ")), false
+		"%s)", g.VCPUs, float64(need)/1024, most, strings.Join(rooms, ", ")), false
 }
 
 // relaxation returns the smallest change that makes a refused guest fit: a rule that gives way, one guest that moves, a

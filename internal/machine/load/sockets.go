@@ -47,7 +47,7 @@ type tcpLook struct {
 // that a program has asked for stays as it is (SO_RCVBUF).
 const shortest = 131072
 
-// narrow returns whether the peer waited for room in a socket's buffer between two looks: what came in a round trip was
+// narrow reports whether the peer waited for room in a socket's buffer between two looks: what came in a round trip was
 // a tenth of the window or more. One that its sender holds back has a thousandth.
 func (t tcpLook) narrow(before tcpLook, seconds float64) bool {
 	rate := float64(facts.Increase(before.received, t.received)) / seconds
