@@ -132,7 +132,7 @@ func TestMendIsWhatSteerDoes(t *testing.T) {
 	}
 }
 
-// TestUnlockGRE: of a GRE device with a lock the command is told that takes off what it has the lock for.
+// TestUnlockGRE: for a GRE device with a lock the advice is the command that removes the option that needs the lock.
 func TestUnlockGRE(t *testing.T) {
 	made := []string{"address", "52:54:00:00:00:09", "mtu", "1458", "type", "gretap", "remote", "192.0.2.2", "oseq"}
 	for want, spoil := range map[string]func(*facts.Tunnel){

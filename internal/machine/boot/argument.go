@@ -47,8 +47,8 @@ const (
 // proxmoxDisks is the list of the ESPs that proxmox-boot-tool keeps (Proxmox VE's guide, chapter Host Bootloader).
 const proxmoxDisks = "etc/kernel/proxmox-boot-uuids"
 
-// keeper says which program keeps the boot menu besides the boot loader's own, and how it is told an argument; empty if
-// there is none. An edit of the menu would last only until that program next writes it.
+// keeper returns a sentence that names the program that manages the boot menu, if it is not the boot loader's own, and
+// how to pass it a kernel argument; else "". An edit of the menu would last only until that program rewrites it.
 func keeper(m *tree.Tree, l *loader) string {
 	switch {
 	case slices.ContainsFunc(l.entries, func(e bootEntry) bool {
