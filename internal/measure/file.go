@@ -97,7 +97,7 @@ func decode[T any](reader io.Reader, schema string) (*T, error) {
 	var head struct {
 		Schema string `json:"schema"`
 	}
-	if err := strictjson.Unmarshal(text, &head); err != nil || head.Schema != schema {
+	if err := json.Unmarshal(text, &head); err != nil || head.Schema != schema {
 		return nil, fmt.Errorf("%w: found schema %q, expected %q", ErrNotARun, head.Schema, schema)
 	}
 	return result, nil

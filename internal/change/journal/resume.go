@@ -42,7 +42,7 @@ func (t *Transaction) Resume() (*Resume, error) {
 		return nil, nil
 	}
 	var version struct{ Schema string }
-	if err := strictjson.Unmarshal(t.Header.Resume, &version); err != nil {
+	if err := json.Unmarshal(t.Header.Resume, &version); err != nil {
 		return nil, fmt.Errorf("what transaction %s keeps for going on cannot be read: %w", t.Header.TX, err)
 	}
 	if version.Schema != ResumeSchema {
