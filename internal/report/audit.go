@@ -129,8 +129,7 @@ func drawCauses(t *Text, unknown []audit.Finding) {
 func drawNotJudged(t *Text, paths []reach.Path) {
 	for _, group := range Group(paths, func(p reach.Path) string { return fmt.Sprint(p.Declined()) }) {
 		guests := Distinct(group, func(p reach.Path) string { return p.Guest })
-		names := strings.Join(guests[:min(len(guests), 8)], ", ") +
-			words.If(len(guests) > 8, " and %d more", len(guests)-8)
+		names := Few(guests, mostFolded)
 		t.Wrap(t.In(Yellow, "not judged: "), fmt.Sprintf("%s of %s: their packets go through %s, and nothing that "+
 			"serves them is changed", words.Count(len(group), "NIC"), names, reach.Words(group[0].Declined())))
 	}

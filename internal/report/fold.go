@@ -11,6 +11,12 @@ import (
 	"mpps/internal/report/words"
 )
 
+// Few lists the first of what is alike.
+func Few(all []string, most int) string {
+	n := fold(len(all), most, false)
+	return strings.Join(all[:n], ", ") + words.If(n < len(all), ", and %d more", len(all)-n)
+}
+
 // folded is a change from one value to another one, at one address or at several.
 type folded struct {
 	plan.Change
@@ -23,7 +29,7 @@ func foldChanges(changes []plan.Change) []folded {
 	type key struct{ shape, from, to, owners string }
 	var all []folded
 	for _, group := range Group(changes, func(c plan.Change) key {
-		return key{number.ReplaceAllString(c.Address.String(), "#"), c.From.String(), c.To.String(),
+		return key{digits.ReplaceAllString(c.Address.String(), "#"), c.From.String(), c.To.String(),
 			strings.Join(c.Owners, "\n")}
 	}) {
 		all = append(all, foldNumber(group)...)
@@ -36,13 +42,13 @@ func foldChanges(changes []plan.Change) []folded {
 	return all
 }
 
-var number = regexp.MustCompile(`[0-9]+`)
+var digits = regexp.MustCompile(`[0-9]+`)
 
 // split returns what stands before, in and after the nth number of an address. Whether it can be listed: numbers beside
 // a colon are parts of MAC and PCI addresses or PIDs, and leading zeros would be lost.
 func split(c plan.Change, n int) (before, middle, after string, lists bool) {
 	text := c.Address.String()
-	at := number.FindAllStringIndex(text, -1)[n]
+	at := digits.FindAllStringIndex(text, -1)[n]
 	before, middle, after = text[:at[0]], text[at[0]:at[1]], text[at[1]:]
 	value, err := strconv.Atoi(middle)
 	lists = err == nil && strconv.Itoa(value) == middle && !strings.HasSuffix(before, ":") &&
@@ -54,7 +60,7 @@ func split(c plan.Change, n int) (before, middle, after string, lists bool) {
 func foldNumber(alike []plan.Change) []folded {
 	best := Group(alike, func(c plan.Change) string { return c.Address.String() })
 	by := -1
-	for n := range number.FindAllString(alike[0].Address.String(), -1) {
+	for n := range digits.FindAllString(alike[0].Address.String(), -1) {
 		groups := Group(alike, func(c plan.Change) [3]string {
 			before, middle, after, lists := split(c, n)
 			return [3]string{before, words.Either(lists, "", middle), after}

@@ -121,12 +121,7 @@ func drawFolded(t *Text, indent, what string, names []string) {
 		return
 	}
 	t.Wrap(indent+"+ "+words.Count(len(names), what)+" alike: ",
-		FewNames(names)+words.If(len(names) > mostFolded, " (-v shows all)"))
-}
-
-// FewNames lists the first of the names.
-func FewNames(names []string) string {
-	return strings.Join(names[:min(len(names), mostFolded)], ", ") + words.If(len(names) > mostFolded, " …")
+		Few(names, mostFolded)+words.If(len(names) > mostFolded+1, " (-v shows all)"))
 }
 
 // nicsText says what NICs a guest has that lead to no bridge of this host.

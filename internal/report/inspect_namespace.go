@@ -35,7 +35,7 @@ func namespaceStation(h *facts.Host, hop reach.Hop) Station {
 func namespaceText(h *facts.Host, n *facts.Namespace) string {
 	guests := facts.Map(facts.Where(h.Guests, func(g facts.Guest) bool { return g.Namespace == n.ID }),
 		func(g facts.Guest) string { return g.Name })
-	return n.Title() + words.If(len(guests) > 0, " of guest %s", FewNames(guests))
+	return n.Title() + words.If(len(guests) > 0, " of guest %s", Few(guests, mostFolded))
 }
 
 func namespaceDeviceText(h *facts.Host, d *facts.Device) string {

@@ -48,7 +48,7 @@ func Plan(t *Text, p *plan.Plan) {
 		for _, alike := range Group(p.Skipped, terms) {
 			s := alike[0]
 			places := facts.Map(alike, func(s plan.Skipped) string { return s.Address.String() })
-			t.Wrap("   "+s.ID+"  ", fmt.Sprintf("%s (found %s, wanted %s): %s", few(places, mostBlocks),
+			t.Wrap("   "+s.ID+"  ", fmt.Sprintf("%s (found %s, wanted %s): %s", Few(places, mostBlocks),
 				brief(s.Found), brief(s.Wanted), s.Why))
 		}
 	}
@@ -103,19 +103,13 @@ func drawPhases(t *Text, all []plan.Phase) {
 	for _, alike := range Runs(all, samePhase) {
 		f := alike[0]
 		events := facts.Map(alike, func(f plan.Phase) string { return f.What })
-		t.Wrap("   ", t.In(Bold, few(events, mostFolded)))
+		t.Wrap("   ", t.In(Bold, Few(events, mostFolded)))
 		t.Field("      "+words.Count(f.Changes, "change")+words.If(len(alike) > 1, " each")+": ",
 			words.Either(f.Changes > 0, strings.Join(f.IDs, ", "), ""))
 		t.Field("      yours to do: ", strings.Join(f.ByHand, ", "))
 		t.Field("      to attest ('mpps attest'): ",
 			words.Either(f.Name == plan.PhaseFirmware, strings.Join(f.Unseen, ", "), ""))
 	}
-}
-
-// few lists the first of what is alike.
-func few(all []string, most int) string {
-	n := fold(len(all), most, false)
-	return strings.Join(all[:n], ", ") + words.If(n < len(all), ", and %d more", len(all)-n)
 }
 
 // samePhase reports whether two phases differ only in what must happen, as the restarts of guests do.
@@ -172,13 +166,13 @@ func drawFooting(t *Text, p *plan.Plan) {
 	for _, alike := range Group(p.Restarts, func(r plan.Restart) int { return len(r.Addresses) }) {
 		events := facts.Map(alike, func(r plan.Restart) string { return r.What.String() })
 		n, each := len(alike[0].Addresses), words.If(len(alike) > 1, " each")
-		t.Wrap("needs ", fmt.Sprintf("%s: %s%s %s effect then; mpps does not do it", few(events, mostFolded),
+		t.Wrap("needs ", fmt.Sprintf("%s: %s%s %s effect then; mpps does not do it", Few(events, mostFolded),
 			words.Count(n, "change"), each, words.Either(n == 1 && each == "", "takes", "take")))
 	}
 	terms := func(l plan.Later) [2]string { return [2]string{strings.Join(l.IDs, ", "), l.Why} }
 	for _, alike := range Group(p.Later, terms) {
 		events := facts.Map(alike, func(l plan.Later) string { return l.After })
-		t.Wrap("later ", fmt.Sprintf("after %s: %s; %s", few(events, mostFolded), strings.Join(alike[0].IDs, ", "),
+		t.Wrap("later ", fmt.Sprintf("after %s: %s; %s", Few(events, mostFolded), strings.Join(alike[0].IDs, ", "),
 			alike[0].Why))
 	}
 	cuts := slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Risk == goal.Connectivity })

@@ -25,8 +25,10 @@ import (
 //go:embed sheet.html.tmpl style.css
 var files embed.FS
 
-var write = page.New(files, template.FuncMap{"more": report.FewNames, "bad": bad, "evidence": report.Evidence,
+var write = page.New(files, template.FuncMap{"more": few, "bad": bad, "evidence": report.Evidence,
 	"confidence": func(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }})
+
+func few(names []string) string { return report.Few(names, 6) }
 
 // Sheet is a host and what is known about it; what is nil is left out. Data is the result that the page is about.
 type Sheet struct {
