@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestKeptByOthers: where another program writes the boot menu, or the files are not what boots, no argument can be
@@ -35,12 +36,8 @@ func TestKeptByOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := bootTree(t, c.tree)
 			file := filepath.Join(m.Root.Name(), c.file)
-			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(file, []byte(c.text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(filepath.Dir(file), 0o755))
+			must.Do(t, os.WriteFile(file, []byte(c.text), 0o644))
 			before := contents(t, m)
 			k, a := kernelArg{m: m}, setting.Of(setting.KernelArg, "quiet")
 			r := k.Read(t.Context(), a)
