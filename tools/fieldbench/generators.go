@@ -84,7 +84,7 @@ func bare() generator {
 func ours(name string, c traffic.Config) generator {
 	return inProcess(name, func(ctx context.Context, l *link) error {
 		c.Out, c.CPUs = l.near, []int{l.cpu}
-		g, err := traffic.NewGenerator(c)
+		g, err := traffic.NewGenerator(ctx, c)
 		if err != nil {
 			return err
 		}

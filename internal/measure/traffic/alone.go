@@ -33,7 +33,7 @@ type Alone struct {
 func GeneratorAlone(ctx context.Context, c Config, d time.Duration) (Alone, error) {
 	c.Discard, c.Rate, c.Count, c.Duration = true, 0, 0, d
 	c.Batch, c.Burst = 0, 0
-	g, err := NewGenerator(c)
+	g, err := NewGenerator(ctx, c)
 	if err != nil {
 		return Alone{}, fmt.Errorf("generator alone: %w", err)
 	}
@@ -101,7 +101,7 @@ func overPair(ctx context.Context, s SinkConfig, c Config, d time.Duration) (a A
 		}
 		defer undo() // goes away with the pair at the latest
 	}
-	g, err := NewGenerator(c)
+	g, err := NewGenerator(ctx, c)
 	if err != nil {
 		return Alone{}, err
 	}

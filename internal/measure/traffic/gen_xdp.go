@@ -27,7 +27,7 @@ type xdpGenerator struct {
 	refusedBefore uint64 // at the start of the run
 }
 
-func newXDPGenerator(c Config, dev Device) (_ *xdpGenerator, err error) {
+func newXDPGenerator(ctx context.Context, c Config, dev Device) (_ *xdpGenerator, err error) {
 	spec, err := loadGen()
 	if err != nil {
 		return nil, fmt.Errorf("generator program: %w", err)
@@ -58,6 +58,9 @@ func newXDPGenerator(c Config, dev Device) (_ *xdpGenerator, err error) {
 		}
 	}
 	for i, cpu := range c.CPUs {
+		if err = ctx.Err(); err != nil {
+			return nil, err
+		}
 		w, err := newXDPWorker(spec.Copy(), &g.conf, dev, i, cpu)
 		if err != nil {
 			return nil, err

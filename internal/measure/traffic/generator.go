@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"slices"
 	"time"
 )
 
@@ -113,8 +114,9 @@ var ErrConfig = errors.New("bad traffic configuration")
 var errSourceMACs = errors.New("XDP sends from one MAC address")
 
 // NewGenerator makes a generator of c.Method. Auto selects XDP live frames if kernel and device support them, otherwise
-// AF_PACKET; every Result then carries the reason as a warning.
-func NewGenerator(c Config) (Generator, error) {
+// AF_PACKET; every Result then carries the reason as a warning. ctx ends the making, not the generator: an eBPF program
+// is loaded for each worker.
+func NewGenerator(ctx context.Context, c Config) (Generator, error) {
 	dev, err := c.prepare()
 	if err != nil {
 		return nil, err
@@ -124,7 +126,7 @@ func NewGenerator(c Config) (Generator, error) {
 		if c.Frame.SrcMACs > 1 {
 			return nil, fmt.Errorf("%w: %w", ErrConfig, errSourceMACs)
 		}
-		return newXDPGenerator(c, dev)
+		return newXDPGenerator(ctx, c, dev)
 	case AFPacket:
 		return newPacketGenerator(c, dev, "")
 	case Pktgen:
@@ -133,7 +135,7 @@ func NewGenerator(c Config) (Generator, error) {
 		if c.Frame.SrcMACs > 1 {
 			return newPacketGenerator(c, dev, errSourceMACs.Error())
 		}
-		g, err := newXDPGenerator(c, dev)
+		g, err := newXDPGenerator(ctx, c, dev)
 		if err == nil {
 			return g, nil
 		}
@@ -177,6 +179,8 @@ func (c *Config) prepare() (Device, error) {
 		return dev, fmt.Errorf("%w: interface %s is down", ErrConfig, c.Out)
 	case c.Rate < 0 || math.IsNaN(c.Rate) || math.IsInf(c.Rate, 0):
 		return dev, fmt.Errorf("%w: rate %g frames/s", ErrConfig, c.Rate)
+	case len(slices.Compact(slices.Sorted(slices.Values(c.CPUs)))) < workers:
+		return dev, fmt.Errorf("%w: CPUs %v, want each once", ErrConfig, c.CPUs)
 	case c.Duration < 0 || c.CatchUp < 0:
 		return dev, fmt.Errorf("%w: negative time", ErrConfig)
 	case c.Batch < 0 || c.Batch > maxBatch:

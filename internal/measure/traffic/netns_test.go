@@ -77,7 +77,7 @@ func mustSink(t *testing.T, c SinkConfig) Sink {
 
 func mustGenerator(t *testing.T, c Config) Generator {
 	t.Helper()
-	g := must.Get(NewGenerator(c))(t)
+	g := must.Get(NewGenerator(t.Context(), c))(t)
 	t.Cleanup(func() { g.Close() })
 	return g
 }

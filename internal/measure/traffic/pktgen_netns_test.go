@@ -61,7 +61,7 @@ func TestPlantedPktgen(t *testing.T) {
 // TestNoPktgen: where the module is not loaded the reason says so.
 func TestNoPktgen(t *testing.T) {
 	a, _ := pair(t)
-	g, err := NewGenerator(Config{Out: a, Method: Pktgen})
+	g, err := NewGenerator(t.Context(), Config{Out: a, Method: Pktgen})
 	if err == nil {
 		t.Cleanup(func() { g.Close() })
 		t.Skip("this kernel has pktgen loaded: test/bench in the lab sends with it")

@@ -46,7 +46,7 @@ func TestNoXDPTransmit(t *testing.T) {
 	}))
 	c := Config{Out: lo, Frame: Frame{DstMAC: macA}, Method: XDP, Count: 10}
 	var why *UnsupportedError
-	if _, err := NewGenerator(c); !errors.As(err, &why) || why.Answer != No {
+	if _, err := NewGenerator(t.Context(), c); !errors.As(err, &why) || why.Answer != No {
 		t.Errorf("%v", err)
 	}
 	c.Method = Auto
@@ -95,8 +95,9 @@ func TestRefused(t *testing.T) {
 		"rate":   {Out: a, Rate: -1},
 		"method": {Out: a, Method: "pktgen"},
 		"stream": {Out: a, Stream: 65535, CPUs: []int{0, 1}},
+		"CPUs":   {Out: a, CPUs: []int{0, 1, 0}},
 	} {
-		if g, err := NewGenerator(c); err == nil {
+		if g, err := NewGenerator(t.Context(), c); err == nil {
 			g.Close()
 			t.Errorf("%s: accepted", name)
 		}

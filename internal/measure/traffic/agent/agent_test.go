@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -30,8 +31,9 @@ func start(t *testing.T, o Options) *Server {
 			if err != nil {
 				t.Errorf("serve: %v", err)
 			}
-		case <-time.After(5 * time.Second):
-			t.Error("the agent did not end")
+		case <-time.After(time.Minute):
+			b := make([]byte, 1<<20)
+			t.Errorf("the agent did not end\n%s", b[:runtime.Stack(b, true)])
 		}
 	})
 	return s

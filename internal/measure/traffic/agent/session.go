@@ -153,7 +153,7 @@ func (p *session) handle(ctx context.Context, r request) (json.RawMessage, error
 	case "sink.stop":
 		return with(r, p.stopSink)
 	case "gen.start":
-		return with(r, p.startGen)
+		return with(r, func(c traffic.Config) (Started, error) { return p.startGen(ctx, c) })
 	case "gen.status":
 		return with(r, func(a handle) (GenStatus, error) { return p.statusGen(ctx, a.Handle, false) })
 	case "gen.wait":
@@ -286,18 +286,18 @@ func (p *session) alone(a aloneArgs, measure func() (traffic.Alone, error)) (tra
 	return measure()
 }
 
-// startGen runs a generator under its own context, which close cancels when the session ends.
-func (p *session) startGen(c traffic.Config) (Started, error) {
+// startGen runs a generator under its own context, which close cancels when the session ends; ctx is the request's.
+func (p *session) startGen(ctx context.Context, c traffic.Config) (Started, error) {
 	release, err := p.opt.Limits.generator(c)
 	if err != nil {
 		return Started{}, err
 	}
-	g, err := traffic.NewGenerator(c)
+	g, err := traffic.NewGenerator(ctx, c)
 	if err != nil {
 		release()
 		return Started{}, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	running, cancel := context.WithCancel(context.Background())
 	run := &genRun{gen: g, cancel: cancel, done: make(chan struct{})}
 	h, err := p.start(func(h int) { p.gens[h] = run })
 	if err != nil {
@@ -308,7 +308,7 @@ func (p *session) startGen(c traffic.Config) (Started, error) {
 	go func() {
 		defer close(run.done)
 		defer release()
-		run.result, run.err = g.Run(ctx)
+		run.result, run.err = g.Run(running)
 		run.err = errors.Join(run.err, g.Close())
 	}()
 	return Started{Handle: h, Method: g.Method(), Streams: g.Streams()}, nil
