@@ -150,7 +150,7 @@ func (p *Path) toAgents(ctx context.Context, fars []*far, w With, near traffic.D
 		}
 	}
 	for i, f := range fars {
-		if err := p.sendHere(near, f.mac(), load, o, lanes[i]); err != nil {
+		if err := p.sendHere(ctx, near, f.mac(), load, o, lanes[i]); err != nil {
 			return err
 		}
 	}
@@ -225,7 +225,9 @@ func (p *Path) sendThere(f *far, to net.HardwareAddr, load measure.Load, o Optio
 		config: traffic.Config{Out: traffic.Endpoint{Iface: f.nic.Name}, Frame: frame, Stream: l.stream, CPUs: l.cpus,
 			Method: o.Generator, Clone: o.Clone, Burst: o.Burst},
 		share: l.share,
-		make:  func(c traffic.Config) (traffic.Generator, error) { return f.client.NewGenerator(c), nil },
+		make: func(_ context.Context, c traffic.Config) (traffic.Generator, error) {
+			return f.client.NewGenerator(c), nil
+		},
 		limit: f.generatorAlone, warn: p.warnAs("generator"),
 	})
 }

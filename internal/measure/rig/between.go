@@ -41,7 +41,7 @@ var (
 )
 
 // Between sets up the path between two interfaces of this machine, in any network namespaces.
-func Between(_ context.Context, m *Machine, from, to traffic.Endpoint, load measure.Load, o Options) (*Path, error) {
+func Between(ctx context.Context, m *Machine, from, to traffic.Endpoint, load measure.Load, o Options) (*Path, error) {
 	if from == to {
 		return nil, usage("give two interfaces that a device under test connects", "both ends are %s", from)
 	}
@@ -59,25 +59,25 @@ func Between(_ context.Context, m *Machine, from, to traffic.Endpoint, load meas
 	if err != nil {
 		return nil, err
 	}
-	if err := p.connect(source, target, target.MAC, load, o, forth, back); err != nil {
+	if err := p.connect(ctx, source, target, target.MAC, load, o, forth, back); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
 }
 
 // connect adds the ends of both directions on this machine. to is the MAC address that source sends to.
-func (p *Path) connect(source, target traffic.Device, to net.HardwareAddr, load measure.Load, o Options,
-	forth, back lane) error {
+func (p *Path) connect(ctx context.Context, source, target traffic.Device, to net.HardwareAddr, load measure.Load,
+	o Options, forth, back lane) error {
 	// The sinks first: a veth accepts live frames only once its peer has a program.
 	err := p.countHere(target, load, o, forth)
 	if err == nil && load.TwoWay {
 		err = p.countHere(source, load, o, back)
 	}
 	if err == nil {
-		err = p.sendHere(source, to, load, o, forth)
+		err = p.sendHere(ctx, source, to, load, o, forth)
 	}
 	if err == nil && load.TwoWay {
-		err = p.sendHere(target, source.MAC, load, o, back)
+		err = p.sendHere(ctx, target, source.MAC, load, o, back)
 	}
 	return err
 }
@@ -130,7 +130,8 @@ func (p *Path) countHere(target traffic.Device, load measure.Load, o Options, l 
 
 // sendHere adds the sending end of a direction, on this machine, towards a MAC address. It prepares the generator, so
 // that errors show up before anything is measured.
-func (p *Path) sendHere(source traffic.Device, to net.HardwareAddr, load measure.Load, o Options, l lane) error {
+func (p *Path) sendHere(ctx context.Context, source traffic.Device, to net.HardwareAddr, load measure.Load, o Options,
+	l lane) error {
 	frame := l.frame(load)
 	frame.DstMAC = to
 	s := &sender{
@@ -140,7 +141,7 @@ func (p *Path) sendHere(source traffic.Device, to net.HardwareAddr, load measure
 	}
 	p.senders = append(p.senders, s)
 	p.warnLineRate(source, load)
-	if err := s.prepare(load); err != nil {
+	if err := s.prepare(ctx, load); err != nil {
 		return err
 	}
 	s.config.Method = s.gen.Method()

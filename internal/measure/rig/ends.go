@@ -12,7 +12,7 @@ import (
 type sender struct {
 	config traffic.Config // without rate and duration
 	share  float64        // of the load's rate; 0: all
-	make   func(traffic.Config) (traffic.Generator, error)
+	make   func(context.Context, traffic.Config) (traffic.Generator, error)
 	limit  func(context.Context, traffic.Config, time.Duration) (traffic.Alone, error) // what it can do alone
 	warn   func(measure.Warning)
 
@@ -21,7 +21,7 @@ type sender struct {
 }
 
 // prepare makes a generator for the load, unless there is one.
-func (s *sender) prepare(load measure.Load) error {
+func (s *sender) prepare(ctx context.Context, load measure.Load) error {
 	load.Repeat, load.WarmUp = 0, 0
 	if s.gen != nil && s.load == load {
 		return nil
@@ -35,7 +35,7 @@ func (s *sender) prepare(load measure.Load) error {
 		config.Rate *= s.share
 	}
 	config.CatchUp = catchUp(config.Rate)
-	gen, err := s.make(config)
+	gen, err := s.make(ctx, config)
 	if err != nil {
 		return explain(err)
 	}
@@ -53,7 +53,7 @@ func catchUp(rate float64) time.Duration {
 }
 
 func (s *sender) send(ctx context.Context, load measure.Load) (measure.Sent, error) {
-	if err := s.prepare(load); err != nil {
+	if err := s.prepare(ctx, load); err != nil {
 		return measure.Sent{}, err
 	}
 	r, err := s.gen.Run(ctx)

@@ -67,5 +67,5 @@ func Through(ctx context.Context, m *Machine, f Forward, load measure.Load, o Op
 			}
 		}
 	}
-	return p, p.connect(source, target, to, load, o, forth, back)
+	return p, p.connect(ctx, source, target, to, load, o, forth, back)
 }

@@ -126,9 +126,9 @@ func methods[E interface{ method() string }](ends []E) string {
 }
 
 // Prepare readies both ends.
-func (p *Path) Prepare(_ context.Context, load measure.Load) error {
+func (p *Path) Prepare(ctx context.Context, load measure.Load) error {
 	for _, s := range p.senders {
-		if err := s.prepare(load); err != nil {
+		if err := s.prepare(ctx, load); err != nil {
 			return err
 		}
 	}

@@ -30,7 +30,7 @@ func BenchmarkWatching(b *testing.B) {
 	from := s.guest("g0")
 	ctx, stop := context.WithCancel(context.Background())
 	cpus := allowed(b)
-	g, err := traffic.NewGenerator(t.Context(), traffic.Config{
+	g, err := traffic.NewGenerator(ctx, traffic.Config{
 		Out: from, Method: traffic.XDP, CPUs: cpus[len(cpus)-1:],
 		Frame: traffic.Frame{DstMAC: remote, SrcPort: traffic.PortRange{First: 10000, Count: 64}},
 	})
