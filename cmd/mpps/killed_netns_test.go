@@ -168,7 +168,7 @@ func TestKilled(t *testing.T) {
 					if left == 0 && now == before {
 						break
 					}
-					if time.Since(killed) > 5*time.Second {
+					if time.Since(killed) > 30*time.Second {
 						for _, pid := range marked(t) {
 							_ = syscall.Kill(pid, syscall.SIGKILL)
 						}

@@ -61,7 +61,7 @@ func TestClaim(t *testing.T) {
 	owner := another(t)
 	write(t, state{Owner: owner, Config: config("demo")})
 	began := time.Now()
-	if _, err := claim(t.Context(), config("demo")); !errors.Is(err, ErrRunning) || time.Since(began) > time.Second {
+	if _, err := claim(t.Context(), config("demo")); !errors.Is(err, ErrRunning) || time.Since(began) > 20*time.Second {
 		t.Errorf("taken: %v after %v", err, time.Since(began))
 	}
 	if s, err := readState("demo"); err != nil || s.Owner != owner {
@@ -148,7 +148,7 @@ func TestReapStarts(t *testing.T) {
 	}
 	began := time.Now()
 	done, err := Reap(t.Context())
-	if err != nil || !slices.Equal(done, []string{"building", "killed"}) || time.Since(began) > 5*time.Second {
+	if err != nil || !slices.Equal(done, []string{"building", "killed"}) || time.Since(began) > 20*time.Second {
 		t.Errorf("found %v, %v after %v", done, err, time.Since(began))
 	}
 	if left.Alive() || !qemu.Alive() || !alive.Alive() {

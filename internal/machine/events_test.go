@@ -31,7 +31,7 @@ func TestGuestEvents(t *testing.T) {
 				if e.Object != "vm1" || what != GuestStarted {
 					t.Fatalf("%+v, expected %s", e, guest)
 				}
-			case <-time.After(5 * time.Second):
+			case <-time.After(20 * time.Second):
 				t.Fatalf("no event of %s", guest)
 			}
 		}

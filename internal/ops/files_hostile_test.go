@@ -107,7 +107,7 @@ func TestPipesHoldNobodyUp(t *testing.T) {
 		if err == nil {
 			t.Error("nobody reads, and there was no error")
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(20 * time.Second):
 		t.Error("it waits for a reader")
 	}
 	reader := must.Get(os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0))(t)
@@ -120,7 +120,7 @@ func TestPipesHoldNobodyUp(t *testing.T) {
 		if err == nil {
 			t.Error("the pipe was full, and there was no error")
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(20 * time.Second):
 		t.Error("a signal did not end the write")
 	}
 }

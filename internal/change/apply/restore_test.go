@@ -184,8 +184,8 @@ func TestWatch(t *testing.T) {
 	events <- Event{Object: "eth0"}
 	began := time.Now()
 	for f.Read(ctx, a[0]).Value != "2" {
-		if time.Since(began) > 2*time.Second {
-			t.Fatal("not put back within 2 s")
+		if time.Since(began) > 20*time.Second {
+			t.Fatal("not put back within 20 s")
 		}
 		time.Sleep(time.Millisecond)
 	}

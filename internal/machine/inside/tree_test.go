@@ -102,7 +102,7 @@ func TestHostileGuest(t *testing.T) {
 			begin := time.Now()
 			_, err := in.readFiles(t.Context(), "vm1", results)
 			t.Logf("%v: %v", time.Since(begin), err)
-			if took := time.Since(begin); took > readPatience+2*time.Second || errors.Is(err, errSlow) {
+			if took := time.Since(begin); took > readPatience+20*time.Second || errors.Is(err, errSlow) {
 				t.Errorf("it took %v: %v", took, err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())

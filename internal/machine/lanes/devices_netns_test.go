@@ -48,7 +48,7 @@ func TestVeth(t *testing.T) {
 				if int(s.queue) == queue && s.at != 3+queue {
 					t.Fatalf("queue %d of the container left by queue %d, expected %d", queue, s.at, 3+queue)
 				}
-			case <-time.After(2 * time.Second):
+			case <-time.After(20 * time.Second):
 				t.Fatal("frames are lost")
 			}
 		}

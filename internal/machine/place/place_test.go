@@ -179,7 +179,7 @@ func TestPlaceMute(t *testing.T) {
 
 func TestMonotonic(t *testing.T) {
 	there, at, off, err := toolPlaces(t)["here"].Monotonic(t.Context())
-	if err != nil || there <= 0 || time.Since(at) > time.Second || off > time.Second {
+	if err != nil || there <= 0 || time.Since(at) > 20*time.Second || off > 20*time.Second {
 		t.Errorf("%v at %v, off by %v: %v", there, at, off, err)
 	}
 	if d, err := parseTimerList("now at 1234 nsecs\n"); d != 1234 || err != nil {

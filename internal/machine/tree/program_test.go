@@ -30,7 +30,7 @@ func TestChangeInDoubt(t *testing.T) {
 		says  string
 	}{
 		"hangs":              {"exec sleep 60", true, "deadline exceeded"},
-		"its children hang":  {"echo waiting >&2; sleep 3", true, "waiting"},
+		"its children hang":  {"echo waiting >&2; sleep 20", true, "waiting"},
 		"killed by somebody": {"kill -9 $$", true, "killed"},
 		"refused":            {"echo no such guest >&2; exit 1", false, "exit status 1: no such guest"},
 		"done":               {"cat >/dev/null", false, ""},
@@ -45,7 +45,7 @@ func TestChangeInDoubt(t *testing.T) {
 			defer cancel()
 			began := time.Now()
 			err := m.Change(ctx, "text", treetest.Program(t, c.lines))
-			if took := time.Since(began); took > patience+time.Second+time.Second {
+			if took := time.Since(began); took > patience+10*time.Second {
 				t.Errorf("took %v", took)
 			}
 			if errors.Is(err, setting.ErrInDoubt) != c.doubt || (err == nil) != (c.says == "") || err != nil &&

@@ -124,7 +124,7 @@ func TestWrong(t *testing.T) {
 				t.Errorf("and then %v: what it answers now may belong to an earlier trial", again)
 			}
 			begun := time.Now()
-			if err := p.Close(); err != nil || time.Since(begun) > 2*time.Second {
+			if err := p.Close(); err != nil || time.Since(begun) > 20*time.Second {
 				t.Errorf("closed after %v: %v", time.Since(begun), err)
 			}
 		})
@@ -186,7 +186,7 @@ func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(50*time.Millisecond, func() { cancel(why) })
 	begun := time.Now()
-	if _, err := p.Trial(ctx, question); !errors.Is(err, why) || time.Since(begun) > 5*time.Second {
+	if _, err := p.Trial(ctx, question); !errors.Is(err, why) || time.Since(begun) > 20*time.Second {
 		t.Errorf("%v after %v", err, time.Since(begun))
 	}
 }
@@ -228,7 +228,7 @@ func TestClose(t *testing.T) {
 			for range 2 { // closing twice does no harm
 				must.Try(t, p.Close())
 			}
-			if code := p.cmd.ProcessState.ExitCode(); code != c.exit || time.Since(begun) > 4*time.Second {
+			if code := p.cmd.ProcessState.ExitCode(); code != c.exit || time.Since(begun) > 20*time.Second {
 				t.Errorf("it ended by %v after %v", p.cmd.ProcessState, time.Since(begun))
 			}
 			for i := 0; alive(child); i++ {

@@ -212,7 +212,7 @@ func TestPowerOff(t *testing.T) {
 	must.Do(t, c.PowerOff(t.Context()))
 	select {
 	case <-off:
-	case <-time.After(2 * time.Second):
+	case <-time.After(20 * time.Second):
 		t.Error("still on")
 	}
 }
@@ -280,7 +280,7 @@ func TestLost(t *testing.T) {
 	time.AfterFunc(100*time.Millisecond, cancel)
 	begin := time.Now()
 	_, err = talk.RR(t.Context(), talk.RRConfig{Target: far.Target(""), Duration: time.Minute})
-	if err == nil || time.Since(begin) > 3*time.Second {
+	if err == nil || time.Since(begin) > 20*time.Second {
 		t.Errorf("%v after %v", err, time.Since(begin))
 	}
 	if err := <-served; err != nil {

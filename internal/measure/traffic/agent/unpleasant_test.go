@@ -90,13 +90,13 @@ func TestUnpleasantAgents(t *testing.T) {
 				return err
 			}
 			began := time.Now()
-			if err := ask(t.Context(), time.Second); err == nil || time.Since(began) > 5*time.Second {
+			if err := ask(t.Context(), time.Second); err == nil || time.Since(began) > 20*time.Second {
 				t.Errorf("it took %v, %v", time.Since(began), err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(200*time.Millisecond, cancel)
 			began = time.Now()
-			if err := ask(ctx, 20*time.Second); !errors.Is(err, context.Canceled) || time.Since(began) > 2*time.Second {
+			if err := ask(ctx, 20*time.Second); !errors.Is(err, context.Canceled) || time.Since(began) > 10*time.Second {
 				t.Errorf("cancelled, it took %v: %v", time.Since(began), err)
 			}
 		})

@@ -214,7 +214,7 @@ func TestOpenLoopBlocked(t *testing.T) {
 		Timeout: 50 * time.Millisecond,
 	})
 	if err != nil || r.Blocked == 0 || r.Sent >= r.Due || r.Lost != r.Sent || r.Transactions != 0 ||
-		time.Since(begin) > 2*time.Second {
+		time.Since(begin) > 20*time.Second {
 		t.Errorf("%d due, %d sent, %d lost, %d blocked, %v after %v", r.Due, r.Sent, r.Lost, r.Blocked, err,
 			time.Since(begin))
 	}

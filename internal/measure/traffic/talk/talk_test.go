@@ -150,7 +150,7 @@ func TestDeadServer(t *testing.T) {
 	if _, err := RR(ctx, RRConfig{Target: Target{Addr: l.Addr().String()}, Duration: time.Hour}); err == nil {
 		t.Error("no error from a server that does not answer")
 	}
-	if d := time.Since(begin); d > 2*time.Second {
+	if d := time.Since(begin); d > 20*time.Second {
 		t.Errorf("took %v", d)
 	}
 }
