@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"mpps/internal/model/datapath"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/reach"
+	"mpps/internal/model/setting"
 	"mpps/internal/report/words"
 )
 
@@ -86,8 +88,7 @@ func drawWorst(t *Text, all []audit.Finding) {
 		values := words.Either(sameValues(group), valuesText(f), words.Count(len(group), "value"))
 		line := Pad(f.ID, width) + "  " + Cut(values, t.Width-width-11)
 		if room := t.Width - Visible(line) - 11; room >= 12 {
-			where := f.Address.String() + words.If(len(group) > 1, " and %d more", len(group)-1)
-			line += "  " + t.In(Faint, Cut(where, room))
+			line += "  " + t.In(Faint, whose(group, room))
 		}
 		t.Line("%s %s", severity(t, f.Severity), line)
 		drawChinese(t, f)
@@ -101,6 +102,33 @@ func drawWorst(t *Text, all []audit.Finding) {
 	}
 	t.Blank()
 	t.Wrap("by stage: ", strings.Join(stages, ", "))
+}
+
+// whose returns what findings are about: CPUs, or as many guests, devices or addresses as there is room for.
+func whose(group []audit.Finding, room int) string {
+	var names []string
+	var cpus []int
+	for _, f := range group {
+		name := cmp.Or(f.Address.Guest(), f.Address.Device(), f.Address.String())
+		if cpu, is := f.Address.CPU(); is {
+			cpus, name = append(cpus, cpu), ""
+		} else if f.Address.Kind == setting.Fact {
+			name = f.Address.Object()
+		}
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return Cut(words.Either(len(cpus) == 1, "CPU ", "CPUs ")+setting.CPUs(cpus...).String(), room)
+	}
+	for most := len(names); most > 1; most-- {
+		if text := Few(names, most); len(text) <= room {
+			return text
+		}
+	}
+	rest := words.If(len(names) > 1, ", and %d more", len(names)-1)
+	return Cut(names[0], room-len(rest)) + rest
 }
 
 // drawCauses says why values could not be judged: how many for each of the commonest reasons, a line each.

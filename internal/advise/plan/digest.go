@@ -136,7 +136,7 @@ func Check(p *Plan, h *facts.Host) error {
 		}
 	}
 	for _, g := range h.Guests {
-		if g.Migrates() && slices.ContainsFunc(p.Changes, func(c Change) bool { return guestOf(c.Address) == g.Name }) {
+		if g.Migrates() && slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Address.Guest() == g.Name }) {
 			differs("job of guest "+g.Name, "none", g.Job+": plan again when that is over, on the host where it runs")
 		}
 	}
@@ -149,16 +149,6 @@ func Check(p *Plan, h *facts.Host) error {
 		return stale
 	}
 	return nil
-}
-
-// guestOf returns the guest whose definition, threads or inside an address is in; "" for other addresses.
-func guestOf(a setting.Address) string {
-	switch a.Kind {
-	case setting.Domain, setting.DomainLive, setting.DomainDevice, setting.ThreadAffinity, setting.Inside,
-		setting.GuestArg:
-		return a.Object()
-	}
-	return ""
 }
 
 // Addresses returns what must be read before Check.

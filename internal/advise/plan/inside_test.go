@@ -157,7 +157,7 @@ func TestMigratingGuestIsLeftAlone(t *testing.T) {
 	h.Guests[0].Job = "migration out"
 	now, _ := insideIDs(t, h, guest)
 	for _, c := range now.Changes {
-		if guestOf(c.Address) == guest {
+		if c.Address.Guest() == guest {
 			t.Errorf("planned: %s", c.Address)
 		}
 	}

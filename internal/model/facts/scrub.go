@@ -272,13 +272,11 @@ func (s *scrubber) replaceNames(text string, h *Host) string {
 
 // address replaces an address's guest, if its kind has one, and everything that is recognizable by its form.
 func (s *scrubber) address(a setting.Address) setting.Address {
-	switch a.Kind {
-	case setting.Domain, setting.DomainLive, setting.DomainDevice, setting.ThreadAffinity, setting.Inside,
-		setting.GuestArg:
-		if rest := a.Rest(); rest != "" {
-			return setting.Of(a.Kind, s.names.of(a.Object()), s.text(rest))
-		}
-		return setting.Of(a.Kind, s.names.of(a.Object()))
+	switch guest, rest := a.Guest(), a.Rest(); {
+	case guest != "" && rest != "":
+		return setting.Of(a.Kind, s.names.of(guest), s.text(rest))
+	case guest != "":
+		return setting.Of(a.Kind, s.names.of(guest))
 	}
 	return setting.Address{Kind: a.Kind, Path: s.text(a.Path)}
 }

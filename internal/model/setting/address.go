@@ -5,6 +5,7 @@ package setting
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -54,6 +55,22 @@ func (a Address) Device() string {
 		}
 	}
 	return ""
+}
+
+// Guest returns the guest that a value belongs to; empty if the kind is not one of guests.
+func (a Address) Guest() string {
+	switch a.Kind {
+	case Domain, DomainDevice, DomainLive, ThreadAffinity, GuestArg, Inside:
+		return a.Object()
+	}
+	return ""
+}
+
+// CPU returns the number of the CPU that a value in sysfs belongs to.
+func (a Address) CPU() (int, bool) {
+	rest, below := strings.CutPrefix(a.Path, "devices/system/cpu/cpu")
+	n, err := strconv.Atoi(Address{Path: rest}.Object())
+	return n, a.Kind == Sysfs && below && err == nil && n >= 0
 }
 
 // GuestNIC returns the guest and the MAC address of the guest's NIC that a value belongs to; empty if there is none.
