@@ -44,10 +44,10 @@ check-generated:            ## the committed eBPF objects are those of the sourc
 	@scripts/check-generated
 
 test-unit:                  ## libvirt's schema and promtool must be there: see scripts/deps
-	MPPS_LIBVIRT_SCHEMA=required MPPS_PROMTOOL=required scripts/in-memory $(GO) test -vet=off -p 3 ./test/gallery ./...
+	MPPS_LIBVIRT_SCHEMA=required MPPS_PROMTOOL=required scripts/in-memory $(GO) test -vet=off -timeout 60m -p 3 ./test/gallery ./...
 	$(GO) -C tools test -vet=off $$($(GO) -C tools list ./... | grep -v /sbom$$)
 
-NETNS_TESTS = MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -vet=off -count=1 -exec $(CURDIR)/scripts/own-mounts -timeout 30m -p 1 \
+NETNS_TESTS = MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -vet=off -count=1 -exec $(CURDIR)/scripts/own-mounts -timeout 60m -p 1 \
 	-run "$$(scripts/tagged -run netns)"
 
 # What follows flows waits more than it works, and bears any load: scripts/test plays it beside the units.

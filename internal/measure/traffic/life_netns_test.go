@@ -24,7 +24,10 @@ func TestRemoved(t *testing.T) {
 	for name, do := range map[string]func(netlink.Link) error{"removed": netlink.LinkDel, "down": netlink.LinkSetDown} {
 		a, _ := pair(t)
 		g := mustGenerator(t, Config{Out: a, Method: XDP})
-		time.AfterFunc(200*time.Millisecond, func() {
+		go func() {
+			for g.Sent() == 0 && t.Context().Err() == nil {
+				time.Sleep(time.Millisecond)
+			}
 			must.Try(t, a.Do(func() error {
 				l, err := netlink.LinkByName(a.Iface)
 				if err != nil {
@@ -32,7 +35,7 @@ func TestRemoved(t *testing.T) {
 				}
 				return do(l)
 			}))
-		})
+		}()
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		r, err := g.Run(ctx)
 		cancel()

@@ -30,7 +30,7 @@ func TestCRR(t *testing.T) {
 func TestCRREnds(t *testing.T) {
 	s := serve(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(50*time.Millisecond, cancel)
+	onceServed(t, s, cancel)
 	begin := time.Now()
 	r, err := CRR(ctx, RRConfig{Target: Target{Addr: s.Addr()}, Duration: time.Hour})
 	if err != nil || !r.Cancelled || r.Transactions == 0 || time.Since(begin) > 10*time.Second {

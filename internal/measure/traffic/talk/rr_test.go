@@ -126,9 +126,8 @@ func TestUDPSilence(t *testing.T) {
 
 func TestUDPCancel(t *testing.T) {
 	for _, rate := range []float64{0, 1000} {
-		addr := lossy(t, func(int, func(time.Duration)) {})
 		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(50*time.Millisecond, cancel)
+		addr := lossy(t, func(int, func(time.Duration)) { time.AfterFunc(50*time.Millisecond, cancel) })
 		begin := time.Now()
 		r, err := RR(ctx, RRConfig{Target: Target{Addr: addr}, UDP: true, Request: 8, Response: 8, Duration: time.Hour,
 			Rate: rate, Timeout: time.Minute})

@@ -29,6 +29,16 @@ func serve(t *testing.T) *Server {
 	return s
 }
 
+// onceServed calls do once the server has a second request: the client has the first answer.
+func onceServed(t *testing.T, s *Server, do func()) {
+	go func() {
+		for s.Counts().Transactions < 2 && t.Context().Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		do()
+	}()
+}
+
 func TestStream(t *testing.T) {
 	s := serve(t)
 	for i := range 4 {
@@ -131,7 +141,7 @@ func TestRR(t *testing.T) {
 func TestCancel(t *testing.T) {
 	s := serve(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(50*time.Millisecond, cancel)
+	onceServed(t, s, cancel)
 	begin := time.Now()
 	r, err := RR(ctx, RRConfig{Target: Target{Addr: s.Addr()}, Duration: time.Hour})
 	if err != nil || !r.Cancelled || r.Transactions == 0 || time.Since(begin) > 10*time.Second {
