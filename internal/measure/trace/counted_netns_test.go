@@ -22,7 +22,7 @@ func TestWithoutBTF(t *testing.T) {
 	var o *queuepath.Observation
 	go func() {
 		var err error
-		o, err = Watch(ctx, Config{Netns: s.host, For: time.Minute, btf: os.ErrNotExist, Progress: func(time.Duration) {
+		o, err = Watch(ctx, Config{Netns: s.host, For: time.Hour, btf: os.ErrNotExist, Progress: func(time.Duration) {
 			select {
 			case ready <- struct{}{}:
 			default:

@@ -255,12 +255,12 @@ func (s *scene) settle() {
 // watching watches the host's namespace while f runs.
 func (s *scene) watching(c Config, f func()) *queuepath.Observation {
 	s.t.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	ready := make(chan struct{})
 	done := make(chan error, 1)
 	var o *queuepath.Observation
-	c.Netns, c.For = s.host, time.Minute
+	c.Netns, c.For = s.host, time.Hour // until f has ended
 	c.Progress = func(time.Duration) {
 		select {
 		case <-ready:
