@@ -39,8 +39,8 @@ var crowds = map[string]struct {
 	}},
 }
 
-// TestCrowdsCostWhatTheyHold: twice as much of anything costs a snapshot's reading, audit, plan and text less than three
-// times as much CPU time. What grows with the square costs four times.
+// TestCrowdsCostWhatTheyHold: twice as much of anything costs a snapshot's reading, audit, plan and text less than
+// three times as much CPU time. What grows with the square costs four times.
 func TestCrowdsCostWhatTheyHold(t *testing.T) {
 	for name, c := range crowds {
 		var factor float64

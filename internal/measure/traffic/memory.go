@@ -17,8 +17,8 @@ var ErrMemory = errors.New("no memory is left for peers")
 // peersHold is how many bytes are held by what peers have asked for.
 var peersHold atomic.Uint64
 
-// HoldMemory takes bytes of memory for what a peer has asked for, and release gives them back. All peers of this process
-// have a quarter of the machine's memory together.
+// HoldMemory takes bytes of memory for what a peer has asked for, and release gives them back. All peers of this
+// process have a quarter of the machine's memory together.
 func HoldMemory(bytes uint64) (release func(), err error) {
 	var s unix.Sysinfo_t
 	if err := unix.Sysinfo(&s); err != nil {
@@ -35,14 +35,15 @@ func HoldMemory(bytes uint64) (release func(), err error) {
 	return sync.OnceFunc(func() { peersHold.Add(-bytes) }), nil
 }
 
-// Memory returns how many bytes a sink takes at most, whichever method it gets: a table for each stream, on each CPU that
-// there can be with XDP (BPF_MAP_TYPE_PERCPU_ARRAY), and the ring of a packet socket.
+// Memory returns how many bytes a sink takes at most, whichever method it gets: a table for each stream, on each CPU
+// that there can be with XDP (BPF_MAP_TYPE_PERCPU_ARRAY), and the ring of a packet socket.
 func (c SinkConfig) Memory() uint64 {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
 		cpus = 1 // without /sys there is no XDP sink
 	}
-	perCPU := uint64(min(max(1, c.Streams), maxStreams)) * uint64(unsafe.Sizeof(sinkWindow{})+unsafe.Sizeof(sinkStream{}))
+	stream := unsafe.Sizeof(sinkWindow{}) + unsafe.Sizeof(sinkStream{})
+	perCPU := uint64(min(max(1, c.Streams), maxStreams)) * uint64(stream)
 	if c.Latency {
 		perCPU += histogramBuckets * 8
 	}

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestHoldMemory: all peers together have a bound, what is refused takes nothing, and what is given back twice counts once.
+// TestHoldMemory: all peers together have a bound, what is refused takes nothing, and what is given back twice counts
+// once.
 func TestHoldMemory(t *testing.T) {
 	one, err := HoldMemory(1 << 20)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"mpps/internal/must"
 )
 
-// TestGoneClientCostsNothing: a client that has asked for as much as it may, of whatever is expensive, and leaves, costs
-// the agent no second of CPU time more.
+// TestGoneClientCostsNothing: a client that has asked for as much as it may, of whatever is expensive, and leaves,
+// costs the agent no second of CPU time more.
 func TestGoneClientCostsNothing(t *testing.T) {
 	if !treetest.InNamespace(t) {
 		return

@@ -64,7 +64,8 @@ func info(ctx context.Context, version string) (Info, error) {
 	if err != nil {
 		return i, fmt.Errorf("list interfaces: %w", err)
 	}
-	addresses := map[int][]string{} // all at once: the kernel lists those of every interface for each (inet_dump_ifaddr)
+	// All at once: the kernel lists those of every interface for each (net/ipv4/devinet.c, inet_dump_ifaddr).
+	addresses := map[int][]string{}
 	addrs, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
 	if err != nil {
 		i.Warnings = append(i.Warnings, fmt.Sprintf("addresses: %v", err))
