@@ -141,7 +141,7 @@ func TestAbsurdAnswers(t *testing.T) {
 			took := time.Since(began)
 			t.Logf("exit code %d after %v, %d and %d bytes: %.300s", code, took.Round(10*time.Millisecond), len(stdout),
 				len(stderr), stderr)
-			if took > 20*time.Second {
+			if took > time.Minute {
 				t.Errorf("it took %v", took)
 			}
 			if len(stdout) > 256<<10 || len(stderr) > 4<<10 {

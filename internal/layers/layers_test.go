@@ -88,7 +88,7 @@ var imports = map[string][]string{
 	"machine/load": {"model/setting", "model/facts", "model/reach", "machine/cpu", "machine/irq", "machine/link",
 		"machine/nicctl", "machine/ovs", "machine/probe", "machine/systemd", "machine/threads", "machine/tree",
 		"machine/trust", "thread"},
-	"machine/place": {"machine/libvirt", "machine/tree"},
+	"machine/place": {"machine/libvirt", "machine/tree", "owned"},
 	"machine/inside": {"model/setting", "model/facts", "machine/boot", "machine/irq", "machine/kernel", "machine/libvirt",
 		"machine/systemd", "machine/tree"},
 	"machine": {"model/setting", "model/facts", "advise/tuned", "model/domain", "machine/boot", "machine/cpu",

@@ -58,8 +58,13 @@ func (m *Machine) withTree(part func(context.Context, *tree.Tree, *facts.Host)) 
 	return func(ctx context.Context, h *facts.Host) { part(ctx, m.Tree, h) }
 }
 
+// together is a mechanism that reads many addresses at the cost of one.
+type together interface {
+	ReadTogether([]setting.Address) []setting.Reading
+}
+
 // Read reads every address into h.Readings. Values inside a guest, which need programs there, are read together, and so
-// are those of VFs. Once ctx is cancelled nothing more is read.
+// are those of mechanisms that can. Once ctx is cancelled nothing more is read.
 func Read(ctx context.Context, mechanisms setting.Mechanisms, h *facts.Host, addresses []setting.Address) {
 	type guest struct {
 		kind setting.Kind
@@ -67,16 +72,13 @@ func Read(ctx context.Context, mechanisms setting.Mechanisms, h *facts.Host, add
 	}
 	var order []guest
 	inside := map[guest][]setting.Address{}
-	attributes, together := mechanisms[setting.VFAttr].(interface {
-		ReadTogether([]setting.Address) []setting.Reading
-	})
-	var functions []setting.Address
+	batches := map[setting.Kind][]setting.Address{}
 	for _, a := range addresses {
 		if tree.Cancelled(ctx) {
 			return
 		}
-		if a.Kind == setting.VFAttr && together {
-			functions = append(functions, a)
+		if _, can := mechanisms[a.Kind].(together); can {
+			batches[a.Kind] = append(batches[a.Kind], a)
 			continue
 		}
 		if a.Kind != setting.Inside && a.Kind != setting.GuestArg {
@@ -89,9 +91,9 @@ func Read(ctx context.Context, mechanisms setting.Mechanisms, h *facts.Host, add
 		}
 		inside[g] = append(inside[g], a)
 	}
-	if together {
-		for i, r := range attributes.ReadTogether(functions) {
-			h.Readings[functions[i]] = r
+	for kind, all := range batches {
+		for i, r := range mechanisms[kind].(together).ReadTogether(all) {
+			h.Readings[all[i]] = r
 		}
 	}
 	for _, g := range order {

@@ -27,7 +27,7 @@ func TestOVSStation(t *testing.T) {
 			"datapath ovs-system: 17 flows, 1 mask, 3 of 20 upcalls lost",
 		"br-x": "",
 	} {
-		if s := stationOf(h, reach.Hop{Device: bridge, Kind: "openvswitch"}); s.Text != want || s.Kind != "OVS" {
+		if s := stationOf(devicesOf(h), reach.Hop{Device: bridge, Kind: "openvswitch"}); s.Text != want || s.Kind != "OVS" {
 			t.Errorf("%s: %q, expected %q", bridge, s.Text, want)
 		}
 	}

@@ -44,9 +44,9 @@ func (w *Way) draw(t *Text) {
 }
 
 // stationOf returns the station of a device between the wire and a guest's tap.
-func stationOf(h *facts.Host, hop reach.Hop) Station {
+func stationOf(h *devices, hop reach.Hop) Station {
 	if hop.Namespace != 0 {
-		return namespaceStation(h, hop)
+		return namespaceStation(h.Host, hop)
 	}
 	s := Station{Kind: hop.Kind, Name: hop.Device}
 	switch hop.Kind {
@@ -55,27 +55,52 @@ func stationOf(h *facts.Host, hop reach.Hop) Station {
 	case reach.PMDBridge:
 		s.Kind, s.Text = "PMD", ovsText(h.OpenVSwitch, hop.Device)
 	case reach.DPDKPort, reach.VhostUserPort:
-		return polledStation(h, hop)
+		return polledStation(h.Host, hop)
 	case reach.Routing:
 		s.Kind, s.Name = "route", "the host"
 		s.Text = "forwards by its routes" + words.If(h.Routing.Masquerade == facts.Yes, ", with NAT")
 	}
-	if n := facts.Find(h.NICs, func(n *facts.NIC) bool { return n.Name == hop.Device }); n != nil {
+	if n := h.nics[hop.Device]; n != nil {
 		s.Text = nicText(*n)
 	}
-	if b := facts.Find(h.Bridges, func(b *facts.Bridge) bool { return b.Name == hop.Device }); b != nil {
-		s = bridgeStation(h, *b)
+	if b := h.bridges[hop.Device]; b != nil {
+		s = bridgeStation(h.Host, *b)
 	}
-	if l := facts.Find(h.Tunnels, func(l *facts.Tunnel) bool { return l.Name == hop.Device }); l != nil {
-		if ports, known := ovsTunnelStation(h, l); known {
+	if l := h.tunnels[hop.Device]; l != nil {
+		if ports, known := ovsTunnelStation(h.Host, l); known {
 			return ports
 		}
 		s.Text = tunnelText(*l)
 	}
-	if l := facts.Find(h.Links, func(l *facts.Link) bool { return l.Name == hop.Device }); l != nil && s.Text == "" {
-		s.Text = linkText(h, *l)
+	if l := h.links[hop.Device]; l != nil && s.Text == "" {
+		s.Text = linkText(h.Host, *l)
 	}
 	return s
+}
+
+// devices finds the devices of a host by name: a bridge can have thousands of ports.
+type devices struct {
+	*facts.Host
+	nics    map[string]*facts.NIC
+	bridges map[string]*facts.Bridge
+	tunnels map[string]*facts.Tunnel
+	links   map[string]*facts.Link
+}
+
+func devicesOf(h *facts.Host) *devices {
+	return &devices{h, byName(h.NICs, func(n *facts.NIC) string { return n.Name }),
+		byName(h.Bridges, func(b *facts.Bridge) string { return b.Name }),
+		byName(h.Tunnels, func(l *facts.Tunnel) string { return l.Name }),
+		byName(h.Links, func(l *facts.Link) string { return l.Name })}
+}
+
+// byName indexes a list. The first of the same name wins.
+func byName[T any](all []T, name func(*T) string) map[string]*T {
+	index := make(map[string]*T, len(all))
+	for i := len(all) - 1; i >= 0; i-- {
+		index[name(&all[i])] = &all[i]
+	}
+	return index
 }
 
 func linkText(h *facts.Host, l facts.Link) string {

@@ -31,7 +31,7 @@ func TestPolledPath(t *testing.T) {
 	if len(paths) != 1 || !paths[0].Judged() {
 		t.Fatalf("%+v", paths)
 	}
-	way := wayOf(h, paths, true)
+	way := wayOf(devicesOf(h), paths, true)
 	var got []string
 	for _, s := range append(way.Shared, way.Branches[0].Stations...) {
 		got = append(got, s.Kind+" "+s.Name+": "+s.Text)

@@ -44,7 +44,7 @@ func fold(n, most int, all bool) int {
 // once, unless all. on holds the devices and guests that are on one of them, listed or not.
 func Ways(h *facts.Host, all bool) (ways []Way, on map[string]bool) {
 	on = map[string]bool{}
-	m := reach.Of(h)
+	m, named := reach.Of(h), devicesOf(h)
 	used := slices.DeleteFunc(m.Paths, func(p reach.Path) bool {
 		return len(p.Hops) == 0 && len(p.NICs) == 0 && !p.Active
 	})
@@ -53,18 +53,18 @@ func Ways(h *facts.Host, all bool) (ways []Way, on map[string]bool) {
 		for i, paths := range alike {
 			mark(h, paths, on)
 			if i < listed {
-				ways = append(ways, wayOf(h, paths, all))
+				ways = append(ways, wayOf(named, paths, all))
 				continue
 			}
 			last := &ways[len(ways)-1]
 			last.Alike = append(last.Alike, wayName(paths))
 		}
 	}
-	return append(ways, emptyWays(h, m, on, all)...), on
+	return append(ways, emptyWays(named, m, on, all)...), on
 }
 
 // emptyWays returns the bridges without guests as ways without branches, and adds their devices to those on one.
-func emptyWays(h *facts.Host, m *reach.Map, on map[string]bool, all bool) (ways []Way) {
+func emptyWays(h *devices, m *reach.Map, on map[string]bool, all bool) (ways []Way) {
 	var empty [][]reach.Hop
 	bridges := facts.Map(h.Bridges, func(b facts.Bridge) string { return b.Name })
 	for _, name := range slices.Concat(bridges, emptySwitches(h.OpenVSwitch, h.NICs)) {
@@ -102,9 +102,9 @@ func mark(h *facts.Host, paths []reach.Path, on map[string]bool) {
 }
 
 // wayOf returns the way of paths that share it.
-func wayOf(h *facts.Host, paths []reach.Path, all bool) Way {
-	first := paths[0]
-	way := Way{Shared: sharedStations(h, outward(first.Hops)), Joined: len(first.Hops) > 0}
+func wayOf(named *devices, paths []reach.Path, all bool) Way {
+	first, h := paths[0], named.Host
+	way := Way{Shared: sharedStations(named, outward(first.Hops)), Joined: len(first.Hops) > 0}
 	if len(first.Hops) == 0 {
 		for _, nic := range first.NICs {
 			way.Shared = append(way.Shared, Station{Kind: "NIC", Name: nic, Text: "physical function"})
@@ -181,7 +181,7 @@ func outward(hops []reach.Hop) []reach.Hop {
 }
 
 // sharedStations returns NICs, then what is between them and the guests, the wire first.
-func sharedStations(h *facts.Host, hops []reach.Hop) []Station {
+func sharedStations(h *devices, hops []reach.Hop) []Station {
 	isNIC := func(hop reach.Hop) bool { return hop.Kind == "NIC" }
 	nics := slices.SortedFunc(slices.Values(slices.DeleteFunc(slices.Clone(hops), func(hop reach.Hop) bool {
 		return !isNIC(hop)

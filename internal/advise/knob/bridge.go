@@ -71,12 +71,7 @@ var bridgeUnicastFlood = &Knob{
 		if tap == nil {
 			return Skips("no such tap")
 		}
-		others := 0
-		for i := range v.Taps {
-			if v.Taps[i].Master == tap.Master {
-				others++
-			}
-		}
+		others := v.ports[tap.Master]
 		if others < 2 {
 			return Fine("the only tap of its bridge")
 		}

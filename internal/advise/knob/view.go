@@ -21,6 +21,7 @@ type View struct {
 	nics    map[string]*facts.NIC
 	bridges map[string]*facts.Bridge
 	taps    map[string]*facts.Tap
+	ports   map[string]int // taps by master
 	guests  map[string]*facts.Guest
 	paths   *reach.Map
 	asked   *placement.Ask
@@ -46,6 +47,7 @@ func NewView(h *facts.Host, g goal.Goal) *View {
 		nics:    make(map[string]*facts.NIC, len(h.NICs)),
 		bridges: make(map[string]*facts.Bridge, len(h.Bridges)),
 		taps:    make(map[string]*facts.Tap, len(h.Taps)),
+		ports:   map[string]int{},
 		guests:  make(map[string]*facts.Guest, len(h.Guests)),
 		paths:   reach.Of(h),
 		spread:  map[string][]setting.CPUSet{},
@@ -63,6 +65,7 @@ func NewView(h *facts.Host, g goal.Goal) *View {
 	}
 	for i := range h.Taps {
 		v.taps[h.Taps[i].Name] = &h.Taps[i]
+		v.ports[h.Taps[i].Master]++
 	}
 	for i := len(h.Guests) - 1; i >= 0; i-- {
 		v.guests[h.Guests[i].Name] = &h.Guests[i]

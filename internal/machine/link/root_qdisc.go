@@ -19,18 +19,30 @@ type rootQdisc struct{ m *tree.Tree }
 
 var errNoQdisc = errors.New("no queueing discipline: it comes when the device is brought up")
 
-// root returns the root qdisc of a device and its handle. The error is errNoQdisc for a device that was never up: the
-// kernel shows none.
-func (r rootQdisc) root(device string) (q setting.Qdisc, handle uint32, err error) {
-	index := r.m.Number(path.Join(tree.ClassNet, device, "ifindex"), 0)
-	all, err := tc.QdiscList(&tc.GenericLink{LinkAttrs: tc.LinkAttrs{Index: index, Name: device}})
+// qdiscs are those of devices by index.
+type qdiscs map[int][]tc.Qdisc
+
+// listQdiscs returns those of all devices: the kernel lists no others (net/sched/sch_api.c, tc_dump_qdisc).
+func listQdiscs() (qdiscs, error) {
+	all, err := tc.QdiscList(nil)
 	// Devices came or went meanwhile: the list may be incomplete.
 	for try := 1; errors.Is(err, tc.ErrDumpInterrupted) && try < 5; try++ {
-		all, err = tc.QdiscList(&tc.GenericLink{LinkAttrs: tc.LinkAttrs{Index: index, Name: device}})
+		all, err = tc.QdiscList(nil)
 	}
 	if err != nil {
-		return q, 0, err
+		return nil, err
 	}
+	of := qdiscs{}
+	for _, q := range all {
+		of[q.Attrs().LinkIndex] = append(of[q.Attrs().LinkIndex], q)
+	}
+	return of, nil
+}
+
+// root returns the root qdisc of a device and its handle. The error is errNoQdisc for a device that was never up: the
+// kernel shows none.
+func (r rootQdisc) root(device string, of qdiscs) (q setting.Qdisc, handle uint32, err error) {
+	all := of[r.m.Number(path.Join(tree.ClassNet, device, "ifindex"), 0)]
 	found := false
 	for _, one := range all {
 		if a := one.Attrs(); a.Parent == tc.HANDLE_ROOT {
@@ -73,13 +85,34 @@ func defaultChild(all []tc.Qdisc, root uint32) string {
 }
 
 func (r rootQdisc) Read(_ context.Context, a setting.Address) setting.Reading {
+	return r.ReadTogether([]setting.Address{a})[0]
+}
+
+// ReadTogether reads many with one list of the kernel's.
+func (r rootQdisc) ReadTogether(all []setting.Address) []setting.Reading {
+	var of qdiscs
+	err := tree.ErrNotLive
+	if r.m.Live() && len(all) > 0 {
+		of, err = listQdiscs()
+	}
+	readings := make([]setting.Reading, len(all))
+	for i, a := range all {
+		readings[i] = r.read(a, of, err)
+	}
+	return readings
+}
+
+func (r rootQdisc) read(a setting.Address, of qdiscs, err error) setting.Reading {
 	switch {
 	case !r.m.Live():
 		return setting.CouldNotTell(tree.ErrNotLive.Error())
 	case !r.m.Exists(path.Join(tree.ClassNet, a.Path)):
 		return setting.NoObject("there is no device " + a.Path)
 	}
-	q, _, err := r.root(a.Path)
+	var q setting.Qdisc
+	if err == nil {
+		q, _, err = r.root(a.Path, of)
+	}
 	switch {
 	case errors.Is(err, errNoQdisc):
 		return setting.Missing(err.Error())
@@ -127,7 +160,11 @@ func (r rootQdisc) set(device, value string) error {
 	if err != nil {
 		return err
 	}
-	now, handle, err := r.root(device)
+	of, err := listQdiscs()
+	if err != nil {
+		return err
+	}
+	now, handle, err := r.root(device, of)
 	switch {
 	case err != nil && !errors.Is(err, errNoQdisc):
 		return err

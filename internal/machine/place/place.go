@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,6 +17,7 @@ import (
 
 	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/tree"
+	"mpps/internal/owned"
 )
 
 // Place runs a measurement's programs: on this machine, or in a guest through its agent.
@@ -125,24 +125,29 @@ func (p *Place) runHere(ctx context.Context, planned time.Duration, argv []strin
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", argv[0], ErrNoProgram)
 	}
-	runtime.LockOSThread() // Pdeathsig is sent when the forking thread ends
-	defer runtime.UnlockOSThread()
 	limited, cancel := context.WithTimeout(ctx, planned+overPatience)
 	defer cancel()
 	cmd := exec.CommandContext(limited, path, argv[1:]...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	// Its own process group: we forward the terminal's Ctrl-C.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: deathSignal(path), Setpgid: true}
-	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGINT) } // with its children
-	cmd.WaitDelay = endPatience
+	var end func()
+	started := make(chan struct{})
+	cmd.Cancel = func() error {
+		<-started
+		time.AfterFunc(endPatience, end)
+		return unix.Kill(-cmd.Process.Pid, unix.SIGINT) // with its children
+	}
+	cmd.WaitDelay = 2 * endPatience
 	stdout, stderr := headWriter{room: maxOutput}, headWriter{room: maxOutput}
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	e := &Ended{From: time.Now()}
-	err = cmd.Run()
-	e.To, e.Out, e.Err = time.Now(), stdout.text.String(), stderr.text.String()
-	if cmd.Process != nil {
-		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // children that did not end with it
+	end, err = start(cmd)
+	close(started)
+	if err != nil {
+		return nil, err
 	}
+	err = cmd.Wait()
+	end()
+	e.To, e.Out, e.Err = time.Now(), stdout.text.String(), stderr.text.String()
 	if cmd.ProcessState == nil {
 		return nil, err
 	}
@@ -153,13 +158,15 @@ func (p *Place) runHere(ctx context.Context, planned time.Duration, argv []strin
 	return e, nil
 }
 
-// deathSignal returns the signal that a program gets when we die. rtla must not be killed: it would leave its tracer
-// running in the kernel.
-func deathSignal(path string) syscall.Signal {
-	if filepath.Base(path) == "rtla" {
-		return syscall.SIGINT
+// start starts a program in a process group of its own, because the terminal's Ctrl-C is forwarded. It ends when end is
+// called and when mpps does, with all that it has started. rtla must not be killed, because it would leave its tracer
+// running in the kernel: it is interrupted.
+func start(cmd *exec.Cmd) (end func(), err error) {
+	if filepath.Base(cmd.Path) != "rtla" {
+		return owned.StartAll(cmd)
 	}
-	return syscall.SIGKILL
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGINT, Setpgid: true}
+	return func() { _ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }, owned.Start(cmd)
 }
 
 // runInGuest runs a program through the agent. It polls for the first time when the planned time is over.

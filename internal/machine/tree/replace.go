@@ -39,8 +39,11 @@ func (t *Tree) Replace(name, text string) error {
 	if err == nil {
 		mode = info.Mode().Perm()
 	}
-	draft := Draft(name)
-	f, err := t.Root.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	draft := Draft(name) // of an interrupted write, or whatever somebody has put there
+	if err := t.Root.Remove(draft); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	f, err := t.Root.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}

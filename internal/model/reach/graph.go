@@ -92,10 +92,10 @@ func (g *graph) connect(h *facts.Host) {
 			master.below = append(master.below, name)
 		}
 	}
-	var taps []string
+	taps := map[string]bool{}
 	for guest := range facts.Each(h.Guests) {
 		for _, i := range guest.NICs() {
-			taps = append(taps, guest.TapHere(&i))
+			taps[guest.TapHere(&i)] = true
 			if n := g.nodes[keyOf(guest.SpaceOf(&i), i.Tap)]; n != nil {
 				n.stray = false
 			}
@@ -103,11 +103,15 @@ func (g *graph) connect(h *facts.Host) {
 	}
 	for _, b := range h.Bridges {
 		n := g.nodes[b.Name]
+		have := map[string]bool{}
+		for _, port := range n.below {
+			have[port] = true
+		}
 		for _, port := range b.Ports {
-			if !slices.Contains(n.below, port) {
-				n.below = append(n.below, port)
+			if !have[port] {
+				have[port], n.below = true, append(n.below, port)
 			}
-			if slices.Contains(taps, port) {
+			if taps[port] {
 				g.add(port, node{kind: "tap", tap: true})
 			}
 			g.add(port, node{kind: UnknownDevice})

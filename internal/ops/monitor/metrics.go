@@ -7,13 +7,14 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"net/netip"
 	"net/textproto"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"mpps/internal/measure/traffic/talk"
@@ -83,7 +84,7 @@ func (m *metrics) close() error {
 // metricsServer answers Prometheus, one request per connection. net/http would add 3.6 MB to a program that is copied
 // to hosts.
 type metricsServer struct {
-	text     atomic.Pointer[string]
+	text     atomic.Pointer[[]byte] // shared by all answers: a client that does not read keeps no copy
 	listener net.Listener
 	lobby    talk.Lobby // a user of the host may open as many connections as he likes
 	done     chan error
@@ -121,17 +122,20 @@ func serveMetrics(address string) (*metricsServer, error) {
 	return m, nil
 }
 
-func (m *metricsServer) set(text string) { m.text.Store(&text) }
+func (m *metricsServer) set(text string) {
+	b := []byte(text)
+	m.text.Store(&b)
+}
 
 // serve answers until the listener is closed.
 func (m *metricsServer) serve() error {
 	for {
 		c, err := m.listener.Accept()
 		switch {
-		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ECONNABORTED):
-			time.Sleep(100 * time.Millisecond)
-		case err != nil:
+		case errors.Is(err, net.ErrClosed):
 			return err
+		case err != nil: // out of descriptors or memory, for example, which passes
+			time.Sleep(100 * time.Millisecond)
 		default:
 			leave := m.lobby.Enter(c, answerLimit)
 			m.answers.Go(func() {
@@ -154,28 +158,49 @@ func (m *metricsServer) answer(c net.Conn) {
 		return
 	}
 	request := textproto.NewReader(bufio.NewReader(io.LimitReader(c, requestLimit)))
+	var headers textproto.MIMEHeader
 	line, err := request.ReadLine()
 	if err == nil {
-		_, err = request.ReadMIMEHeader()
+		headers, err = request.ReadMIMEHeader()
 	}
 	method, rest, _ := strings.Cut(line, " ")
-	target, _, _ := strings.Cut(rest, " ")
+	target, version, _ := strings.Cut(rest, " ")
 	path, _, _ := strings.Cut(target, "?")
 	status, text := "200 OK", *m.text.Load()
 	switch {
-	case err != nil:
-		status, text = "400 Bad Request", "400 bad request\n"
+	case err != nil, version != "HTTP/1.0" && version != "HTTP/1.1":
+		status, text = "400 Bad Request", []byte("400 bad request\n")
 	case path != "/metrics":
-		status, text = "404 Not Found", "404 page not found\n"
+		status, text = "404 Not Found", []byte("404 page not found\n")
 	case method != "GET" && method != "HEAD":
-		status, text = "405 Method Not Allowed\r\nAllow: GET, HEAD", "405 method not allowed\n"
+		status, text = "405 Method Not Allowed\r\nAllow: GET, HEAD", []byte("405 method not allowed\n")
+	case !ownHost(headers["Host"], version):
+		status, text = "421 Misdirected Request", []byte("421 ask for an address or localhost\n")
 	}
 	head := fmt.Sprintf("HTTP/1.1 %s\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"+
 		"Content-Length: %d\r\nConnection: close\r\n\r\n", status, len(text))
 	if method == "HEAD" {
-		text = ""
+		text = nil
 	}
-	_, _ = io.WriteString(c, head+text)
+	_, _ = (&net.Buffers{[]byte(head), text}).WriteTo(c)
+}
+
+// ownHost reports whether the host that a request is for can only be one that its client reached by address: a web page
+// whose name resolves to 127.0.0.1 makes the browser of a user of this host ask under that name, and read the answer.
+// HTTP/1.1 has it exactly once, and HTTP/1.0 once at most (RFC 9112 section 3.2).
+func ownHost(hosts []string, version string) bool {
+	if len(hosts) != 1 {
+		return len(hosts) == 0 && version == "HTTP/1.0"
+	}
+	name, port, err := net.SplitHostPort(hosts[0])
+	if err != nil {
+		name, port = strings.TrimSuffix(strings.TrimPrefix(hosts[0], "["), "]"), "0"
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return false
+	}
+	address, err := netip.ParseAddr(name)
+	return strings.EqualFold(name, "localhost") || err == nil && address.Zone() == ""
 }
 
 // close closes the listener and gives pending answers a second.

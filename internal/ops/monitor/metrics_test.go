@@ -42,7 +42,7 @@ func TestMetricsListener(t *testing.T) {
 	for request, want := range map[string]string{
 		"GET /metrics?x=1 HTTP/1.0\r\n\r\n":                               "HTTP/1.1 200 OK",
 		"POST /metrics HTTP/1.1\r\nHost: a\r\n\r\n":                       "HTTP/1.1 405 Method Not Allowed",
-		"nonsense\r\n\r\n":                                                "HTTP/1.1 404 Not Found",
+		"nonsense\r\n\r\n":                                                "HTTP/1.1 400 Bad Request",
 		"GET /metrics HTTP/1.1\r\nno header\r\n\r\n":                      "HTTP/1.1 400 Bad Request",
 		"GET /" + strings.Repeat("a", requestLimit) + " HTTP/1.1\r\n\r\n": "HTTP/1.1 400 Bad Request",
 	} {
@@ -50,7 +50,7 @@ func TestMetricsListener(t *testing.T) {
 			t.Errorf("%.40q: found %q, expected %q", request, got, want)
 		}
 	}
-	head := raw(t, s.listener.Addr().String(), "HEAD /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+	head := raw(t, s.listener.Addr().String(), "HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	if !strings.HasSuffix(head, "\r\n\r\n") || !strings.Contains(head, "Content-Length: 19\r\n") {
 		t.Errorf("HEAD: found %q", head)
 	}
@@ -71,7 +71,8 @@ func TestMetricsFlood(t *testing.T) {
 		c := must.Get(net.Dial("tcp", address))(t)
 		defer c.Close()
 	}
-	if got := raw(t, address, "GET /metrics HTTP/1.1\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") {
+	got := raw(t, address, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	if !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") {
 		t.Errorf("found %q", got)
 	}
 	if got := len(must.Get(os.ReadDir("/proc/self/fd"))(t)) - before - flood; got > 200 {

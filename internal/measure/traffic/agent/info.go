@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"runtime"
@@ -42,7 +43,7 @@ type Link struct {
 	Addrs    []string `json:"addrs,omitempty"` // with prefix length
 }
 
-func info(version string) (Info, error) {
+func info(ctx context.Context, version string) (Info, error) {
 	i := Info{MPPS: version, CPUs: runtime.NumCPU(), First: os.Getpid() == 1}
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
@@ -63,19 +64,25 @@ func info(version string) (Info, error) {
 	if err != nil {
 		return i, fmt.Errorf("list interfaces: %w", err)
 	}
+	// All at once: the kernel lists those of every interface for each (net/ipv4/devinet.c, inet_dump_ifaddr).
+	addresses := map[int][]string{}
+	addrs, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
+	if err != nil {
+		i.Warnings = append(i.Warnings, fmt.Sprintf("addresses: %v", err))
+	}
+	for _, addr := range addrs {
+		addresses[addr.LinkIndex] = append(addresses[addr.LinkIndex], addr.IPNet.String())
+	}
 	for _, l := range links {
+		if err := ctx.Err(); err != nil {
+			return i, err
+		}
 		a := l.Attrs()
 		k := Link{Name: a.Name, Kind: l.Type(), MAC: a.HardwareAddr.String(), MTU: a.MTU,
 			Up: a.RawFlags&unix.IFF_UP != 0}
 		d := traffic.Device{Endpoint: traffic.Endpoint{Iface: a.Name}, Index: a.Index}
 		k.TxQueues, k.Live = d.TxQueues(), string(d.Transmits())
-		addrs, err := netlink.AddrList(l, netlink.FAMILY_ALL)
-		if err != nil {
-			i.Warnings = append(i.Warnings, fmt.Sprintf("addresses of %s: %v", a.Name, err))
-		}
-		for _, addr := range addrs {
-			k.Addrs = append(k.Addrs, addr.IPNet.String())
-		}
+		k.Addrs = addresses[a.Index]
 		i.Links = append(i.Links, k)
 	}
 	return i, nil

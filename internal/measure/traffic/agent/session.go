@@ -25,12 +25,25 @@ type session struct {
 	peer netip.Addr // zero: on this host
 	key  []byte     // of data connections
 
+	turns chan struct{} // holds one element for each request that is worked on
+
 	mu      sync.Mutex
 	closed  bool
 	last    int
-	sinks   map[int]traffic.Sink
+	sinks   map[int]heldSink
 	gens    map[int]*genRun
 	servers map[int]*talk.Server
+}
+
+// heldSink gives back its memory when it is closed.
+type heldSink struct {
+	traffic.Sink
+	release func()
+}
+
+func (s heldSink) Close() error {
+	defer s.release()
+	return s.Sink.Close()
 }
 
 // genRun is a generator that is running or has finished.
@@ -43,8 +56,25 @@ type genRun struct {
 }
 
 func newSession(o Options, peer netip.Addr, key []byte) *session {
-	return &session{opt: o, peer: peer, key: key, sinks: map[int]traffic.Sink{},
+	return &session{opt: o, peer: peer, key: key, turns: make(chan struct{}, maxTurns), sinks: map[int]heldSink{},
 		gens: map[int]*genRun{}, servers: map[int]*talk.Server{}}
+}
+
+// maxTurns is how many requests of a session are worked on at once. The others wait, and end with the session: what is
+// made for a client that is gone is not more than these.
+const maxTurns = 4
+
+// turn waits for the turn of a request. Those that only wait for something that runs need none.
+func (p *session) turn(ctx context.Context, verb string) (end func(), err error) {
+	if verb == "gen.wait" || verb == "sink.settle" {
+		return func() {}, nil
+	}
+	select {
+	case p.turns <- struct{}{}:
+		return func() { <-p.turns }, ctx.Err()
+	case <-ctx.Done():
+		return func() {}, ctx.Err()
+	}
 }
 
 // maxHandles is how many sinks, generators and servers a session may have at once.
@@ -94,6 +124,9 @@ type serveArgs struct {
 	Addr  string `json:"addr"`
 }
 
+// leastQuiet keeps a client from having a sink read without a pause.
+const leastQuiet = 10 * time.Millisecond
+
 type settleArgs struct {
 	Handle int           `json:"handle"`
 	Quiet  time.Duration `json:"quiet"`
@@ -115,9 +148,14 @@ type GenStatus struct {
 
 // handle executes one request. The verbs are the protocol: see Client.
 func (p *session) handle(ctx context.Context, r request) (json.RawMessage, error) {
+	end, err := p.turn(ctx, r.Verb)
+	defer end()
+	if err != nil {
+		return nil, err
+	}
 	switch r.Verb {
 	case "info":
-		return answer(info(p.opt.Version))
+		return answer(info(ctx, p.opt.Version))
 	case "cpu":
 		return answer(stat())
 	case "counters":
@@ -133,7 +171,7 @@ func (p *session) handle(ctx context.Context, r request) (json.RawMessage, error
 	case "sink.settle":
 		return with(r, func(a settleArgs) (traffic.Counts, error) {
 			return onSink(p, a.Handle, func(s traffic.Sink) (traffic.Counts, error) {
-				return traffic.Settle(ctx, s, a.Quiet, min(a.Limit, time.Minute))
+				return traffic.Settle(ctx, s, max(a.Quiet, leastQuiet), min(a.Limit, time.Minute))
 			})
 		})
 	case "sink.histogram":
@@ -255,10 +293,16 @@ func (p *session) startSink(c traffic.SinkConfig) (Started, error) {
 	if err := p.opt.Limits.device(c.In); err != nil {
 		return Started{}, err
 	}
-	s, err := traffic.NewSink(c)
+	release, err := holdMemory(c)
 	if err != nil {
 		return Started{}, err
 	}
+	made, err := traffic.NewSink(c)
+	if err != nil {
+		release()
+		return Started{}, err
+	}
+	s := heldSink{made, release}
 	h, err := p.start(func(h int) { p.sinks[h] = s })
 	if err != nil {
 		return Started{}, errors.Join(err, s.Close())
@@ -283,7 +327,21 @@ func (p *session) alone(a aloneArgs, measure func() (traffic.Alone, error)) (tra
 		return traffic.Alone{}, err
 	}
 	defer release()
+	a.Sink.Streams = max(1, len(a.Config.CPUs))
+	free, err := holdMemory(a.Sink)
+	if err != nil {
+		return traffic.Alone{}, err
+	}
+	defer free()
 	return measure()
+}
+
+// holdMemory takes the memory of a sink.
+func holdMemory(c traffic.SinkConfig) (release func(), err error) {
+	if release, err = traffic.HoldMemory(c.Memory()); errors.Is(err, traffic.ErrMemory) {
+		err = denied("%w", err)
+	}
+	return release, err
 }
 
 // startGen runs a generator under its own context, which close cancels when the session ends; ctx is the request's.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"mpps/internal/measure/traffic"
 	"mpps/internal/must"
 )
 
@@ -81,6 +82,43 @@ func TestKeyless(t *testing.T) {
 	}
 	if n := s.Counts(); n.Received != 100 || n.Transactions != 0 { // of the first, true one
 		t.Errorf("%+v", n)
+	}
+}
+
+// TestMessagesOfPeers: what peers have a server hold comes out of one budget, and goes back there with the connection.
+func TestMessagesOfPeers(t *testing.T) {
+	s := keyed(t)
+	transact := func(bytes int) error {
+		_, err := RR(t.Context(), RRConfig{Target: Target{Addr: s.Addr(), Key: []byte("k")}, Count: 1, Request: bytes,
+			Timeout: time.Second})
+		return err
+	}
+	room := must.Get(traffic.HoldMemory(1 << 20))(t)
+	var free []func()
+	defer func() {
+		for _, f := range free {
+			f()
+		}
+	}()
+	for bytes := uint64(1) << 50; bytes >= 1<<20; {
+		f, err := traffic.HoldMemory(bytes)
+		if err != nil {
+			bytes /= 2
+			continue
+		}
+		free = append(free, f)
+	}
+	room()
+	if err := transact(8 << 20); err == nil {
+		t.Error("a message of 8 MiB was taken where less than 2 are left")
+	}
+	for range 100 {
+		if err := transact(500 << 10); err != nil {
+			t.Fatalf("a message for which there is room: %v", err)
+		}
+		for deadline := time.Now().Add(10 * time.Second); serving.Load() > 0 && time.Now().Before(deadline); {
+			time.Sleep(time.Millisecond)
+		}
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"mpps/internal/measure/traffic"
 )
 
 // A Server answers streams and transactions. Close ends all of them.
@@ -105,6 +107,12 @@ func (s *Server) serve(t *net.TCPConn, leave func() bool) {
 		t.Close()
 		return
 	}
+	release, err := traffic.HoldMemory(h.memory())
+	if err != nil {
+		t.Close()
+		return
+	}
+	defer release()
 	near, far := t.LocalAddr(), t.RemoteAddr()
 	c, err := block(t)
 	if err != nil {

@@ -60,6 +60,18 @@ type hello struct {
 	request, response uint32 // bytes; for a source request is the buffer
 }
 
+// memory returns how many bytes the server holds for a connection at most.
+func (h hello) memory() uint64 {
+	switch request, response := uint64(h.request), uint64(h.response); h.service {
+	case serviceSink: // the response is a time
+		return request
+	case serviceSourceFile:
+		return 2 * request
+	default: // net.ipv4.udp_mem bounds what waits in all sockets for datagrams
+		return request + response
+	}
+}
+
 func (h hello) bytes() []byte {
 	b := append(make([]byte, 0, helloBytes), helloMagic...)
 	b = binary.BigEndian.AppendUint32(b, h.service)
