@@ -80,7 +80,7 @@ var imports = map[string][]string{
 		"machine/ovs", "machine/tree", "machine/trust"},
 	"machine/spaces": {"model/facts", "model/reach", "machine/link", "machine/tree", "machine/trust", "thread"},
 	"machine/libvirt": {"model/setting", "model/facts", "model/domain", "machine/cpu", "machine/threads",
-		"machine/tree", "machine/trust"},
+		"machine/tree", "machine/trust", "owned"},
 	"machine/systemd": {"model/setting", "model/facts", "machine/threads", "machine/tree", "machine/trust"},
 	"machine/vf": {"model/setting", "model/facts", "model/domain", "machine/libvirt", "machine/link",
 		"machine/systemd", "machine/tree", "machine/trust"},
@@ -167,9 +167,10 @@ var imports = map[string][]string{
 	"ops/tuning": {"outcome", "model/setting", "model/facts", "model/goal", "advise/bottleneck", "advise/plan",
 		"advise/lasting", "change/journal", "change/apply", "measure/traffic", "measure/search", "measure/adapter",
 		"measure", "advise/tune", "machine", "machine/load", "ops", "ops/change", "ops/bench"},
+	"ops/making": {"outcome", "model/domain", "machine", "machine/libvirt", "machine/tree", "initramfs", "guestinit", "ops"},
 	"ops/accept": {
 		"outcome", "model/facts", "model/goal", "advise/plan", "measure/acceptance", "ops", "ops/change", "ops/bench",
-		"report", "report/founding",
+		"ops/making", "report", "report/founding",
 	},
 	"cli": {"outcome", "ops", "report"},
 	"lab/command": {
