@@ -92,15 +92,15 @@ func (t *Transient) create(ctx context.Context, files []string) error {
 		t.holder = nil
 		return err
 	}
-	// virsh may echo what it reads. Only what it prints for the command ends with both halves.
-	half := rand.Text()
+	// virsh ends no line after 'echo', but says a whole line, at once, of a command that it does not know.
+	mark := "mpps-" + rand.Text()
 	done := make(chan bool, 1)
-	go func() { t.listen(out, half+"-done", done) }()
+	go func() { t.listen(out, mark, done) }()
 	var script strings.Builder
 	for _, file := range files {
 		script.WriteString("create --autodestroy --file " + Quote(file) + "\n")
 	}
-	script.WriteString("echo " + half + "'-done'\n")
+	script.WriteString(mark + "\n")
 	if _, err := io.WriteString(t.to, script.String()); err != nil {
 		return fmt.Errorf("virsh: %w", err)
 	}
@@ -121,14 +121,14 @@ func (t *Transient) create(ctx context.Context, files []string) error {
 func (t *Transient) listen(out io.Reader, mark string, done chan<- bool) {
 	lines, marked := bufio.NewScanner(out), false
 	for lines.Scan() {
-		line := strings.TrimSpace(lines.Text())
+		_, complaint, complains := strings.Cut(lines.Text(), "error: ") // without readline, behind the prompt
 		switch {
-		case marked:
-		case strings.HasSuffix(line, mark):
+		case marked || !complains:
+		case strings.Contains(complaint, mark):
 			marked = true
 			done <- true
-		case strings.HasPrefix(line, "error:"):
-			t.said.add(strings.TrimSpace(strings.TrimPrefix(line, "error:")))
+		default:
+			t.said.add(strings.TrimSpace(complaint))
 		}
 	}
 	if !marked {

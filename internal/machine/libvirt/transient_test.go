@@ -12,7 +12,8 @@ import (
 )
 
 // fakeVirsh keeps running guests as files dir/UUID. Without a command it reads some from standard input, echoes each as
-// readline does, and at their end ends the guests that it created, as the daemon does when a connection closes.
+// readline does, prints no line end after echo, as virsh -q, and when its input ends it ends the guests that it created,
+// as the daemon does when a connection closes.
 const fakeVirsh = `
 run() {
 	case "$1" in
@@ -23,11 +24,12 @@ run() {
 		if grep -q refused "$file"; then echo "error: Failed to create domain: refused" >&2; return; fi
 		sed "s/type='kvm'/type='kvm' id='3'/" "$file" >$dir/$id
 		mine="$mine $id" ;;
-	echo*) eval "$1" ;;
+	echo*) eval "printf %s ${1#echo }" ;;
 	dumpxml*)
 		id=${1##*--domain }
 		eval "id=$id"
 		if [ -e $dir/$id ]; then cat $dir/$id; else echo "error: failed to get domain '$id'" >&2; return 1; fi ;;
+	*) echo "error: unknown command: '$1'" >&2 ;;
 	esac
 }
 case "$*" in

@@ -13,8 +13,8 @@ import (
 	"mpps/internal/outcome"
 )
 
-// guestPatience is how long guests may take to boot and answer: an emulated host needs most of a minute.
-const guestPatience = 3 * time.Minute
+// guestPatience is how long guests may take to boot and answer: seconds, and on an emulated host minutes.
+const guestPatience = 5 * time.Minute
 
 // guestPoll is how often they are asked meanwhile.
 const guestPoll = 500 * time.Millisecond
