@@ -11,9 +11,9 @@ import (
 	"mpps/internal/must"
 )
 
-// fakeVirsh keeps running guests as files dir/UUID. Without a command it reads some from standard input, echoes each as
-// readline does, prints no line end after echo, as virsh -q, and when its input ends it ends the guests that it created,
-// as the daemon does when a connection closes.
+// fakeVirsh keeps running guests as files dir/UUID. Without a command it reads some from standard input, echoes each
+// as readline does, and prints no line end after echo, as virsh -q. When its input ends it ends the guests that it
+// created, as the daemon does when a connection closes.
 const fakeVirsh = `
 run() {
 	case "$1" in
