@@ -109,6 +109,10 @@ func (f *acceptanceFlags) add(flags *pflag.FlagSet) {
 			_, err := bench.ParseMode(text)
 			return text, err
 		})
+	flags.BoolVar(&f.MakeGuests, "make-guests", false, "modes: make guests for e1000, virtio and vhost "+
+		"on the bridge of --via, unless --mode names one, and remove them at the end")
+	cli.TextVar(flags, &f.GuestAddress, "guest-address", "", "modes: with --make-guests, the first of as many free "+
+		"addresses, such as 10.0.0.10/24", acceptance.ParseGuestAddress)
 	cli.ChoiceVar(flags, &f.Engine, "engine", "",
 		"modes: traffic program: netperf, as then, or iperf3 (streams only); "+
 			"its server runs in every guest (default: mpps)", "netperf", "iperf3")
@@ -180,6 +184,9 @@ func (f *acceptanceFlags) check() error {
 		return wrong
 	case f.resume && f.dryRun:
 		return usage(errors.New("--resume and --dry-run: expected one of them"), "")
+	}
+	if f.GuestAddress != "" && !f.MakeGuests {
+		return usage(errors.New("--guest-address without --make-guests: no guest is made"), "")
 	}
 	for _, risk := range f.Consent {
 		if !slices.Contains(goal.Risks(), goal.Risk(risk)) {

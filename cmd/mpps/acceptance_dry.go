@@ -26,20 +26,19 @@ func (a *app) acceptanceDryRun(ctx context.Context, f *acceptanceFlags, chosen [
 	dry := founding.DryRuns{}
 	name := ""
 	for _, e := range chosen {
-		seen, err := x.LookAround(ctx, in)
+		own, seen, err := x.LookAround(ctx, e, in)
 		if err != nil {
 			return err
 		}
 		name = seen.Host.Name
-		in.Dir = filepath.Join(f.output, p.NextDir(e.Name))
-		own := e.Settle(in, seen.Host)
+		own.Dir = filepath.Join(f.output, p.NextDir(e.Name))
 		d := founding.DryRun{Name: e.Name, Title: e.Title, Minutes: e.Takes.Minutes(), Steps: e.Steps(own),
 			Checks: []acceptance.Check{}, Changes: []report.ChangeRow{}, Restarts: []string{}}
-		d.Checks = e.Look(in, seen)
-		if c := acceptance.Unknown(in, d.Checks); c != nil {
+		d.Checks = e.Look(own, seen)
+		if c := acceptance.Unknown(own, d.Checks); c != nil {
 			return &outcome.Fault{Err: errors.New(c.Why), Hint: c.Hint, Code: outcome.CodeNotConfigured}
 		}
-		d.Keep = in.Keep
+		d.Keep = own.Keep
 		for _, s := range d.Steps {
 			if s.Gives != acceptance.Planned || s.When != acceptance.Always {
 				continue

@@ -47,7 +47,10 @@ func setUps() map[string]acceptance.Inputs {
 		Guest: "web1", Via: "br0", Agent: "10.50.0.2:7878", SecretFile: "/share/secret", Sink: "af_packet",
 		PPS: "500k", Consent: []string{"security"}, NoReboot: true, Short: true, Dir: "d",
 	}.Defaults()
-	return map[string]acceptance.Inputs{"agent": whole, "routed": routed, "trial": trial, "short": short,
+	made := acceptance.Inputs{MakeGuests: true, Via: "br0", From: "eth1", GuestAddress: "192.0.2.10/24", Dir: "d",
+		SecretFile: "/root/secret", Modes: []string{"native=192.0.2.1:7878,from=eth1"}}.Defaults()
+	made = acceptance.Find("modes").Settle(made, &facts.Host{})
+	return map[string]acceptance.Inputs{"made": made, "agent": whole, "routed": routed, "trial": trial, "short": short,
 		"in the lab": lab, "contained": contained}
 }
 
@@ -90,8 +93,10 @@ func TestAcceptanceCommands(t *testing.T) {
 // TestAcceptanceHints: what people are told to do about what is missing are commands that there are.
 func TestAcceptanceHints(t *testing.T) {
 	empty := acceptance.Seen{Host: &facts.Host{NICs: []facts.NIC{{Name: "ens1f0", SRIOV: &facts.SRIOV{Total: 8}}}}}
-	busy := acceptance.Seen{Agents: map[acceptance.Agent]error{{At: "192.0.2.2:7878"}: errors.New("refused")}, Host: &facts.Host{
-		Guests: []facts.Guest{{Name: "vm1", State: "shut off"}}, VFs: []facts.VF{{PF: "ens1f0", Guest: "vm1"}},
+	refused := errors.New("refused")
+	busy := acceptance.Seen{Making: &acceptance.Making{Kernel: refused, KVM: refused, Vhost: refused, Init: refused,
+		Libvirt: refused, Modules: map[string]error{"e1000": refused}}, Agents: map[acceptance.Agent]error{{At: "192.0.2.2:7878"}: errors.New("refused")}, Host: &facts.Host{
+		Guests: []facts.Guest{{Name: "vm1", State: "shut off"}, {Name: "mpps-vhost"}}, VFs: []facts.VF{{PF: "ens1f0", Guest: "vm1"}},
 		NICs: empty.Host.NICs}}
 	n := 0
 	for _, in := range append(slices.Collect(maps.Values(setUps())), acceptance.Inputs{}) {
@@ -118,6 +123,9 @@ func TestAcceptanceHints(t *testing.T) {
 // TestMeasurementsMeetTheirFlags: what a measuring step's flags add up to is not refused before it begins.
 func TestMeasurementsMeetTheirFlags(t *testing.T) {
 	for name, in := range setUps() {
+		if name == "made" { // guests for modes alone
+			continue
+		}
 		for _, e := range []string{"throughput", "queues", "sriov"} {
 			if e == "sriov" && name != "agent" && name != "short" {
 				continue // wants --from

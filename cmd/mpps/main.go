@@ -21,6 +21,7 @@ import (
 	"mpps/internal/advise/plan"
 	"mpps/internal/advise/site"
 	"mpps/internal/cli"
+	"mpps/internal/guestinit"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
@@ -30,6 +31,9 @@ import (
 var version = build.Version
 
 func main() {
+	if guestinit.IsInit() { // of a guest that 'mpps acceptance --make-guests' made
+		guestinit.Run(guestinit.Serve)
+	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(softLimit)
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"mpps/internal/initramfs"
 )
 
 // agentPrograms are the programs of the tree in /bin of a guest with an agent: the agent, and what it is asked to run.
@@ -27,7 +29,7 @@ const (
 
 // addAgent adds the programs, their libraries and the busybox links: about 11 MB, read for each guest, which takes some
 // ten milliseconds.
-func addAgent(c *cpioWriter, tree string) error {
+func addAgent(c *initramfs.Writer, tree string) error {
 	dirs := []string{"bin", loaderFolder, "var", "var/run", "var/lib"}
 	for at := ""; at != libraryFolder; {
 		rest, _, _ := strings.Cut(strings.TrimPrefix(libraryFolder[len(at):], "/"), "/")
@@ -35,7 +37,7 @@ func addAgent(c *cpioWriter, tree string) error {
 		dirs = append(dirs, at)
 	}
 	for _, d := range dirs {
-		if err := c.dir(d); err != nil {
+		if err := c.Dir(d); err != nil {
 			return err
 		}
 	}
@@ -51,12 +53,12 @@ func addAgent(c *cpioWriter, tree string) error {
 		case strings.HasPrefix(path.Base(name), "ld-linux"):
 			at = path.Join(loaderFolder, path.Base(name))
 		}
-		if err := addFile(c, at, filepath.Join(tree, name), 0o755); err != nil {
+		if err := c.File(at, filepath.Join(tree, name), 0o755); err != nil {
 			return fmt.Errorf("guest agent: %w", err)
 		}
 	}
 	for _, name := range applets {
-		if err := c.link("bin/"+name, "busybox"); err != nil {
+		if err := c.Link("bin/"+name, "busybox"); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"mpps/internal/initramfs"
 )
 
 // GuestLimit is the time from the end of "virsh start" to the answer of the guest's probe. An emulated guest needs 5 to
@@ -109,16 +111,19 @@ func (l *Lab) StartGuest(ctx context.Context, spec GuestSpec) (*Guest, error) {
 	if err := os.MkdirAll(filepath.Join(l.ShareDir(), ".guests"), 0o755); err != nil {
 		return nil, err
 	}
-	initrd := Initramfs{Binary: spec.Binary, Tree: l.tree.Root(), Release: l.tree.Release, Modules: spec.modules(),
-		Agent: spec.Agent, Programs: spec.Programs}
+	image := initramfs.Image{Init: spec.Binary, Modules: spec.modules(), Programs: spec.Programs,
+		ModulesDir: filepath.Join(l.tree.Root(), "usr/lib/modules", l.tree.Release)}
+	if spec.Agent {
+		image.More = func(w *initramfs.Writer) error { return addAgent(w, l.tree.Root()) }
+	}
 	if spec.Realtime {
 		over, err := l.guestLayer(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("guest %s: %w", spec.Name, err)
 		}
-		initrd.Kernel, initrd.Release = over.root(), over.Release
+		image.ModulesDir = over.modules()
 	}
-	if err := BuildInitramfs(initrd, filepath.Join(l.ShareDir(), g.file("initrd"))); err != nil {
+	if err := initramfs.Build(image, filepath.Join(l.ShareDir(), g.file("initrd"))); err != nil {
 		return nil, err
 	}
 	if err := g.define(ctx); err != nil {

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"mpps/internal/guestinit"
 	"mpps/internal/lab"
-	"mpps/internal/lab/guestinit"
 	"mpps/internal/lab/labtest"
 	"mpps/internal/must"
 )

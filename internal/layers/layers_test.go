@@ -80,7 +80,7 @@ var imports = map[string][]string{
 		"machine/ovs", "machine/tree", "machine/trust"},
 	"machine/spaces": {"model/facts", "model/reach", "machine/link", "machine/tree", "machine/trust", "thread"},
 	"machine/libvirt": {"model/setting", "model/facts", "model/domain", "machine/cpu", "machine/threads",
-		"machine/tree", "machine/trust"},
+		"machine/tree", "machine/trust", "owned"},
 	"machine/systemd": {"model/setting", "model/facts", "machine/threads", "machine/tree", "machine/trust"},
 	"machine/vf": {"model/setting", "model/facts", "model/domain", "machine/libvirt", "machine/link",
 		"machine/systemd", "machine/tree", "machine/trust"},
@@ -130,10 +130,11 @@ var imports = map[string][]string{
 	"report/top":   {"advise/bottleneck", "model/facts", "report", "report/words"},
 	"report/tuning": {"advise/bottleneck", "model/goal", "report", "report/page", "report/svg", "report/words",
 		"advise/tune"},
-	"change/watch":  {"model/setting", "model/facts", "advise/knob", "change/apply", "advise/realtime"},
-	"lab":           {"owned", "thread"},
-	"lab/guestinit": {},
-	"lab/labtest":   {"lab", "must", "owned"},
+	"change/watch": {"model/setting", "model/facts", "advise/knob", "change/apply", "advise/realtime"},
+	"initramfs":    {},
+	"guestinit":    {"measure/traffic/agent", "version"},
+	"lab":          {"initramfs", "owned", "thread"},
+	"lab/labtest":  {"lab", "must", "owned"},
 	"ops": {"outcome", "model/setting", "model/facts", "model/goal", "advise/knob", "advise/site",
 		"advise/lasting", "advise/realtime", "machine", "machine/inside", "owner"},
 	"ops/change": {"outcome", "model/setting", "model/domain", "model/facts", "model/goal", "advise/knob",
@@ -166,9 +167,10 @@ var imports = map[string][]string{
 	"ops/tuning": {"outcome", "model/setting", "model/facts", "model/goal", "advise/bottleneck", "advise/plan",
 		"advise/lasting", "change/journal", "change/apply", "measure/traffic", "measure/search", "measure/adapter",
 		"measure", "advise/tune", "machine", "machine/load", "ops", "ops/change", "ops/bench"},
+	"ops/making": {"outcome", "model/domain", "machine", "machine/libvirt", "machine/tree", "initramfs", "guestinit", "ops"},
 	"ops/accept": {
 		"outcome", "model/facts", "model/goal", "advise/plan", "measure/acceptance", "ops", "ops/change", "ops/bench",
-		"report", "report/founding",
+		"ops/making", "report", "report/founding",
 	},
 	"cli": {"outcome", "ops", "report"},
 	"lab/command": {
@@ -181,7 +183,7 @@ var imports = map[string][]string{
 	"strictjson":        {},
 	"cmd/mpps":          {everything},
 	"cmd/mpps-lab":      {"lab/command"},
-	"cmd/mpps-guest":    {"outcome", "version", "measure/traffic/agent", "lab/guestinit"},
+	"cmd/mpps-guest":    {"outcome", "guestinit"},
 	"tools/fieldbench":  {"measure", "measure/rig", "owned", "measure/traffic", "thread"},
 	"tools/packages":    {},
 	"tools/searchbench": {"measure/search", "measure/search/simulated"},
@@ -194,12 +196,12 @@ var work = []string{"machine", "change/journal", "change/apply"}
 // owned is how all of them start one that must not outlive mpps, tools/fieldbench runs what it compares with, and the
 // init of a guest starts the guest's agent.
 var programs = []string{"owned", "machine/place", "machine/tree", "machine/tree/treetest", "machine/libvirt",
-	"machine/systemd", "measure/traffic/engine", "measure/adapter", "lab", "lab/guestinit", "lab/labtest",
+	"machine/systemd", "measure/traffic/engine", "measure/adapter", "lab", "guestinit", "lab/labtest",
 	"tools/fieldbench", "tools/packages"}
 
 // printers are the packages that may write to the standard streams, besides the main.go of commands, which hand them
 // on. The init of a guest has nobody to return to, nor has the end of a test process.
-var printers = []string{"report", "lab/guestinit", "lab/labtest", "tools/fieldbench", "tools/packages",
+var printers = []string{"report", "guestinit", "lab/labtest", "tools/fieldbench", "tools/packages",
 	"tools/searchbench"}
 
 // ofGuests are the packages that read names of processes inside a guest: they are the guest's own affair.

@@ -18,8 +18,8 @@ import (
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/advise/plan"
+	"mpps/internal/guestinit"
 	"mpps/internal/lab"
-	"mpps/internal/lab/guestinit"
 	"mpps/internal/lab/labtest"
 	"mpps/internal/machine"
 	"mpps/internal/model/datapath"

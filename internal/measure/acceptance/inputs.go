@@ -47,10 +47,15 @@ type Inputs struct {
 	MoreVFAgents  []string `json:"more_vf_agents,omitempty"`
 	VFTunnelAgent string   `json:"vf_tunnel_agent,omitempty"`
 	Modes         []string `json:"modes,omitempty"`
-	Engine        string   `json:"engine,omitempty"` // of streams and transactions: netperf or iperf3
-	Latency       string   `json:"latency,omitempty"`
-	GuestCPU      string   `json:"guest_cpu,omitempty"` // where wake-ups are measured
-	CPUs          string   `json:"cpus,omitempty"`
+	// MakeGuests has the command make a guest for each mode that Modes does not name, on the bridge Via, with addresses
+	// from GuestAddress on. Made are these guests; Modes has theirs, too.
+	MakeGuests   bool        `json:"make_guests,omitempty"`
+	GuestAddress string      `json:"guest_address,omitempty"`
+	Made         []MadeGuest `json:"made_guests,omitempty"`
+	Engine       string      `json:"engine,omitempty"` // of streams and transactions: netperf or iperf3
+	Latency      string      `json:"latency,omitempty"`
+	GuestCPU     string      `json:"guest_cpu,omitempty"` // where wake-ups are measured
+	CPUs         string      `json:"cpus,omitempty"`
 
 	NoReboot bool `json:"no_reboot,omitempty"` // continue without what needs one
 
@@ -121,7 +126,7 @@ type Agent struct {
 }
 
 // Agents returns the agents that must answer when a run begins. That of a frozen guest cannot: the campaign lets the
-// guest run and asks it before its first sample.
+// guest run and asks it before its first sample. That of a guest to make answers once it is made.
 func (in Inputs) Agents() []Agent {
 	var all []Agent
 	for _, at := range append([]string{in.Agent, in.TunnelAgent}, in.MoreVFAgents...) {
@@ -130,7 +135,23 @@ func (in Inputs) Agents() []Agent {
 		}
 	}
 	for _, mode := range in.Modes {
-		if a := modeAgent(mode); a.At != "" && !strings.Contains(mode, ",frozen=") {
+		if a := modeAgent(mode); a.At != "" && !strings.Contains(mode, ",frozen=") && !in.makes(a) {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// makes reports whether an agent is that of a guest to make.
+func (in Inputs) makes(a Agent) bool {
+	return slices.ContainsFunc(in.Made, func(g MadeGuest) bool { return g.Agent() == a.At })
+}
+
+// MadeAgents returns the agents of the guests to make, in their order.
+func (in Inputs) MadeAgents() []Agent {
+	var all []Agent
+	for _, mode := range in.Modes {
+		if a := modeAgent(mode); in.makes(a) {
 			all = append(all, a)
 		}
 	}

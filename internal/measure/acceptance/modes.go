@@ -26,12 +26,13 @@ var modes = &Experiment{
 	Takes: 60 * time.Minute,
 	Wants: []string{
 		"a guest for each mode that is to be measured (e1000, virtio, vhost, vf), each with 'mpps agent', and an " +
-			"agent without virtualization on a NIC of the same kind (native)",
+			"agent without virtualization on a NIC of the same kind (native); --make-guests makes those of " +
+			"e1000, virtio and vhost",
 		"a port that is cabled to the NIC under test (from=IFACE of each --mode), or the command itself on a second " +
 			"host behind a switch",
 		"for --engine netperf: netserver in each guest and beside the native agent",
 	},
-	Needs: []Need{NeedModes},
+	Needs: []Need{NeedMadeGuests, NeedModes},
 	Steps: func(in Inputs) []Step {
 		workloads := []string{streamIn, streamOut, exchanges}
 		if in.Engine == "iperf3" { // it makes no transactions

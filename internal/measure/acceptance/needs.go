@@ -20,6 +20,8 @@ type Seen struct {
 	Agents map[Agent]error
 	// Links tells why an interface cannot be used, by its name; nil if it can, absent if not looked at.
 	Links map[string]error
+	// Making is what guests to make lack; nil: not looked at.
+	Making *Making
 }
 
 // Check is the result of checking a prerequisite.

@@ -73,11 +73,15 @@ var realtime = &Experiment{
 	},
 }
 
-// Settle fills in what follows from the host: the guest's CPU for measuring wake-ups, the same before and after.
-// Without it 'mpps latency' uses the guest's isolated CPUs, which change once CPUs are isolated.
+// Settle fills in what follows from the host and the other inputs: the guests to make, and the guest's CPU for
+// measuring wake-ups, the same before and after. Without it 'mpps latency' uses the guest's isolated CPUs, which change
+// once CPUs are isolated.
 func (e *Experiment) Settle(in Inputs, h *facts.Host) Inputs {
 	if g := guestOf(h, in.Guest); e == realtime && in.GuestCPU == "" && g != nil && g.VCPUs > 0 {
 		in.GuestCPU = strconv.Itoa(g.VCPUs - 1)
+	}
+	if e == modes {
+		in = in.withGuests()
 	}
 	return in
 }

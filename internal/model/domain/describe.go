@@ -26,6 +26,12 @@ type Description struct {
 	UEFI      bool
 	Realtime  bool
 	Windows   bool
+
+	// Kernel is the file of a kernel to boot without boot loader, with Initrd and Arguments; empty: the disk's boot
+	// loader. Such a guest ends where others boot again.
+	Kernel, Initrd, Arguments string
+	Console                   string // file for the output of the serial port; empty: a terminal
+	Mark                      *Mark  // of the program that makes the guest; nil: none
 }
 
 // NICDescription is one NIC. Exactly one of Bridge, Network, Direct and VF is set.
@@ -97,7 +103,8 @@ func (s Description) check() error {
 				"libvirt looks for it from a directory of its own")
 		}
 	}
-	for what, texts := range map[string][]string{"disk": s.Disks, "machine": {s.Machine}} {
+	for what, texts := range map[string][]string{"disk": s.Disks, "machine": {s.Machine},
+		"kernel": {s.Kernel, s.Initrd, s.Arguments}, "console": {s.Console}} {
 		for _, text := range texts {
 			if err := checkXMLText(what, text); err != nil {
 				return err

@@ -1,6 +1,10 @@
 package domain
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // Mark is an element that a program wrote below <metadata>. libvirt keeps it and gives it no meaning; it accepts one
 // element for each namespace (https://libvirt.org/formatdomain.html#general-metadata).
@@ -12,6 +16,22 @@ type Mark struct {
 
 // SystemInfo is what <sysinfo type='smbios'> shows the guest as its maker.
 type SystemInfo struct{ Manufacturer, Product string }
+
+// render writes the element.
+func (m *Mark) render(w *writer) {
+	w.line("<mpps:"+m.Name+" xmlns:mpps='%s'>", m.Namespace)
+	w.depth++
+	for _, name := range slices.Sorted(maps.Keys(m.Fields)) {
+		w.line("<mpps:"+name+">%s</mpps:"+name+">", m.Fields[name])
+	}
+	w.depth--
+	w.raw("</mpps:" + m.Name + ">")
+}
+
+// SameAs reports whether both say the same.
+func (m *Mark) SameAs(o Mark) bool {
+	return m.Namespace == o.Namespace && m.Name == o.Name && maps.Equal(m.Fields, o.Fields)
+}
 
 // Limits of what is read of metadata, which others write: the tenants of a cloud choose some of it.
 const (

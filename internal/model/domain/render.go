@@ -63,6 +63,9 @@ func (s Description) skeleton() string {
 		if s.Windows {
 			s.osinfo(w)
 		}
+		if s.Mark != nil {
+			w.in("metadata", "", func() { s.Mark.render(w) })
+		}
 		w.line("<memory unit='KiB'>%d</memory>", s.MemoryKiB)
 		w.line("<currentMemory unit='KiB'>%d</currentMemory>", s.MemoryKiB)
 		w.line("<vcpu placement='static'>%d</vcpu>", s.VCPUs)
@@ -84,7 +87,11 @@ func (s Description) skeleton() string {
 			w.line("<timer name='hpet' present='no'/>")
 		})
 		w.line("<on_poweroff>destroy</on_poweroff>")
-		w.line("<on_reboot>restart</on_reboot>")
+		reboot := "restart"
+		if s.Kernel != "" {
+			reboot = "destroy"
+		}
+		w.line("<on_reboot>%s</on_reboot>", reboot)
 		w.line("<on_crash>destroy</on_crash>")
 		w.in("devices", "", func() { s.devices(w) })
 	})
@@ -107,7 +114,13 @@ func (s Description) firmware(w *writer) {
 	}
 	w.in("os", attributes, func() {
 		w.line("<type arch='x86_64' machine='%s'>hvm</type>", cmp.Or(s.Machine, "q35"))
-		w.line("<boot dev='hd'/>")
+		if s.Kernel == "" {
+			w.line("<boot dev='hd'/>")
+			return
+		}
+		w.line("<kernel>%s</kernel>", s.Kernel)
+		w.line("<initrd>%s</initrd>", s.Initrd)
+		w.line("<cmdline>%s</cmdline>", s.Arguments)
 	})
 }
 
@@ -118,8 +131,12 @@ func (s Description) devices(w *writer) {
 	for _, n := range s.NICs {
 		n.render(w)
 	}
-	w.line("<serial type='pty'/>")
-	w.line("<console type='pty'/>")
+	if s.Console == "" {
+		w.line("<serial type='pty'/>")
+		w.line("<console type='pty'/>")
+	} else {
+		w.in("serial", " type='file'", func() { w.line("<source path='%s'/>", s.Console) })
+	}
 	w.in("channel", " type='unix'", func() { w.line("<target type='virtio' name='org.qemu.guest_agent.0'/>") })
 	if s.Windows {
 		w.line("<input type='tablet' bus='usb'/>")

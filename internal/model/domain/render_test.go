@@ -23,6 +23,9 @@ var descriptions = map[string]Description{
 	"nodes": {Name: "two", VCPUs: 5, MemoryKiB: 3<<20 + 1024, Nodes: "0,2"},
 	"windows": {Name: "win & <co>", VCPUs: 2, MemoryKiB: 4 << 20, Windows: true, UEFI: true, Machine: "pc-q35-7.2",
 		Disks: []string{"/it's.qcow2"}},
+	"booted": {Name: "mpps-vhost", VCPUs: 2, MemoryKiB: 512 << 10, NICs: []NICDescription{{Bridge: "br0"}},
+		Kernel: "/run/it's/kernel", Initrd: "/run/initrd", Arguments: "console=ttyS0 a=<b>", Console: "/run/a & b",
+		Mark: &Mark{Namespace: "urn:a&b", Name: "guest", Fields: map[string]string{"run": "5<6"}}},
 	"both": {Name: "rtwin", VCPUs: 2, MemoryKiB: 4 << 20, Windows: true, Realtime: true, CPUs: "4-5", Emulator: "0"},
 }
 
@@ -72,6 +75,27 @@ func TestRenderedValues(t *testing.T) {
 		d := must.Get(Render(descriptions[c.of]))(t)
 		if got, _, err := d.Get(c.path); got != c.want || err != nil {
 			t.Errorf("%s: %s is %q (%v), expected %q", c.of, c.path, got, err, c.want)
+		}
+	}
+}
+
+// TestRenderedMark: the mark that a program writes is the one that is read, and no other.
+func TestRenderedMark(t *testing.T) {
+	s := descriptions["booted"]
+	d := must.Get(Render(s))(t)
+	marks := d.Guest().Marks
+	if len(marks) != 1 || !s.Mark.SameAs(marks[0]) {
+		t.Errorf("marks %+v in\n%s", marks, d)
+	}
+	for _, other := range []Mark{{}, {Namespace: s.Mark.Namespace, Name: s.Mark.Name},
+		{Namespace: s.Mark.Namespace, Name: s.Mark.Name, Fields: map[string]string{"run": "6"}}} {
+		if s.Mark.SameAs(other) {
+			t.Errorf("taken for %+v", other)
+		}
+	}
+	for _, want := range []string{"<cmdline>console=ttyS0 a=&lt;b&gt;</cmdline>", "<on_reboot>destroy</on_reboot>"} {
+		if !strings.Contains(d.String(), want) {
+			t.Errorf("there is no %s in\n%s", want, d)
 		}
 	}
 }

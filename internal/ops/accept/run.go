@@ -14,6 +14,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/ops"
 	"mpps/internal/ops/bench"
+	"mpps/internal/ops/making"
 	"mpps/internal/outcome"
 )
 
@@ -22,6 +23,8 @@ type Runner struct {
 	Env     *ops.Env
 	Report  *Report
 	Execute func(ctx context.Context, argv []string) (Answer, error)
+
+	room *making.Room // where the guests of a campaign are made; nil: none are
 }
 
 // Answer is the answer of a command: its JSON, its exit code, and the restarts that its changes wait for. An exit code
@@ -46,7 +49,7 @@ func (x *Runner) Run(ctx context.Context, chosen []*acceptance.Experiment, in ac
 		switch {
 		case resume && r.Unfinished():
 			r.Inputs.Keep = r.Inputs.Keep || in.Keep
-			err = x.Continue(ctx, r)
+			err = x.inRoom(ctx, len(r.Inputs.Made) > 0, func() error { return x.Continue(ctx, r) })
 		case resume && len(chosen) == 1:
 			return runs, outcome.Failed(fmt.Errorf("there is no run of %s in %s that could go on", e.Name, p.Dir),
 				"without --resume a new run is begun")
@@ -58,7 +61,10 @@ func (x *Runner) Run(ctx context.Context, chosen []*acceptance.Experiment, in ac
 				fmt.Sprintf("'mpps acceptance %s --resume -o %s' goes on; 'mpps rollback %s' puts back what it "+
 					"changed", e.Name, p.Dir, r.Standing[len(r.Standing)-1]))
 		default:
-			r, err = x.begin(ctx, e, in)
+			err = x.inRoom(ctx, e.MakesGuests(in), func() (err error) {
+				r, err = x.begin(ctx, e, in)
+				return err
+			})
 		}
 		if r != nil {
 			runs = append(runs, r)
@@ -73,7 +79,7 @@ func (x *Runner) Run(ctx context.Context, chosen []*acceptance.Experiment, in ac
 // begin checks the prerequisites of an experiment and, if they are met, runs it.
 func (x *Runner) begin(ctx context.Context, e *acceptance.Experiment, in acceptance.Inputs) (*acceptance.Run, error) {
 	p := x.Report
-	seen, err := x.LookAround(ctx, in)
+	in, seen, err := x.LookAround(ctx, e, in)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +88,6 @@ func (x *Runner) begin(ctx context.Context, e *acceptance.Experiment, in accepta
 	if err := p.SetMachine(machine); err != nil {
 		return nil, err
 	}
-	in = e.Settle(in, seen.Host)
 	in.Dir = filepath.Join(p.Dir, p.NextDir(e.Name))
 	r := e.Begin(in, time.Now())
 	r.Machine, r.Checks = machine, e.Look(in, seen)
@@ -104,6 +109,9 @@ func (x *Runner) Continue(ctx context.Context, r *acceptance.Run) error {
 		return err
 	}
 	r.State, r.Why, r.Hint = acceptance.Running, "", ""
+	if err := x.makeGuests(ctx, r); err != nil {
+		return p.Save(x.Env.Version)
+	}
 	for s := r.Next(); s != nil; s = r.Next() {
 		if err := p.Save(x.Env.Version); err != nil {
 			return err
@@ -236,15 +244,18 @@ func finalNotes(r *acceptance.Run) []string {
 	return notes
 }
 
-// LookAround returns the facts by which prerequisites are judged.
-func (x *Runner) LookAround(ctx context.Context, in acceptance.Inputs) (acceptance.Seen, error) {
+// LookAround returns the inputs of an experiment, with what follows from the host, and the facts by which its
+// prerequisites are judged.
+func (x *Runner) LookAround(ctx context.Context, e *acceptance.Experiment, in acceptance.Inputs) (acceptance.Inputs,
+	acceptance.Seen, error) {
 	h, err := x.inventory(ctx)
 	if err != nil {
-		return acceptance.Seen{}, err
+		return in, acceptance.Seen{}, err
 	}
+	in = e.Settle(in, h)
 	s := acceptance.Seen{Host: h, Root: h.AsRoot, Agents: map[acceptance.Agent]error{}, Links: map[string]error{}}
 	if !x.Env.Live() {
-		return s, nil
+		return in, s, nil
 	}
 	for _, l := range in.Links() {
 		if s.Links[l.Name] == nil {
@@ -254,7 +265,10 @@ func (x *Runner) LookAround(ctx context.Context, in acceptance.Inputs) (acceptan
 	for _, a := range in.Agents() {
 		s.Agents[a] = x.reach(ctx, a, in.SecretFile)
 	}
-	return s, nil
+	if e.MakesGuests(in) {
+		s.Making, err = x.lookAtMaking(ctx, in)
+	}
+	return in, s, err
 }
 
 // inventory reads the machine's inventory without its settings.

@@ -1,4 +1,4 @@
-package lab
+package initramfs
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// moduleTree holds the index files that depmod writes (modules.dep(5)).
-type moduleTree struct {
+// Modules holds the index files that depmod writes (modules.dep(5)).
+type Modules struct {
 	dir     string              // /lib/modules/RELEASE
 	file    map[string]string   // name → path relative to dir
 	needs   map[string][]string // name → names, in load order
@@ -27,8 +27,9 @@ func moduleName(s string) string {
 	return strings.ReplaceAll(s, "-", "_")
 }
 
-func readModules(dir string) (*moduleTree, error) {
-	t := &moduleTree{dir: dir, builtin: map[string]bool{}, aliases: map[string][]string{}}
+// ReadModules reads the index of a directory lib/modules/RELEASE.
+func ReadModules(dir string) (*Modules, error) {
+	t := &Modules{dir: dir, builtin: map[string]bool{}, aliases: map[string][]string{}}
 	dep, err := os.ReadFile(filepath.Join(dir, "modules.dep"))
 	if err != nil {
 		return nil, err
@@ -75,8 +76,28 @@ func parseModulesDep(text string) (file map[string]string, needs map[string][]st
 	return file, needs
 }
 
+// path returns the file of a module that is no built-in one.
+func (t *Modules) path(name string) string { return filepath.Join(t.dir, t.file[name]) }
+
+// Files returns the files to load for the named modules, each after those that it needs. The error is a *NoModule if
+// there is neither such a file nor such a built-in module.
+func (t *Modules) Files(names ...string) ([]string, error) {
+	order, err := t.resolve(names)
+	for i, name := range order {
+		order[i] = t.path(name)
+	}
+	return order, err
+}
+
+// NoModule is the error for a module that a kernel does not have.
+type NoModule struct{ Name, Dir string }
+
+func (e *NoModule) Error() string {
+	return fmt.Sprintf("module %s: neither a file nor built in, in %s", e.Name, e.Dir)
+}
+
 // resolve returns the modules to load for the named ones, each after its dependencies, without built-in ones.
-func (t *moduleTree) resolve(names []string) ([]string, error) {
+func (t *Modules) resolve(names []string) ([]string, error) {
 	var order []string
 	add := func(n string) {
 		if !slices.Contains(order, n) {
@@ -89,7 +110,7 @@ func (t *moduleTree) resolve(names []string) ([]string, error) {
 			continue
 		}
 		if _, ok := t.file[n]; !ok {
-			return nil, fmt.Errorf("module %s: neither a file nor built in, in %s", name, t.dir)
+			return nil, &NoModule{name, t.dir}
 		}
 		for _, d := range t.needs[n] {
 			add(d)

@@ -64,20 +64,10 @@ func loadModules(root string) error {
 	if err != nil {
 		return err
 	}
-	var devices []string
-	for _, bus := range []string{"pci", "virtio", "acpi"} {
-		files, err := filepath.Glob(filepath.Join(root, "sys/bus", bus, "devices/*/modalias"))
-		if err != nil {
-			return err
-		}
-		for _, f := range files {
-			if a, err := os.ReadFile(f); err == nil {
-				devices = append(devices, strings.TrimSpace(string(a)))
-			}
-		}
-	}
 	var errs []error
 	for _, m := range parseList(string(b)) {
+		devices, err := devicesBelow(root) // a module before this one may have brought its device: virtio_pci
+		errs = append(errs, err)
 		if !m.wanted(devices) {
 			continue
 		}
@@ -86,6 +76,23 @@ func loadModules(root string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// devicesBelow returns the modaliases of the devices under root.
+func devicesBelow(root string) ([]string, error) {
+	var devices []string
+	for _, bus := range []string{"pci", "virtio", "acpi"} {
+		files, err := filepath.Glob(filepath.Join(root, "sys/bus", bus, "devices/*/modalias"))
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range files {
+			if a, err := os.ReadFile(f); err == nil {
+				devices = append(devices, strings.TrimSpace(string(a)))
+			}
+		}
+	}
+	return devices, nil
 }
 
 func loadModule(file string) error {

@@ -1,7 +1,7 @@
-// Package guestinit is what a static program does as init (process 1) of a lab's guest: it mounts the kernel's file
-// systems, loads the modules for the devices it finds, configures the NICs, reaps orphans, runs the caller's function,
-// and powers the guest off when that returns or the power button is pressed. It keeps a QEMU guest agent in /bin
-// running.
+// Package guestinit is what a static program does as init (process 1) of a guest that mpps or its lab makes: it mounts
+// the kernel's file systems, loads the modules for the devices it finds, configures the NICs, reaps orphans, runs the
+// caller's function, and powers the guest off when that returns or the power button is pressed. It keeps a QEMU guest
+// agent in /bin running.
 //
 // The kernel command line configures it:
 //

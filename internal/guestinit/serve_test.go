@@ -1,4 +1,4 @@
-package main
+package guestinit
 
 import "testing"
 
@@ -7,7 +7,7 @@ func TestSecret(t *testing.T) {
 		"console=ttyS0 mpps.secret=demo quiet": "demo", "mpps.secret=": "", "quiet": "",
 		"xmpps.secret=a mpps.secret=b": "b",
 	} {
-		if got := string(secret(cmdline)); got != want {
+		if got := string(secretIn(cmdline)); got != want {
 			t.Errorf("%q: %q, expected %q", cmdline, got, want)
 		}
 	}

@@ -1,11 +1,11 @@
-package lab
+package initramfs
 
 import (
 	"bytes"
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +15,7 @@ import (
 )
 
 func TestModules(t *testing.T) {
-	m := must.Get(readModules("testdata/modules"))(t)
+	m := must.Get(ReadModules("testdata/modules"))(t)
 	got := must.Get(m.resolve([]string{"virtio-net", "af_packet", "e1000", "vfio-pci"}))(t)
 	want := []string{"failover", "net_failover", "virtio_net", "e1000", "vfio", "vfio_pci_core", "vfio_pci"}
 	if d := cmp.Diff(want, got); d != "" {
@@ -33,9 +33,9 @@ func TestModules(t *testing.T) {
 
 func TestCPIO(t *testing.T) {
 	var b bytes.Buffer
-	c := newCPIO(&b)
+	c := newWriter(&b)
 	for _, err := range []error{
-		c.dir("dev"),
+		c.Dir("dev"),
 		c.entry("dev/console", modeChar|0o600, 5, 1, 0, nil),
 		c.entry("odd", modeFile|0o644, 0, 0, 5, strings.NewReader("12345")),
 		c.entry("init", modeFile|0o755, 0, 0, 4, strings.NewReader("1234")),
@@ -69,36 +69,50 @@ func TestInitramfsRefusesADynamicProgram(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	err = BuildInitramfs(Initramfs{Binary: sh, Tree: t.TempDir()}, filepath.Join(t.TempDir(), "x"))
+	err = Build(Image{Init: sh, ModulesDir: t.TempDir()}, filepath.Join(t.TempDir(), "x"))
 	var hinted interface{ Hint() string }
 	if !errors.As(err, &hinted) || !strings.Contains(hinted.Hint(), "CGO_ENABLED=0") {
 		t.Errorf("found %v, expected a hint how to build a static one", err)
 	}
 }
 
-// TestLibrariesOfPrograms: the test's own shell is a program with a loader and libraries, in a tree that is this
-// machine.
-func TestLibrariesOfPrograms(t *testing.T) {
-	const tree = "/"
-	sh, err := filepath.EvalSymlinks("/bin/sh")
-	if err != nil {
+// TestPackedModules: a kernel may be unable to unpack modules, so the archive has them unpacked; what needs no file, or
+// is not there, is told apart.
+func TestPackedModules(t *testing.T) {
+	self := must.Get(os.Executable())(t)
+	if err := CheckStatic(self); err != nil {
 		t.Skip(err)
 	}
-	loader, libraries, err := dependencies(sh)
-	if err != nil || loader == "" || !slices.Contains(libraries, "libc.so.6") {
-		t.Fatalf("%s: loader %q, libraries %v: %v", sh, loader, libraries, err)
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"modules.dep":     "kernel/net/b.ko.xz: kernel/net/a.ko.xz\nkernel/net/a.ko.xz:\n",
+		"modules.builtin": "kernel/drivers/virtio_pci.ko\n", "modules.alias": "alias virtio:d00000001v* b\n",
+	} {
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	if _, err := libraryIn(tree, "libc.so.6"); err != nil {
-		t.Skip("no Debian of 64 bits: ", err)
+	out := filepath.Join(t.TempDir(), "initrd")
+	i := Image{Init: self, ModulesDir: dir, Modules: []string{"virtio_pci", "b"}}
+	if err := Build(i, out); err == nil {
+		t.Error("a packed module was taken for one that is not")
 	}
-	list := must.Get(withLibraries(tree, []string{sh}))(t)
-	for _, name := range []string{"libc.so.6", filepath.Base(loader)} {
-		if n := len(slices.DeleteFunc(slices.Clone(list),
-			func(f string) bool { return filepath.Base(f) != name })); n != 1 {
-			t.Errorf("%s stands %d times in %v", name, n, list)
+	i.Unpack = func(file string) (string, error) { return "unpacked " + filepath.Base(file), nil }
+	must.Do(t, Build(i, out))
+	text := must.Get(os.ReadFile(out))(t)
+	for _, want := range []string{"mods/00-a.ko", "unpacked a.ko.xz", "mods/01-b.ko", "unpacked b.ko.xz",
+		"load b 00-a.ko 01-b.ko\nalias b virtio:d00000001v*\n"} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("the archive has no %q", want)
 		}
 	}
-	if _, err := withLibraries(t.TempDir(), []string{"usr/sbin/qemu-ga"}); err == nil {
-		t.Error("a tree without the agent was accepted")
+	if info := must.Get(os.Stat(out))(t); info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v: it may hold a secret", info.Mode())
+	}
+	m := must.Get(ReadModules(dir))(t)
+	var none *NoModule
+	if _, err := m.Files("virtio_pci", "e1000"); !errors.As(err, &none) || none.Name != "e1000" {
+		t.Errorf("found %v", err)
+	}
+	if files, err := m.Files("b"); err != nil || len(files) != 2 {
+		t.Errorf("files %q, %v", files, err)
 	}
 }

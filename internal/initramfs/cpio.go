@@ -1,22 +1,23 @@
-package lab
+package initramfs
 
 import (
 	"bufio"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 )
 
-// cpioWriter writes the "newc" format that the kernel unpacks as an initramfs
+// Writer writes the "newc" format that the kernel unpacks as an initramfs
 // (Documentation/driver-api/early-userspace/buffer-format.rst).
-type cpioWriter struct {
+type Writer struct {
 	w   *bufio.Writer
 	n   int64
 	ino int
 }
 
-func newCPIO(w io.Writer) *cpioWriter { return &cpioWriter{w: bufio.NewWriterSize(w, 1<<20)} }
+func newWriter(w io.Writer) *Writer { return &Writer{w: bufio.NewWriterSize(w, 1<<20)} }
 
 // File types of a mode, include/uapi/linux/stat.h.
 const (
@@ -27,7 +28,7 @@ const (
 )
 
 // entry writes a header and its data. rdevMajor and rdevMinor only matter for device files.
-func (c *cpioWriter) entry(name string, mode uint32, rdevMajor, rdevMinor int, size int64, data io.Reader) error {
+func (c *Writer) entry(name string, mode uint32, rdevMajor, rdevMinor int, size int64, data io.Reader) error {
 	if size < 0 || size > 0xffffffff {
 		return fmt.Errorf("cpio %s: size %d: want less than 4 GiB", name, size)
 	}
@@ -53,7 +54,7 @@ func (c *cpioWriter) entry(name string, mode uint32, rdevMajor, rdevMinor int, s
 }
 
 // padded writes s and pads to a multiple of four.
-func (c *cpioWriter) padded(s string) error {
+func (c *Writer) padded(s string) error {
 	for (c.n+int64(len(s)))%4 != 0 {
 		s += "\x00"
 	}
@@ -62,14 +63,34 @@ func (c *cpioWriter) padded(s string) error {
 	return err
 }
 
-func (c *cpioWriter) dir(name string) error { return c.entry(name, modeDir|0o755, 0, 0, 0, nil) }
+// Dir writes a directory.
+func (c *Writer) Dir(name string) error { return c.entry(name, modeDir|0o755, 0, 0, 0, nil) }
 
-// link writes a symbolic link.
-func (c *cpioWriter) link(name, target string) error {
+// Link writes a symbolic link.
+func (c *Writer) Link(name, target string) error {
 	return c.entry(name, modeLink|0o777, 0, 0, int64(len(target)), strings.NewReader(target))
 }
 
+// Text writes a file with this content.
+func (c *Writer) Text(name, content string, permissions uint32) error {
+	return c.entry(name, modeFile|permissions, 0, 0, int64(len(content)), strings.NewReader(content))
+}
+
+// File writes a copy of a file.
+func (c *Writer) File(name, source string, permissions uint32) error {
+	f, err := os.Open(source)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return c.entry(name, modeFile|permissions, 0, 0, st.Size(), f)
+}
+
 // close writes the trailer.
-func (c *cpioWriter) close() error {
+func (c *Writer) close() error {
 	return errors.Join(c.entry("TRAILER!!!", 0, 0, 0, 0, nil), c.w.Flush())
 }
