@@ -85,7 +85,8 @@ func (p *path) costByProfile(cpu int, packetTime float64) (suspect, bool) {
 			fmt.Sprintf("finding packets' flows, each with %.0f masks", tried), "Open vSwitch").showMasks(tried)
 	}
 	programShare, function := p.profileShare(cpu, "bpf")
-	if programs := min(programShare/packetTime, 1); programs >= 0.35 && programs > rules {
+	if programs := min(programShare/packetTime, 1); programs >= 0.35 && programs > rules &&
+		strings.HasPrefix(function, "bpf_prog_") { // not the verifier, which works for whoever loads one
 		object := bpfName(function)
 		add(BPFPrograms, min(0.6+0.4*programs, 0.95), programShare, function, object, "BPF programs", "BPF programs")
 	}

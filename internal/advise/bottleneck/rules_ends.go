@@ -227,19 +227,18 @@ func packetSocketName(s *facts.LosingSocket) string {
 	return fmt.Sprintf("packet socket of %s (%d)", s.Comm, s.PID)
 }
 
-// takenIn reports whether packet sockets take what arrives in a namespace that has no address, and that passes none of
-// it on, as one with a bridge does: what its network layer refuses there are copies.
+// takenIn reports whether packet sockets take what arrives in a namespace that has no address and one device alone, so
+// that it passes none of it on, as one with a bridge does: what its network layer refuses there are copies.
 func (p *path) takenIn(netns string) bool {
-	sent := 0.0
+	sent, edges := 0.0, 0
 	for d := range facts.Each(p.l.Devices) {
 		if d.Netns == netns && edge(d) {
-			sent += float64(d.TxPackets)
+			sent, edges = sent+float64(d.TxPackets), edges+1
 		}
 	}
 	in := p.receivedIn(netns)
-	return in > 0 && sent < minOfOurs*in && slices.ContainsFunc(p.l.Sockets.Taking, func(s facts.LosingSocket) bool {
-		return s.Netns == netns
-	})
+	taking := slices.ContainsFunc(p.l.Sockets.Taking, func(s facts.LosingSocket) bool { return s.Netns == netns })
+	return taking && in > 0 && edges == 1 && sent < minOfOurs*in
 }
 
 // explainReader adds to a suspect whose receive buffers overflow what their reader does; nil: it is not known.
