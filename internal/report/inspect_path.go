@@ -128,6 +128,9 @@ func pathStations(h *facts.Host, g *facts.Guest, p reach.Path) []Station {
 		return functionStations(h, g, p)
 	}
 	list := guestStations(h, *g, g.NICs()[at])
+	if p.Has(reach.VDPA) {
+		list = slices.Concat(eswitchStations(h, p), list)
+	}
 	if len(p.Hops) > 0 && p.Hops[0].Kind == reach.VhostUserPort {
 		list = append([]Station{polledStation(h, p.Hops[0])}, list...)
 	}
@@ -137,15 +140,29 @@ func pathStations(h *facts.Host, g *facts.Guest, p reach.Path) []Station {
 	return list
 }
 
+// eswitchStations returns the representor of a path's function, if it has one, and the function.
+func eswitchStations(h *facts.Host, p reach.Path) (list []Station) {
+	for _, hop := range p.Hops {
+		if hop.Kind == reach.RepresentorPort {
+			list = append(list, Station{Kind: "port", Name: hop.Device, Text: "stands for the function in the NIC's " +
+				"eSwitch: what no offloaded rule handles passes the host here"})
+		}
+	}
+	if v := facts.Find(h.VFs, func(v *facts.VF) bool { return v.PCI != "" && v.PCI == p.Function }); v != nil {
+		list = append(list, Station{Kind: "VF", Name: fmt.Sprintf("%s vf %d", v.PF, v.Index),
+			Text: fmt.Sprintf("%s, IOMMU group %d, driver %s", v.PCI, v.Group, v.Driver)})
+	}
+	return list
+}
+
 // functionStations returns a passed-through function and its guest.
 func functionStations(h *facts.Host, g *facts.Guest, p reach.Path) []Station {
-	what := Station{Kind: "PCI", Name: p.Function, Text: "passed through"}
-	if v := facts.Find(h.VFs, func(v *facts.VF) bool { return v.PCI == p.Function }); v != nil {
-		what = Station{Kind: "VF", Name: fmt.Sprintf("%s vf %d", v.PF, v.Index),
-			Text: fmt.Sprintf("%s, IOMMU group %d, driver %s", v.PCI, v.Group, v.Driver)}
+	list := eswitchStations(h, p)
+	if len(list) == 0 {
+		list = []Station{{Kind: "PCI", Name: p.Function, Text: "passed through"}}
 	}
-	return []Station{what, {Kind: "guest", Name: g.Name, Text: g.State + ofOwner(*g) +
-		": the function is passed through, no copy on the host"}}
+	return append(list, Station{Kind: "guest", Name: g.Name, Text: g.State + ofOwner(*g) +
+		": the function is passed through, no copy on the host"})
 }
 
 // GuestPath returns bridge, tap, back end and guest of a guest's first NIC; nothing if there is none.
@@ -230,6 +247,9 @@ func backEnd(h *facts.Host, g facts.Guest, i facts.Interface) Station {
 		return s
 	case i.Type == "vdpa" || i.Type == "vhost-vdpa":
 		s.Kind, s.Name, s.Text = "vDPA", i.Source, "the device has the vrings"
+		if v := facts.Find(h.VDPA, func(v *facts.VDPA) bool { return v.Node == i.Source && v.Node != "" }); v != nil {
+			s.Name, s.Text = v.Name, words.Join(", ", s.Text, "of "+v.Parent, v.Node)
+		}
 		return s
 	case !i.Virtio():
 		s.Kind, s.Name, s.Text = "QEMU", "device model", "QEMU emulates the NIC's registers: many exits a packet"

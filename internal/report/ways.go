@@ -104,8 +104,9 @@ func mark(h *facts.Host, paths []reach.Path, on map[string]bool) {
 // wayOf returns the way of paths that share it.
 func wayOf(named *devices, paths []reach.Path, all bool) Way {
 	first, h := paths[0], named.Host
-	way := Way{Shared: sharedStations(named, outward(first.Hops)), Joined: len(first.Hops) > 0}
-	if len(first.Hops) == 0 {
+	shared := sharedStations(named, outward(first.Hops))
+	way := Way{Shared: shared, Joined: len(shared) > 0 || len(first.Hops) > 0 && len(first.NICs) == 0}
+	if len(shared) == 0 {
 		for _, nic := range first.NICs {
 			way.Shared = append(way.Shared, Station{Kind: "NIC", Name: nic, Text: "physical function"})
 		}
@@ -172,10 +173,13 @@ func wayKey(p reach.Path) string {
 	return strings.Join(key, " ")
 }
 
-// outward returns a path's hops beyond the guest's own tap or vhost-user port.
+// own are the kinds of hops that are a guest's alone.
+var own = []string{"tap", "macvtap", reach.VhostUserPort, reach.VDPADevice, reach.RepresentorPort}
+
+// outward returns a path's hops beyond the guest's own: its tap, vhost-user port, vDPA device or representor.
 func outward(hops []reach.Hop) []reach.Hop {
-	if len(hops) > 0 && slices.Contains([]string{"tap", "macvtap", reach.VhostUserPort}, hops[0].Kind) {
-		return hops[1:]
+	for len(hops) > 0 && slices.Contains(own, hops[0].Kind) {
+		hops = hops[1:]
 	}
 	return hops
 }

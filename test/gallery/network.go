@@ -27,6 +27,13 @@ func (s *Spec) addNetwork(h *facts.Host) error {
 		h.NICs = append(h.NICs, n)
 		addVFs(h, &h.NICs[i], s.NICs[name])
 	}
+	for n := range facts.Each(h.NICs) { // a representor has the bus device of its PF
+		of, _, _ := strings.Cut(strings.TrimPrefix(n.PortName, "pf"), "vf")
+		pf := facts.Find(h.NICs, func(o *facts.NIC) bool { return o.PortName == "p"+of })
+		if n.Representor() && pf != nil {
+			n.PCI, n.Link = pf.PCI, pf.Link
+		}
+	}
 	for _, name := range sorted(s.Devices) {
 		d := s.Devices[name]
 		switch {

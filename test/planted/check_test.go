@@ -140,6 +140,9 @@ func (s *Scenario) checkStep(i int, step Step) error {
 		if f.Drops < 0 || f.Drops > 1 {
 			return fmt.Errorf("step %d drops a share of %g, expected 0 to 1", i, f.Drops)
 		}
+		if f.Turns < 0 || f.Turns > 200_000 {
+			return fmt.Errorf("step %d takes %d turns, expected at most 200000", i, f.Turns)
+		}
 	case step.Quota != nil:
 		e := s.Path.end(step.Quota.Of)
 		if e == nil || e.Kind != "guest" && e.Kind != "socket" {

@@ -16,17 +16,26 @@ const (
 	actOK, actShot   = 0, 2
 )
 
-// dropper returns a program with one answer for a share of the packets, at random, and another for the rest.
-func dropper(kind ebpf.ProgramType, share float64, drop, pass int32) (*ebpf.Program, error) {
-	spec := &ebpf.ProgramSpec{Name: "somebodys", Type: kind, License: "GPL", Instructions: asm.Instructions{
-		asm.FnGetPrandomU32.Call(),
-		asm.LoadImm(asm.R1, int64(share*(1<<32)), asm.DWord),
+// program makes what drops a share of the packets at random; to is the index of the device that it sends the others
+// out by, 0: it lets them pass.
+func (f *Filter) program(kind ebpf.ProgramType, drop, pass int32, to int) (*ebpf.Program, error) {
+	instructions := asm.Instructions{
+		asm.Mov.Imm(asm.R6, int32(f.Turns)),
+		asm.JEq.Imm(asm.R6, 0, "choose").WithSymbol("turn"),
+		asm.Sub.Imm(asm.R6, 1), asm.Ja.Label("turn"),
+		asm.FnGetPrandomU32.Call().WithSymbol("choose"),
+		asm.LoadImm(asm.R1, int64(f.Drops*(1<<32)), asm.DWord),
 		asm.LSh.Imm(asm.R0, 32), asm.RSh.Imm(asm.R0, 32),
 		asm.JLT.Reg(asm.R0, asm.R1, "drop"),
-		asm.Mov.Imm(asm.R0, pass), asm.Return(),
-		asm.Mov.Imm(asm.R0, drop).WithSymbol("drop"), asm.Return(),
-	}}
-	p, err := ebpf.NewProgram(spec)
+	}
+	if to > 0 {
+		instructions = append(instructions, asm.Mov.Imm(asm.R1, int32(to)), asm.Mov.Imm(asm.R2, 0),
+			asm.FnRedirect.Call(), asm.Return())
+	} else {
+		instructions = append(instructions, asm.Mov.Imm(asm.R0, pass), asm.Return())
+	}
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "somebodys", Type: kind, License: "GPL",
+		Instructions: append(instructions, asm.Mov.Imm(asm.R0, drop).WithSymbol("drop"), asm.Return())})
 	if err != nil {
 		return nil, fmt.Errorf("filter: %w", err)
 	}
@@ -40,12 +49,20 @@ func (s *scene) filter(f *Filter) error {
 	if err != nil {
 		return fmt.Errorf("filter at %s: %w", f.Device, err)
 	}
+	to := 0
+	if f.To != "" {
+		other, err := at.on.LinkByName(s.words().Replace(f.To))
+		if err != nil {
+			return fmt.Errorf("filter to %s: %w", f.To, err)
+		}
+		to = other.Attrs().Index
+	}
 	if f.At == "xdp" || f.At == "xdp-generic" {
 		flags := link.XDPDriverMode
 		if f.At == "xdp-generic" {
 			flags = link.XDPGenericMode
 		}
-		p, err := dropper(ebpf.XDP, f.Drops, xdpDrop, xdpPass)
+		p, err := f.program(ebpf.XDP, xdpDrop, xdpPass, to)
 		if err != nil {
 			return err
 		}
@@ -59,7 +76,7 @@ func (s *scene) filter(f *Filter) error {
 			return nil
 		})
 	}
-	p, err := dropper(ebpf.SchedCLS, f.Drops, actShot, actOK)
+	p, err := f.program(ebpf.SchedCLS, actShot, actOK, to)
 	if err != nil {
 		return err
 	}

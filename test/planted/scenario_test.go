@@ -93,12 +93,15 @@ type Step struct {
 	Filter  *Filter  `yaml:"filter"`
 }
 
-// Filter is a program in the kernel that drops packets of a device at random and lets the others pass.
+// Filter is a program in the kernel that drops packets of a device at random and lets the others pass, or sends them
+// to another device.
 type Filter struct {
 	In     string  `yaml:"in"`     // host (as when empty), or the name of an end
 	Device string  `yaml:"device"` // {nic} and the like
 	At     string  `yaml:"at"`     // xdp, xdp-generic, ingress or egress
 	Drops  float64 `yaml:"drops"`  // share of the packets, 0 to 1
+	Turns  int     `yaml:"turns"`  // of an empty loop that it takes for each packet, of about half a nanosecond
+	To     string  `yaml:"to"`     // device that the others are sent out by; empty: they go on
 }
 
 // Run starts a program and waits for it, or lets it run until the end.

@@ -44,7 +44,7 @@ func (p *path) balances() (all []balance) {
 			case d.Kind == "tunnel": // IP counts the outer packets as the host's own
 				b.in, out = max(b.in-sent, 0), max(out-in, 0)
 			case edge(d) && !p.macvtap(d):
-				b.in, out = b.in+in, out+sent+xdpDropped(d)
+				b.in, out = b.in+in, out+sent+xdpDropped(d)+float64(xdpRefused(d))
 				measured = measured || p.measuredAt(d)
 				bytesIn, bytesOut = bytesIn+float64(d.RxBytes), bytesOut+float64(d.TxBytes)
 				b.shared = b.shared || d.Shared
@@ -53,7 +53,7 @@ func (p *path) balances() (all []balance) {
 			}
 		}
 		b.copies, b.noise = max(out-b.in, 0), p.rate(b.in)*local.Apart
-		if measured || other > minMissing*b.in {
+		if measured || other > minMissing*b.in || p.takenIn(local.Netns) {
 			continue
 		}
 		for _, s := range p.losses {
@@ -85,13 +85,16 @@ func (p *path) macvtap(d *facts.DeviceLoad) bool {
 }
 
 // afterReceive reports whether a lost packet was counted as received by a device, and not by IP as one for a program.
-// What XDP dropped is counted apart.
+// What XDP dropped is counted apart by drivers, and in generic mode not at all.
 func (s *loss) afterReceive() bool {
 	switch s.at {
 	case atRule, atFilter, atQdisc, atTap, atDevice:
 		return true
 	case atKernel:
-		return s.reason != "XDP" && s.means.stage != "socket"
+		if s.reason == "XDP" {
+			return s.device != nil && xdpDropped(s.device) == 0 && xdpRefused(s.device) == 0
+		}
+		return s.means.stage != "socket"
 	}
 	return false
 }

@@ -88,6 +88,10 @@ func Find(h *facts.Host, l *facts.Load) *Diagnosis {
 		d.Bottleneck, d.Why = p.answer(&f, nil), f.say
 		return d
 	}
+	if s := p.stuck(); p.quiet() && s != nil {
+		d.Bottleneck, d.Why = p.answer(s, nil), s.say
+		return d
+	}
 	if p.quiet() {
 		d.Why = withRole(d.Role, fmt.Sprintf("no traffic to speak of (%.0f packets per second): nothing to diagnose",
 			p.rate(p.packets)))

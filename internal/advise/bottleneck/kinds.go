@@ -20,6 +20,7 @@ const (
 	Backlog        Kind = "backlog"         // a CPU's queue of received packets is too short
 	Budget         Kind = "budget"          // rounds of the softirq end too early
 	Capture        Kind = "capture"         // a packet socket copies every packet
+	BPFPrograms    Kind = "bpf-programs"    // XDP and tc programs take the CPU's time
 	Softirq        Kind = "softirq"         // forwarding alone fills a CPU
 
 	NetfilterRules Kind = "netfilter-rules" // packets run through too many rules
@@ -183,6 +184,11 @@ var meanings = []Meaning{
 	{Kind: Capture, Stage: "softirq", level: byCost, Title: "somebody takes a copy of every packet",
 		Seen:   "packet_rcv or tpacket_rcv take at least 12 % of a full CPU (profile)",
 		Advice: "end the capture, or give it a filter and one interface that is not on the path"},
+	{Kind: BPFPrograms, Stage: "softirq", level: byCost, Title: "BPF programs take the CPU's time",
+		Seen: "programs at XDP, tc or elsewhere on the way of packets take at least 35 % of a full CPU's packet " +
+			"time, and more than rules (profile)",
+		Advice: "see what the program does for each packet, or take it from this path: bpftool net, bpftool prog " +
+			"profile; run_time_ns of bpftool prog show while kernel.bpf_stats_enabled is 1"},
 	{Kind: Softirq, Stage: "softirq", level: byUse, Title: "a CPU has no time left for forwarding",
 		Seen:   "at most 7 % of a CPU is left, at least 40 % of it is softirq, and none of the other reasons is there",
 		Advice: "more queues on more CPUs, and less work for each packet",

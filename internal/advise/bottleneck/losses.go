@@ -144,7 +144,8 @@ func (p *path) addDeviceLosses(d *facts.DeviceLoad) {
 	p.addLoss(loss{at: at, device: d, cpu: -1, guest: d.Guest, source: deviceName(d) + ": tx_dropped",
 		means: dropMeaning{sends: true}}, float64(d.Counters["tx_dropped"]), float64(d.TxPackets))
 	if d.Kind == "veth" { // other devices also count frames here that no protocol wanted
-		add(atDevice, "", d.Counters["rx_dropped"], d.RxPackets, deviceName(d)+": rx_dropped")
+		add(atDevice, "", d.Counters["rx_dropped"]-min(d.Counters["rx_dropped"], xdpRefused(d)), d.RxPackets,
+			deviceName(d)+": rx_dropped")
 	}
 	var qdisc facts.QdiscLoad // a class's drops are counted in its parents too: only the largest count is used
 	for _, q := range d.Qdisc {

@@ -23,11 +23,46 @@ func (p *path) addTracedLosses() {
 			continue
 		case at == atSocket && site.Device == "": // a counter has all of them, with their namespace
 			continue
+		case at == atQdisc && d != nil && !p.has(at, d) && withoutQueue(d):
+			at, means = atKernel, deviceDown
 		case at != atKernel && at != atRule && p.has(at, d):
 			continue
 		}
+		if at == atKernel && d != nil {
+			p.explainDevice(d, site, means)
+		}
 		p.addTraced(site, d, at, means, float64(site.Packets))
 	}
+}
+
+// transmits are the beginnings of functions that count what they drop in tx_dropped of the device that they send by:
+// drivers/net/tun.c, drivers/net/veth.c, net/core/dev.c (__dev_forward_skb2, of a veth's other end), and
+// net/sched/sch_generic.c, noop_enqueue.
+var transmits = []string{"tun_net_xmit", "veth_xmit", "__dev_forward_skb", "dev_forward_skb", "__dev_queue_xmit"}
+
+// explainDevice takes from what a device counts as dropped what the kernel gives a reason for: it is the same packets.
+// A tap that no program has open keeps them: that is its guest's state.
+func (p *path) explainDevice(d *facts.DeviceLoad, site *facts.DropSite, means dropMeaning) {
+	if !means.sends || d.Kind == "tap" && means.down ||
+		!slices.ContainsFunc(transmits, func(name string) bool { return strings.HasPrefix(site.Symbol, name) }) {
+		return
+	}
+	for s := range facts.Each(p.losses) {
+		if s.device == d && (s.at == atTap || s.at == atDevice && s.means.sends) {
+			n := min(float64(site.Packets), s.packets)
+			if n >= 0.9*s.packets { // they were not read at once
+				n = s.packets
+			}
+			p.merge(s, -n)
+		}
+	}
+}
+
+// withoutQueue reports whether a device that is said to lose packets in its queue has none, or counts them itself: the
+// kernel's own of a device that is down (net/sched/sch_generic.c, noop_enqueue).
+func withoutQueue(d *facts.DeviceLoad) bool {
+	return d.Counters["tx_dropped"] > 0 ||
+		!slices.ContainsFunc(d.Qdisc, func(q facts.QdiscLoad) bool { return !q.Filters() })
 }
 
 // has reports whether a loss at a place and device is known.
@@ -189,6 +224,10 @@ const minPassed = 0.05
 func (p *path) addXDPLosses(d *facts.DeviceLoad) {
 	lost := xdpDropped(d)
 	passed := max(float64(d.RxPackets)-lost, 0)
+	if n := float64(xdpRefused(d)); n > 0 {
+		p.addLoss(loss{at: atKernel, device: d, cpu: -1, guest: d.Guest, reason: "XDP", function: d.XDP,
+			source: "ethtool -S " + d.Name + ": drops", means: xdpRefuses}, n, max(float64(d.RxPackets)-n, 0))
+	}
 	if lost == 0 || d.XDP == ownXDP || shareOf(passed, lost) < minPassed &&
 		!slices.ContainsFunc(p.l.Devices, func(o facts.DeviceLoad) bool {
 			return o.Netns == d.Netns && o.Name != d.Name && (edge(&o) || o.Kind == "bridge")
@@ -199,6 +238,20 @@ func (p *path) addXDPLosses(d *facts.DeviceLoad) {
 		source: "ethtool -S " + d.Name, means: dropMeaning{stage: "nic", what: "an XDP program drops them",
 			do: "find the program and who loaded it: ip link show, bpftool net"}}
 	p.addLoss(s, lost, passed)
+}
+
+// xdpRefused returns the packets that an XDP program on a veth sent to a device, map or CPU that did not take them
+// (drivers/net/veth.c, veth_xdp_rcv_one: rx_drops, which no other driver counts apart from XDP_DROP).
+func xdpRefused(d *facts.DeviceLoad) (n uint64) {
+	if d.Kind != "veth" || d.XDP == "" || d.XDP == ownXDP {
+		return 0
+	}
+	for name, packets := range d.Counters {
+		if strings.HasPrefix(name, "rx_queue_") && strings.HasSuffix(name, "_drops") && !strings.Contains(name, "xdp") {
+			n += packets
+		}
+	}
+	return n
 }
 
 // xdpDropped returns the packets that an XDP program dropped on a device. Some drivers count them by queue, some their

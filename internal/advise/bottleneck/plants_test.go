@@ -369,6 +369,9 @@ var plants = slices.Concat(ovsPlants, pmdPlants, endPlants, []plant{
 		s.costly(map[string]float64{"driver": 0.45, "bridge": 0.3, "tun": 0.25}, 0.3)
 		s.l.Softnet[0].Squeezed = 400
 	}, true},
+	{"a BPF program that takes long", BPFPrograms, func(s *scene) {
+		s.costly(map[string]float64{"bpf": 0.6, "driver": 0.2, "bridge": 0.2}, 0.3)
+	}, false},
 	{"somebody looks on", Capture, func(s *scene) {
 		s.costly(map[string]float64{"socket": 0.35, "driver": 0.35, "bridge": 0.3}, 0.3)
 		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 777, TID: 777, Comm: "tcpdump", Role: "other", VCPU: -1,

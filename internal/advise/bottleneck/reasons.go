@@ -13,6 +13,8 @@ type dropMeaning struct {
 	// the packet may be a copy, or one that nobody wanted: no loss unless the packets do not arrive elsewhere either
 	benign bool
 	copies bool // of these, for another host, as are copies that a bridge floods
+	long   bool // it may be that the packet is longer than an MTU allows
+	down   bool // the device is not up, or a tap that no program has open
 }
 
 // dropReasons are the kernel's drop reasons (include/net/dropreason-core.h, include/net/vxlan.h).
@@ -84,7 +86,7 @@ var dropReasons = map[string]dropMeaning{
 	"IP_INVALID_DEST": {what: "their destination is an address that no host may have", do: "correct the sender"},
 	"IPV6DISABLED": {benign: true, what: "IPv6 is off at the device",
 		do: "set net.ipv6.conf.DEVICE.disable_ipv6 to 0, if it is meant"},
-	"PKT_TOO_BIG": {sends: true,
+	"PKT_TOO_BIG": {sends: true, long: true,
 		what: "they are longer than the MTU of the device, or of the route, that they should leave by",
 		do:   "set the same MTU on all devices of the path, or let senders find it (ICMP)"},
 	"PKT_TOO_SMALL": {what: "they are shorter than their headers say", do: "repair the sender"},
@@ -131,7 +133,7 @@ var dropReasons = map[string]dropMeaning{
 	"NEIGH_DEAD":        {sends: true, what: "the entry of the next hop was just removed", do: "ip neigh show"},
 	"NEIGH_HH_FILLFAIL": {sends: true, what: "the next hop's header could not be written", do: "ip neigh show"},
 	"DEV_HDR":           {sends: true, what: "the device's header could not be written", do: "ip -d link show"},
-	"DEV_READY":         {sends: true, what: "the device is not up", do: "ip link set DEVICE up"},
+	"DEV_READY":         deviceDown,
 	"SKB_GSO_SEG":       {sends: true, what: "they could not be split for the device", do: "ethtool -K DEVICE gso off"},
 	"SKB_UCOPY_FAULT":   {stage: "tap", what: "the program's memory could not be read", do: "look at the program"},
 	"NOMEM":             {what: "there was no memory", do: "look at the host's memory: vm.min_free_kbytes"},
@@ -182,7 +184,7 @@ var dropPlaces = []struct {
 	dropMeaning
 }{
 	{"ovs_dp_process_packet", dropMeaning{place: atUpcall}},
-	{"br_dev_queue_push_xmit", dropMeaning{stage: "bridge", sends: true,
+	{"br_dev_queue_push_xmit", dropMeaning{stage: "bridge", sends: true, long: true,
 		what: "they are longer than the MTU of the bridge port, or the port is not up",
 		do:   "set the same MTU on all ports of the bridge and behind them"}},
 	{"br_handle_frame_finish", dropMeaning{stage: "bridge",
@@ -213,11 +215,11 @@ var dropPlaces = []struct {
 	{"do_xdp_generic", xdpDrops},
 	{"netif_receive_generic_xdp", xdpDrops},
 	{"bpf_prog_run_generic_xdp", xdpDrops},
-	{"dev_forward_skb", dropMeaning{sends: true, what: "the other end is down, or its MTU is too small",
+	{"dev_forward_skb", dropMeaning{sends: true, long: true, what: "the other end is down, or its MTU is too small",
 		do: "ip link show on both sides"}},
-	{"__dev_forward_skb", dropMeaning{sends: true, what: "the other end is down, or its MTU is too small",
+	{"__dev_forward_skb", dropMeaning{sends: true, long: true, what: "the other end is down, or its MTU is too small",
 		do: "ip link show on both sides"}},
-	{"veth_xmit", dropMeaning{sends: true,
+	{"veth_xmit", dropMeaning{sends: true, long: true,
 		what: "the other end of the veth does not take them: it is down, or its MTU is too small",
 		do:   "ip link show on both sides"}},
 	{"tun_net_xmit", dropMeaning{place: atTap, sends: true}},
@@ -225,6 +227,16 @@ var dropPlaces = []struct {
 
 var xdpDrops = dropMeaning{stage: "nic", what: "an XDP program (generic mode) drops them",
 	do: "find the program: ip link show, bpftool net"}
+
+var deviceDown = dropMeaning{sends: true, down: true, what: "the device is not up", do: "ip link set DEVICE up"}
+
+// xdpRefuses is of packets that an XDP program redirected in vain (net/core/filter.c, xdp_do_redirect;
+// kernel/bpf/devmap.c, __xdp_enqueue: the device needs NETDEV_XDP_ACT_NDO_XMIT, which a veth has while its other end
+// has NAPI).
+var xdpRefuses = dropMeaning{stage: "nic",
+	what: "an XDP program sends them to a device that takes no XDP frames, or that is down",
+	do: "send them to a device that does: bridges and tunnels do not; a veth does while its other end has an XDP " +
+		"program or GRO on (ethtool -K DEVICE gro on, there); perf trace -e xdp:xdp_redirect_err tells the error"}
 
 // udp6Checksum is of UDP over IPv6, where a checksum of zero is allowed to sockets alone that say so (net/ipv6/udp.c,
 // __udp6_lib_rcv).

@@ -84,10 +84,27 @@ func (p *path) costByProfile(cpu int, packetTime float64) (suspect, bool) {
 		add(OVSMasks, min(0.62+0.5*lookups, 0.95), switchShare, function, "datapath of Open vSwitch",
 			fmt.Sprintf("finding packets' flows, each with %.0f masks", tried), "Open vSwitch").showMasks(tried)
 	}
+	programShare, function := p.profileShare(cpu, "bpf")
+	if programs := min(programShare/packetTime, 1); programs >= 0.35 && programs > rules &&
+		strings.HasPrefix(function, "bpf_prog_") { // not the verifier, which works for whoever loads one
+		object := bpfName(function)
+		add(BPFPrograms, min(0.6+0.4*programs, 0.95), programShare, function, object, "BPF programs", "BPF programs")
+	}
 	if f, is := p.captureCost(cpu, packetTime); is {
 		found = append(found, f)
 	}
 	return strongest(found)
+}
+
+// bpfName returns the name of a BPF program by that of its function (kernel/bpf/core.c, bpf_get_prog_name:
+// bpf_prog_TAG_NAME).
+func bpfName(function string) string {
+	if rest, is := strings.CutPrefix(function, "bpf_prog_"); is {
+		if _, name, named := strings.Cut(rest, "_"); named {
+			return name
+		}
+	}
+	return function
 }
 
 // minOfOurs is the share of a CPU's received packets that devices of the watched namespaces have had at least, where

@@ -15,6 +15,9 @@ func droppedForReason(p *path) (found []suspect) {
 		if s.device != nil && s.means.stage != "socket" && p.measuredAt(s.device) {
 			continue
 		}
+		if s.byNetworkLayer() && p.takenIn(s.space()) {
+			continue
+		}
 		f := suspect{
 			kind: cmp.Or(s.means.kind, Dropped), stage: s.means.stage, object: "the kernel", lost: s.packets,
 			share: s.share, strength: 0.92, reason: s.reason, function: s.function, advice: s.means.do,
@@ -38,10 +41,7 @@ func droppedForReason(p *path) (found []suspect) {
 		if s.means.sends {
 			of += s.way()
 		}
-		f.say = fmt.Sprintf("%s are dropped for %s (%s): %s", of, s.reason, where, s.means.what)
-		if s.reason == "NOT_SPECIFIED" { // the kernel gives none: the function tells
-			f.say = fmt.Sprintf("%s are dropped in %s: %s", of, where, s.means.what)
-		}
+		f.say = of + " are dropped " + forReason(s.reason, where) + ": " + s.means.what
 		if r := p.h.Routing; s.means.kind == RouteRefuses && r != nil && len(r.Refusing) > 0 && s.inOwnNetns() {
 			f.say += "; the host has " + strings.Join(r.Refusing, ", ")
 		}
@@ -57,6 +57,37 @@ func droppedForReason(p *path) (found []suspect) {
 	return found
 }
 
+// forReason says why and where packets are dropped: if the kernel gives no reason, the function tells.
+func forReason(reason, where string) string {
+	if reason == "NOT_SPECIFIED" {
+		return "in " + where
+	}
+	return "for " + reason + " (" + where + ")"
+}
+
+// minStuck is how many packets are lost at least where a connection is said to hang.
+const minStuck = 2
+
+// stuck returns where a path without other traffic loses its packets for their length; nil if it does not. A connection
+// whose long segments find no way, and whose sender is not told, sends them ever more rarely (RFC 2923, 2.1).
+func (p *path) stuck() *suspect {
+	for site := range facts.Each(p.l.Drops) {
+		means, d := meaningOf(site.Reason, site.Symbol), p.dropDevice(site)
+		lost := float64(site.Packets)
+		if !means.long || d == nil || lost < minStuck || lost < 0.5*p.packets {
+			continue
+		}
+		f := &suspect{kind: Dropped, stage: means.stage, object: deviceName(d), lost: lost, share: shareOf(lost,
+			float64(d.TxPackets)), strength: 0.7, advice: means.do, function: site.Symbol,
+			reason: strings.TrimPrefix(site.Reason, "SKB_DROP_REASON_")}
+		f.say = fmt.Sprintf("of %.0f packets %.0f are dropped %s: %s; a connection that hangs sends no more",
+			max(p.packets, lost), lost, forReason(f.reason, site.Symbol+" at "+f.object), means.what)
+		f.show("dropped in "+site.Symbol, p.rate(lost), "packets/s", "kfree_skb: "+site.Reason)
+		return f
+	}
+	return nil
+}
+
 // unopened returns what is to be said of packets that come to a network layer by a macvtap: it has them only while no
 // program has it open (drivers/net/tap.c, tap_handle_frame).
 func (p *path) unopened(s *loss, f suspect) suspect {
@@ -66,6 +97,11 @@ func (p *path) unopened(s *loss, f suspect) suspect {
 	f.advice = "start the guest or program that should have it open"
 	f.show("refused for "+s.reason, p.rate(s.packets), "packets/s", s.source)
 	return f
+}
+
+// byNetworkLayer reports whether IP dropped a packet that arrived.
+func (s *loss) byNetworkLayer() bool {
+	return !s.means.sends && (s.means.stage == "" || s.means.stage == "socket")
 }
 
 // inOwnNetns reports whether a device of mpps's own network namespace lost the packets.

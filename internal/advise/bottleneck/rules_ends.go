@@ -219,6 +219,28 @@ func fullListeners(p *path) []suspect {
 	return []suspect{f}
 }
 
+// packetSocketName names a packet socket by its program, where that is known.
+func packetSocketName(s *facts.LosingSocket) string {
+	if s.PID == 0 {
+		return "packet socket"
+	}
+	return fmt.Sprintf("packet socket of %s (%d)", s.Comm, s.PID)
+}
+
+// takenIn reports whether packet sockets take what arrives in a namespace that has no address and one device alone, so
+// that it passes none of it on, as one with a bridge does: what its network layer refuses there are copies.
+func (p *path) takenIn(netns string) bool {
+	sent, edges := 0.0, 0
+	for d := range facts.Each(p.l.Devices) {
+		if d.Netns == netns && edge(d) {
+			sent, edges = sent+float64(d.TxPackets), edges+1
+		}
+	}
+	in := p.receivedIn(netns)
+	taking := slices.ContainsFunc(p.l.Sockets.Taking, func(s facts.LosingSocket) bool { return s.Netns == netns })
+	return taking && in > 0 && edges == 1 && sent < minOfOurs*in
+}
+
 // explainReader adds to a suspect whose receive buffers overflow what their reader does; nil: it is not known.
 func (p *path) explainReader(f *suspect, t *facts.ThreadLoad, queued float64) {
 	switch {
@@ -290,6 +312,28 @@ func (p *path) heldUp(t *facts.ThreadLoad, lost suspect) (suspect, bool) {
 
 // packetSockets blames the measurement's receiver if its AF_PACKET ring overflows.
 func packetSockets(p *path) (found []suspect) {
+	for s := range facts.Each(p.l.Sockets.Taking) {
+		lost := float64(s.Drops)
+		share := shareOf(lost, max(p.receivedIn(s.Netns)-lost, 0))
+		if !p.takenIn(s.Netns) || share < facts.MinLossShare || p.rate(lost) < minOwnLoss {
+			continue
+		}
+		f := suspect{kind: Socket, object: packetSocketName(s), strength: 0.8, lost: lost, share: share,
+			keys: []string{"packet-socket:" + s.Netns},
+			say: fmt.Sprintf("a packet socket loses %s of what arrives: the namespace has no address, and the socket "+
+				"takes its packets", percent(share)),
+			advice: "a faster application, more of its threads (PACKET_FANOUT), a ring (PACKET_RX_RING) or AF_XDP"}
+		f.show("lost at its receive buffer", p.rate(lost), "packets/s", "sock_diag")
+		if t := p.busiestOfProcess(s.PID); s.PID != 0 && t != nil && (t.Throttle >= minThrottle || p.waiting(t)) {
+			if c, is := p.heldUp(t, f); is && t.Throttle < minThrottle {
+				found = append(found, c)
+				continue
+			}
+			p.explainReader(&f, t, 1)
+		}
+		f.waitsIn(s.Waits)
+		found = append(found, f)
+	}
 	for _, s := range p.lossesAt(atPacket) {
 		t := most(facts.Each(p.l.Threads), func(t *facts.ThreadLoad) float64 {
 			if use := t.Ran + t.Throttle; t.Role == "mpps" && use >= 0.1 {

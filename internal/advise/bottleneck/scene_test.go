@@ -167,7 +167,7 @@ func (s *scene) run(t *facts.ThreadLoad, share float64) {
 func (s *scene) profileOf(cpu int, parts map[string]float64) {
 	symbols := map[string]string{
 		"driver": "i40e_napi_poll", "bridge": "br_handle_frame", "tun": "tun_net_xmit", "vhost": "handle_rx",
-		"copy": "_copy_to_iter", "netfilter": "nft_do_chain",
+		"copy": "_copy_to_iter", "netfilter": "nft_do_chain", "bpf": "bpf_prog_90f10768c04d6353_somebodys",
 		"conntrack": "nf_conntrack_in", "overlay": "vxlan_xmit_one", "lock": "native_queued_spin_lock_slowpath",
 		"socket": "tpacket_rcv", "stack": "ip_rcv_core", "other": "asm_sysvec_call_function",
 	}
@@ -180,7 +180,7 @@ func (s *scene) profileOf(cpu int, parts map[string]float64) {
 	s.l.Profile = kept
 	busy := s.l.CPUs[cpu].Busy()
 	for _, stage := range []string{"driver", "bridge", "tun", "vhost", "copy", "netfilter", "conntrack", "overlay",
-		"lock", "socket", "stack", "other"} {
+		"lock", "socket", "stack", "other", "bpf"} {
 		if share := s.noisy(parts[stage]) * busy; share*seconds*1000 >= 1 {
 			s.l.Profile = append(s.l.Profile, facts.ProfileEntry{CPU: cpu, Stage: stage, Symbol: symbols[stage],
 				Share: share, Samples: int(share * seconds * 1000)})

@@ -37,7 +37,7 @@ func links(h *facts.Host, devices []Device, names map[int]string, u *underlays) 
 		default:
 			all = append(all, facts.Link{
 				Name: d.Name, Kind: d.Kind, Master: names[d.master], Lower: names[d.lower], Peer: names[d.peer],
-				Up: d.Up, Elsewhere: d.elsewhere, Underlay: u.of(d),
+				Up: d.Up, Elsewhere: d.elsewhere, Underlay: u.of(d), External: d.tunnel.external,
 			})
 		}
 	}

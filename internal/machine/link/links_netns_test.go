@@ -101,6 +101,8 @@ func TestUnderlays(t *testing.T) {
 		"link add x-empty type vxlan id 4 dstport 4789 local 10.0.0.1 nolearning",
 		"link add x-local type vxlan id 5 dstport 4789 local 203.0.113.1 nolearning",
 		"link add x-meta type vxlan dstport 4790 external",
+		"link add x-encap type vxlan dstport 4792 external", "link set x-encap up",
+		"route add 10.98.0.0/16 encap ip id 7 dst 10.0.2.7 dev x-encap",
 		"link add x-single type vxlan dstport 4791 local 10.0.0.1 nolearning external",
 		"link add x-dev type vxlan id 6 dstport 4789 dev c0 remote 10.0.1.7",
 		"link add x-unreachable type vxlan id 7 dstport 4789 remote 100.64.0.1")
@@ -112,13 +114,13 @@ func TestUnderlays(t *testing.T) {
 	h := inventory(t)
 	for name, want := range map[string]string{
 		"x-remote": "c0", "x-six": "c0", "x-evpn": "a0 b0", "x-empty": "", "x-local": "c0", "x-meta": "", "x-dev": "",
-		"x-unreachable": "", "x-single": "a0 b0",
+		"x-unreachable": "", "x-single": "a0 b0", "x-encap": "c0",
 	} {
 		x := tunnelNamed(t, h, name)
 		if got := strings.Join(x.Underlay, " "); got != want {
 			t.Errorf("%s leaves by %q, want %q", name, got, want)
 		}
-		if x.External != (name == "x-meta" || name == "x-single") {
+		if x.External != slices.Contains([]string{"x-meta", "x-single", "x-encap"}, name) {
 			t.Errorf("%s: external %v", name, x.External)
 		}
 	}

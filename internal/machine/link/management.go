@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -105,6 +106,20 @@ func addressHolders() map[netip.Addr]int {
 		all[h.address] = h.device
 	}
 	return all
+}
+
+// Addressed reports whether the calling thread's network namespace has an address other than loopback's and those of
+// IPv6 that every device has.
+func Addressed() (bool, error) {
+	conn, err := DialRoute()
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	all, err := addresses(conn)
+	return slices.ContainsFunc(all, func(h holder) bool {
+		return !h.address.IsLoopback() && !h.address.IsLinkLocalUnicast()
+	}), err
 }
 
 // addresses returns the addresses of all devices.

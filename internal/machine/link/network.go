@@ -43,7 +43,9 @@ func Inventory(ctx context.Context, m *tree.Tree, h *facts.Host) {
 	}
 	h.Links = links(h, devices, names, under)
 	h.Routing = routing(m, h, devices, names)
+	addOnlyWay(h)
 	vfs(m, h, uses(m, devices, names, ways))
+	h.VDPA = vdpas(m)
 	softnet(m, h)
 	stack(m, h)
 }

@@ -55,6 +55,9 @@ func (u *underlays) of(d Device) []string {
 	case d.Kind == "vxlan": // also an external one below a bridge with VLAN tunnels (drivers/net/vxlan, vxlan_xmit)
 		to = u.forwarded(d)
 	}
+	if len(to) == 0 && d.tunnel.external {
+		to = u.encapsulated(d.Index)
+	}
 	if len(to) == 0 && d.tunnel.local.IsValid() {
 		return u.holders(d.tunnel.local)
 	}

@@ -49,6 +49,8 @@ func (w *Watch) addOwners(l *facts.Load, before, after fullLook, allowed time.Du
 	full, narrow := tcpSockets(before, after)
 	maps.Copy(sockets, full)
 	maps.Copy(sockets, narrow)
+	taking := takingSockets(before, after)
+	maps.Copy(sockets, taking)
 	taps := map[string]*facts.DeviceLoad{}
 	for i := range l.Devices {
 		d := &l.Devices[i]
@@ -88,10 +90,13 @@ func (w *Watch) addOwners(l *facts.Load, before, after fullLook, allowed time.Du
 	}
 	for inode, s := range sortedSockets(sockets) {
 		into := &l.Sockets.Losing
-		if full[inode] != nil {
+		switch {
+		case full[inode] != nil:
 			into = &l.Sockets.Full
-		} else if narrow[inode] != nil {
+		case narrow[inode] != nil:
 			into = &l.Sockets.Narrow
+		case taking[inode] != nil:
+			into = &l.Sockets.Taking
 		}
 		*into = append(*into, *s)
 	}
@@ -150,6 +155,23 @@ func tcpSockets(before, after fullLook) (full, narrow map[string]*facts.LosingSo
 		}
 	}
 	return full, narrow
+}
+
+// takingSockets returns the AF_PACKET sockets that take all that arrives in namespaces without an address, by what a
+// link in /proc/PID/fd says.
+func takingSockets(before, after fullLook) map[string]*facts.LosingSocket {
+	all := map[string]*facts.LosingSocket{}
+	for name, space := range after.spaces {
+		if !space.sockets.bare {
+			continue
+		}
+		for inode, b := range space.sockets.packet {
+			if a, known := before.spaces[name].sockets.packet[inode]; known && a.all && b.all {
+				all[socketLink(inode)] = &facts.LosingSocket{Netns: name, Drops: facts.Increase(a.drops, b.drops)}
+			}
+		}
+	}
+	return all
 }
 
 func socketLink(inode uint32) string { return "socket:[" + strconv.FormatUint(uint64(inode), 10) + "]" }

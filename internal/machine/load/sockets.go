@@ -19,13 +19,15 @@ import (
 // socketLook has the counters of one network namespace's sockets.
 type socketLook struct {
 	udpIn, udpOut, receive, send, noPort, listen uint64
-	packet                                       map[uint32]uint64  // drops by AF_PACKET socket (inode)
-	queued                                       float64            // fill level of the fullest receive queue, 0 to 1
-	udp                                          map[uint32]udpLook // by inode
-	closed, established                          uint64             // windows of TCP closed so far; connections
-	tcp                                          map[uint32]tcpLook // by inode; nil: not read
 
-	delivered, sent uint64 // by IP to programs, and from them
+	packet map[uint32]packetLook // by inode
+	bare   bool                  // its namespace has no address
+	queued float64               // fill level of the fullest receive queue, 0 to 1
+	udp    map[uint32]udpLook    // by inode
+	tcp    map[uint32]tcpLook    // by inode; nil: not read
+
+	closed, established uint64 // windows of TCP closed so far; connections
+	delivered, sent     uint64 // by IP to programs, and from them
 }
 
 // udpLook has the counters of one UDP or TCP socket.
@@ -33,6 +35,12 @@ type udpLook struct {
 	port   int
 	drops  uint32
 	queued float64
+}
+
+// packetLook is one AF_PACKET socket.
+type packetLook struct {
+	drops uint64
+	all   bool // it takes every packet, or every one of IPv4
 }
 
 // tcpLook is what a TCP socket tells (include/uapi/linux/tcp.h, struct tcp_info).
@@ -111,7 +119,9 @@ const (
 	inetDiagInfo      = 2
 	inetDiagSKMemInfo = 7
 	packetShowMemInfo = 1 << 4
+	packetShowFilter  = 1 << 5
 	packetDiagMemInfo = 6
+	packetDiagFilter  = 7
 	memReceive        = 0
 	memReceiveBuffer  = 1
 	memDrops          = 8
@@ -135,13 +145,25 @@ func (s *socketLook) diagnose() error {
 			return err
 		}
 	}
-	s.packet = map[uint32]uint64{}
+	s.packet = map[uint32]packetLook{}
 	request := make([]byte, 20) // struct packet_diag_req
 	request[0] = unix.AF_PACKET
-	binary.NativeEndian.PutUint32(request[8:], packetShowMemInfo)
-	return askDiag(conn, request, 16, func(message []byte, attributes map[uint16][]byte) {
-		s.packet[binary.NativeEndian.Uint32(message[4:])] = uint64(word(attributes[packetDiagMemInfo], memDrops))
+	binary.NativeEndian.PutUint32(request[8:], packetShowMemInfo|packetShowFilter)
+	all := false
+	err = askDiag(conn, request, 16, func(message []byte, attributes map[uint16][]byte) {
+		_, filter := attributes[packetDiagFilter]
+		protocol := binary.NativeEndian.Uint16(message[2:])
+		look := packetLook{drops: uint64(word(attributes[packetDiagMemInfo], memDrops)),
+			all: !filter && (protocol == unix.ETH_P_ALL || protocol == unix.ETH_P_IP)}
+		s.packet[binary.NativeEndian.Uint32(message[4:])] = look
+		all = all || look.all
 	})
+	if err == nil && all {
+		var addressed bool
+		addressed, err = link.Addressed()
+		s.bare = !addressed && err == nil
+	}
+	return err
 }
 
 // maxEstablished is how many connections a namespace may have for its TCP sockets to be read where windows were closed
@@ -236,8 +258,8 @@ func addSockets(l *facts.SocketLoad, before, after socketLook) {
 	l.NoPort += facts.Increase(before.noPort, after.noPort)
 	l.TCPListen += facts.Increase(before.listen, after.listen)
 	l.WindowsClosed += facts.Increase(before.closed, after.closed)
-	for inode, n := range after.packet {
-		l.PacketDrops += facts.Increase(before.packet[inode], n)
+	for inode, p := range after.packet {
+		l.PacketDrops += facts.Increase(before.packet[inode].drops, p.drops)
 	}
 	l.Queued = max(l.Queued, after.queued)
 }

@@ -41,6 +41,7 @@ type Host struct {
 	// nil on hosts without Open vSwitch, and in snapshots from versions that did not collect it
 	OpenVSwitch *OpenVSwitch `json:"open_vswitch,omitempty"`
 	VFs         []VF         `json:"vfs"`
+	VDPA        []VDPA       `json:"vdpa,omitempty"`
 
 	Reservations []Reservation `json:"reservations,omitempty"` // of VFs, by mpps
 	// of VFs being taken back from guests that use, or used, them

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"regexp"
+	"strconv"
 
 	"mpps/internal/model/setting"
 )
@@ -23,8 +24,9 @@ type Link struct {
 	// of a link that leads to a namespace of guests: BPF programs at XDP and tc ("xdp", "tc") that choose where its
 	// packets go
 	Programs []string `json:"programs,omitempty"`
-	// of a tunnel that is bound to no device: as Tunnel.Underlay
+	// of a tunnel that is bound to no device: as Tunnel.Underlay and Tunnel.External
 	Underlay []string `json:"underlay,omitempty"`
+	External bool     `json:"external,omitempty"`
 }
 
 // OVSDatapath is the device that stands for the kernel's datapath of Open vSwitch: its ports have it as master,
@@ -59,7 +61,26 @@ type Poller struct {
 	Hugepages uint64   `json:"hugepages_bytes"`    // huge pages that it maps
 }
 
-var representor = regexp.MustCompile(`^(c\d+)?pf\d+((vf|sf)\d+)?$`)
+// VDPA is a device that implements virtio's data path: a function of a NIC, or a simulator.
+type VDPA struct {
+	Name string `json:"name"` // vdpa0
+	// file by which a program has it: /dev/vhost-vdpa-0; empty: the host's own virtio driver has it
+	Node   string `json:"node,omitempty"`
+	PCI    string `json:"pci,omitempty"` // function that implements it, or has the subfunction; empty: none
+	Parent string `json:"parent"`        // bus device: 0000:41:00.2, mlx5_core.sf.4, vdpasim_net, vduse
+}
+
+// representor matches phys_port_name: of another controller's function (c), of a port (p, drivers/net/ethernet/sfc),
+// of a physical function, a virtual one (vfr: drivers/net/ethernet/intel/ice without devlink's name) or a subfunction.
+var representor = regexp.MustCompile(`^(c\d+)?(?:p\d+)?pf(\d+)(?:vfr?(\d+)|sf\d+)?$`)
+
+// Represents reports whether a NIC stands for a virtual function of a PF of this host. Both ports of a card may have
+// one switch ID (VF LAG), and then the bus device tells them apart: a representor has that of its PF.
+func (n *NIC) Represents(v *VF, pf *NIC) bool {
+	is := representor.FindStringSubmatch(n.PortName)
+	return n.SwitchID != "" && n.SwitchID == pf.SwitchID && n.Name != pf.Name && v.PF == pf.Name && is != nil &&
+		is[1] == "" && is[3] == strconv.Itoa(v.Index) && (n.PCI == "" || pf.PCI == "" || n.PCI == pf.PCI)
+}
 
 // Representor reports whether a NIC stands for a function in an eSwitch (switchdev mode): a virtual function, a
 // subfunction, or on a card with CPUs of its own (SmartNIC) the host's physical function. What it receives are packets

@@ -158,11 +158,16 @@ type SocketLoad struct {
 	// TCP sockets whose receive buffer is shorter than any that grows by itself, and about as long as what came in a
 	// round trip, at most 8, the one that received most first
 	Narrow []LosingSocket `json:"narrow,omitempty"`
+	// AF_PACKET sockets that take all that arrives in a namespace without an address: what its network layer gets there
+	// are copies
+	Taking []LosingSocket `json:"taking,omitempty"`
 }
 
-// LosingSocket is a socket whose receive buffer overflowed (UDP) or stays full (TCP, which loses nothing by it).
+// LosingSocket is a socket whose receive buffer overflowed (UDP, AF_PACKET) or stays full (TCP, which loses nothing by
+// it).
 type LosingSocket struct {
 	Port   int     `json:"port"`
+	Netns  string  `json:"netns,omitempty"` // of one that takes all; empty: mpps's own
 	Drops  uint64  `json:"drops"`
 	Queued float64 `json:"queued"`         // fill level of its receive queue at the end, 0 to 1
 	PID    int     `json:"pid,omitempty"`  // process that has it open; 0: not found

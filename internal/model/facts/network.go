@@ -240,7 +240,7 @@ type Tunnel struct {
 	Classifiers []string `json:"classifiers,omitempty"` // tc filters on egress: "u32", "bpf"
 
 	// devices that the routes to its remote ends leave by, where it is bound to none: VXLAN without dev, GENEVE, and
-	// the tunnels of Open vSwitch
+	// the tunnels of Open vSwitch; of an external one whose ends are not known the only way out of the host
 	Underlay []string `json:"underlay,omitempty"`
 	// whoever sends through it chooses the remote end for each packet (collect metadata): Open vSwitch, or tc
 	External bool `json:"external,omitempty"`

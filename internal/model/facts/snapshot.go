@@ -309,6 +309,9 @@ func (h *Host) checkNames() error {
 	for _, v := range h.VFs {
 		errs = append(errs, names("VF", v.PF, v.PCI, v.Driver, v.NIC, v.Guest))
 	}
+	for _, v := range h.VDPA {
+		errs = append(errs, names("vDPA device", v.Name, v.PCI, v.Parent))
+	}
 	for _, s := range h.Services {
 		errs = append(errs, names("service", s.Name))
 	}

@@ -21,6 +21,7 @@ type node struct {
 	unknown   bool     // where its packets leave is not known
 	redirects []string // devices that tc filters send its packets out by
 	program   bool     // a BPF program on it chooses where its packets go
+	function  bool     // a representor: it leads to a function, as a tap to a guest
 	stray     bool     // a tap that no guest is known to have: a VPN, another hypervisor
 
 	name  string // in its namespace
@@ -43,8 +44,11 @@ func newGraph(h *facts.Host) *graph {
 	g := &graph{nodes: map[string]*node{}, host: h, routing: map[uint64]*facts.Routing{0: h.Routing},
 		internal: map[string]string{}}
 	for n := range facts.Each(h.NICs) {
-		// A representor leads to a function on this host, not to the wire.
-		g.add(n.Name, node{kind: "NIC", nic: !n.Representor(), master: n.Master})
+		one := node{kind: "NIC", nic: true, master: n.Master}
+		if n.Representor() {
+			one.kind, one.nic, one.function = RepresentorPort, false, true
+		}
+		g.add(n.Name, one)
 	}
 	for _, t := range h.Taps {
 		g.add(t.Name, node{kind: cmp.Or(t.Type, "tap"), tap: true, stray: t.Up, master: t.Master, below: list(t.Lower),
@@ -152,6 +156,8 @@ func (g *graph) path(guest *facts.Guest, i facts.Interface) (Path, []facts.Place
 		w.passes(UserMode)
 	case ofInterface(i.Type) == VhostUser:
 		w.vhostUserPath(i)
+	case ofInterface(i.Type) == VDPA:
+		return g.vdpaPath(guest, i), nil
 	case ofInterface(i.Type) != "":
 		w.passes(ofInterface(i.Type))
 		if i.Type == "af-xdp" && w.nodes[i.Source] != nil {
@@ -180,12 +186,32 @@ func (g *graph) function(guest *facts.Guest, pci string) (Path, bool) {
 func (g *graph) functionPath(guest *facts.Guest, mac, pci string) Path {
 	p := Path{Guest: guest.Name, MAC: mac, Kinds: []Kind{Function}, Hops: []Hop{}, NICs: []string{},
 		Function: pci, Active: guest.Active()}
-	for _, v := range g.host.VFs {
+	for v := range facts.Each(g.host.VFs) {
 		if pci != "" && v.PCI == pci && v.PF != "" {
-			p.NICs = []string{v.PF}
+			p.NICs, p.Hops = []string{v.PF}, g.eswitch(v)
 		}
 	}
 	return p
+}
+
+// eswitch returns what packets of a VF pass on the host in switchdev mode, unless the card handles them by a rule that
+// was offloaded: its representor, the bridge that this is a port of, and what leads to the wire from there. None in
+// legacy mode, where the card switches by MAC address and VLAN.
+func (g *graph) eswitch(v *facts.VF) []Hop {
+	pf := facts.Find(g.host.NICs, func(n *facts.NIC) bool { return n.Name == v.PF })
+	if pf == nil {
+		return []Hop{}
+	}
+	port := facts.Find(g.host.NICs, func(n *facts.NIC) bool { return n.Represents(v, pf) })
+	if port == nil {
+		return []Hop{}
+	}
+	w := g.walk()
+	w.note(port.Name, g.nodes[port.Name])
+	if master := g.nodes[port.Name].master; g.nodes[master] != nil {
+		w.down(master)
+	}
+	return w.passed()
 }
 
 // walk starts a walk from a guest to the wire.
@@ -331,7 +357,7 @@ func (w *walk) leaveFrom(at int) {
 // down walks from a device towards the wire.
 func (w *walk) down(device string) {
 	n := w.nodes[device]
-	if n == nil || w.seen[device] || n.tap { // a tap leads to another guest
+	if n == nil || w.seen[device] || n.tap || n.function { // it leads to another guest
 		w.stray = w.stray || n != nil && n.stray && !w.seen[device]
 		return
 	}

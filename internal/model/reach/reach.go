@@ -8,17 +8,20 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// Kinds of hops that are not the kernel's: a device that is only known as the port of a bridge, and the host's network
-// layer, which is no device and has no name.
+// Kinds of hops that are not the kernel's: a device that is only known as the port of a bridge, the host's network
+// layer, which is no device and has no name, and others that are devices of a bus.
 const (
 	UnknownDevice = "unknown"
 	Routing       = "routing"
+	// RepresentorPort is a port of a NIC's eSwitch that stands for a function.
+	RepresentorPort = "representor"
+	VDPADevice      = "vdpa"
 )
 
 // Hop is a device that packets pass.
 type Hop struct {
 	Device string `json:"device"` // empty for the host's network layer
-	Kind   string `json:"kind"`   // NIC, tap, bridge, or the kernel's kind: vxlan, bond, veth, openvswitch …
+	Kind   string `json:"kind"`   // NIC, representor, tap, bridge, vdpa, or the kernel's kind: vxlan, bond, veth …
 	// facts.Namespace.ID of the namespace that has the device, whose names count for themselves; 0: the host's
 	Namespace uint64 `json:"namespace,omitempty"`
 }
@@ -104,18 +107,18 @@ func Of(h *facts.Host) *Map {
 
 func (m *Map) add(p Path) {
 	m.Paths = append(m.Paths, p)
-	if slices.Equal(p.Kinds, []Kind{Function}) || p.Function != "" { // the PF's own queues do not carry it
-		for _, pf := range p.NICs {
-			m.functions[pf] = true
-		}
-		return
-	}
+	// the PF's own queues do not carry a function
+	through := slices.Equal(p.Kinds, []Kind{Function}) || p.Function != ""
 	for _, nic := range p.NICs {
-		m.carries[nic] = true
+		if through {
+			m.functions[nic] = true
+		} else {
+			m.carries[nic] = true
+		}
 	}
 	for _, k := range p.Kinds {
 		unknown := !p.ends() && k != VhostUser || k == Unresolved
-		if unknown && !slices.Contains(m.unsure, k) {
+		if unknown && !through && !slices.Contains(m.unsure, k) {
 			m.unsure = append(m.unsure, k)
 		}
 	}

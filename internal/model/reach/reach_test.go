@@ -66,6 +66,11 @@ func TestPaths(t *testing.T) {
 			h.Links = []facts.Link{{Name: "eth9", Kind: "veth", Elsewhere: true}}
 			h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"eth9"}, Uplinks: []string{"eth9"}}
 		}, []Kind{Namespace, Unresolved}, "", "tap0 eth9"},
+		"a port of a bridge that has representors as ports too": {func(h *facts.Host) {
+			h.Taps[0].Master, h.NICs[1].Master = "br0", "br0"
+			h.Bridges = []facts.Bridge{{Name: "br0", Ports: []string{"tap0", "eth1", "rep0"}}}
+			h.NICs = append(h.NICs, facts.NIC{Name: "rep0", SwitchID: "a", PortName: "pf0vf0", Master: "br0"})
+		}, []Kind{Bridged}, "eth1", "tap0 br0 eth1"},
 		"a tap that tc redirects to a NIC": {func(h *facts.Host) {
 			h.Taps[0].Redirects = []string{"eth1"}
 		}, []Kind{Unresolved}, "eth1", "tap0 eth1"},
