@@ -20,7 +20,7 @@ func (v *View) seat(g *facts.Guest) (*placement.Placed, Advice) {
 	case placed == nil:
 		return nil, v.unplaced(g.Name)
 	}
-	if v.Goal.Guest == "" && v.crowded() && len(pinnedCPUs(g)) == 0 {
+	if v.crowded() && len(pinnedCPUs(g)) == 0 {
 		return nil, Skips(fmt.Sprintf("%s without a place may run on any CPU: pinned, this guest could not move away "+
 			"from them. Name one that needs CPUs of its own with --guest",
 			Count(len(v.Placement().Refused), "guest")))
@@ -33,14 +33,10 @@ func (v *View) vcpuRoom() int {
 	return len(v.Topology.Online.Minus(v.ask().Taken)) - len(v.Placement().Housekeeping)
 }
 
-// crowded reports whether the guests that run have more vCPUs than there are CPUs for them, and some find no place:
-// these float over all CPUs, those of pinned guests too.
+// crowded reports whether guests that are not pinned stay so, because others find no place.
 func (v *View) crowded() bool {
-	vcpus := 0
-	for _, g := range v.ask().Guests {
-		vcpus += g.VCPUs
-	}
-	return len(v.Placement().Refused) > 0 && vcpus > v.vcpuRoom()
+	ask := v.ask()
+	return ask.Crowded(v.Placement())
 }
 
 // unplaced says why the placement gives a guest no CPUs.

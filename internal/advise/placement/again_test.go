@@ -80,3 +80,27 @@ func TestStarting(t *testing.T) {
 		}
 	}
 }
+
+// TestQueuesOfPlan: a guest's threads are placed for the number of queues that a plan gives its NIC (domain.queues), not
+// for one that it changes. Where it changes none, for those of the definition.
+func TestQueuesOfPlan(t *testing.T) {
+	for _, c := range []struct {
+		vcpus, queues, placed int
+		goal                  goal.Goal
+		managed               bool
+	}{
+		{4, 2, 4, goal.Goal{PPS: 1.8e6}, true},
+		{2, 4, 2, goal.Goal{PPS: 1.8e6}, true},
+		{8, 4, 4, goal.Goal{PPS: 1.8e6}, true},
+		{4, 2, 2, goal.Goal{Latency: 20e3}, true},
+		{4, 2, 2, goal.Goal{PPS: 1.8e6}, false},
+		{4, 2, 2, goal.Goal{PPS: 1.8e6, Guest: "other"}, true},
+	} {
+		h := facts.Synthetic(facts.Size{CPUs: 32})
+		h.Guests = []facts.Guest{{Name: "vm", State: "running", VCPUs: c.vcpus, Managed: c.managed,
+			Interfaces: []facts.Interface{{MAC: "52:54:00:00:00:01", Type: "bridge", Model: "virtio", Queues: c.queues}}}}
+		if n := From(h, c.goal).Guests[0].NICs[0]; n.Queues != c.placed {
+			t.Errorf("%+v: %d queues", c, n.Queues)
+		}
+	}
+}

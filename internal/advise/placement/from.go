@@ -128,16 +128,20 @@ func (ask *Ask) quietNICs() {
 }
 
 // chooseQueues sets the number of queues of NICs that have none: one if that carries the guest's rate, else as many as
-// the host has CPUs for vhost threads.
+// the host has CPUs for vhost threads. Those that a plan gives another number (domain.queues) get it here.
 func (ask *Ask) chooseQueues() {
 	for _, g := range ask.Guests {
-		least, _, queues := Queues(*ask, g.VCPUs, g.Rate)
-		if least == 1 {
-			queues = 1
-		}
+		least, most, write := Queues(*ask, g.VCPUs, g.Rate)
 		for n := range facts.Each(g.NICs) {
-			if n.Queues == 0 && !n.VF && !g.queuesSet && n.Aside == "" {
-				n.Queues = queues
+			switch own := max(1, n.Queues); {
+			case n.VF || n.Aside != "":
+			case g.resized && g.queuesSet && (own < least || own > most):
+				n.Queues, n.resized = write, true
+			case n.Queues > 0 || g.queuesSet:
+			case least == 1:
+				n.Queues = 1
+			default:
+				n.Queues = write
 			}
 		}
 	}
@@ -170,6 +174,9 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 		n.Aside = aside[i.MAC]
 		d.NICs = append(d.NICs, n)
 	}
+	d.unmanaged, d.vhostFollow = !guest.Managed, !movesVhost(g.Tier())
+	d.handed = guest.Rewrites() && !g.Consents(goal.Platform)
+	d.resized = guest.Managed && !guest.Rewrites() && guest.VCPUs > 1 && g.ForGuest(guest.Name) && !d.vhostFollow
 	d.addStarting()
 	for _, pci := range guest.Hostdevs {
 		for _, v := range h.VFs {
@@ -193,8 +200,7 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 	}
 	slices.Sort(d.Declined)
 	d.Declined = slices.Compact(d.Declined)
-	d.threadsStay = len(d.Declined) > 0 || !movesVhost(g.Tier()) && d.knowsWorkers() &&
-		(len(d.Emulator) > 0 || !guest.Managed)
+	d.threadsStay = d.staysWithEmulator()
 	d.Named = g.Guest == guest.Name
 	d.Shared = len(h.SetAside()) > 0 && d.Pins == nil && !d.Named && len(d.Allowed) == 0 &&
 		(!d.Realtime || besideIsolated(h, guest))
@@ -208,6 +214,11 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 		d.stayAsIs(Bystander)
 	}
 	return d
+}
+
+// staysWithEmulator reports whether nothing moves a guest's vhost threads.
+func (g *Guest) staysWithEmulator() bool {
+	return len(g.Declined) > 0 || g.vhostFollow && g.knowsWorkers() && (len(g.Emulator) > 0 || g.unmanaged)
 }
 
 // movesVhost reports whether advice for a tier moves vhost threads by themselves. Otherwise they follow the emulator,

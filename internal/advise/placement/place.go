@@ -11,9 +11,9 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Place returns the cheapest placement of the ask's guests.
+// Place returns the cheapest placement of the ask's guests, placed again from there until nothing moves.
 func Place(ask Ask) *Result {
-	r := settle(ask)
+	r := placedAgain(ask, settle(ask))
 	r.explainRefusals(ask)
 	return r
 }

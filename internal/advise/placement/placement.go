@@ -129,6 +129,11 @@ type Guest struct {
 	threadsStay bool           // its vhost threads are left as they are
 	pinStays    bool           // its emulator threads are left where they are pinned
 	refused     bool           // there is no other place for it
+	was         *Guest         // where it is today, if the ask has it where a placement puts it; see placedAgain
+	handed      bool           // a plan changes nothing of it: it is handed over to its platform
+	vhostFollow bool           // its vhost threads follow its emulator: no plan moves them
+	resized     bool           // a plan changes its numbers of queues that are too few or too many
+	unmanaged   bool           // libvirt does not know it
 }
 
 // Worker is a vhost thread of a running guest, and the CPUs that it may use.
@@ -149,6 +154,7 @@ type Interface struct {
 	// why it carries none of the target, and so needs but one queue; empty: it is a data NIC
 	Aside string
 
+	resized  bool // a plan gives it another number of queues than its definition has
 	fromRate bool // the number of queues follows from the rate
 }
 

@@ -234,6 +234,7 @@ func (t *table) explainSeat(p *Placed) {
 }
 
 func (t *table) pinFaults(g *Guest) string {
+	g = cmp.Or(g.was, g)
 	switch {
 	case g.isNew:
 		return ""

@@ -338,7 +338,7 @@ func (t *table) explainQueues(p *Placed, g *Guest) {
 		why := fmt.Sprintf("%s for each of its data NICs is what the host's CPUs allow, and no more than its %s can "+
 			"serve", count(max(1, n.Queues), "vhost thread"), count(g.VCPUs, "vCPU"))
 		switch {
-		case g.queuesSet:
+		case g.queuesSet && !n.resized:
 			why = "as its definition says"
 		case n.Aside != "":
 			why = n.Aside + ": one queue will do (--data-nic names those that carry the target)"
