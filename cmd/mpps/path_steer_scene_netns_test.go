@@ -150,6 +150,10 @@ func (s *steered) open(i int) {
 		s.taps[i] = append(s.taps[i], f)
 	}
 	s.must("ip", "link", "set", name, "up", "master", "br0")
+	// The kernel tells the bridge of the carrier later (net/core/link_watch.c); until then the port drops what comes.
+	for strings.TrimSpace(s.must("cat", "/sys/class/net/"+name+"/brport/state")) != "3" {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // close ends a guest: its tap goes with the last descriptor.

@@ -11,8 +11,8 @@ import (
 const maxAgain = 4
 
 // placedAgain places the guests of an ask again from where a placement has put them, until nothing moves or maxAgain is
-// reached: a plan made of the result leaves little for another one. What a later placement does not move keeps the reasons of the one that
-// moved it.
+// reached: a plan made of the result leaves little for another one. What a later placement does not move keeps the
+// reasons of the one that moved it.
 func placedAgain(ask Ask, r *Result) *Result {
 	if slices.ContainsFunc(ask.Guests, func(g Guest) bool { return g.isNew || g.free }) {
 		return r // the user chose what moves
@@ -62,8 +62,8 @@ func (r *Result) isWorse(other *Result) bool {
 }
 
 // keepFrom takes from an earlier place of a guest what is the same in this one, with its reasons. It reports whether
-// anything differs. Emulator threads stay that are off all vCPUs, on CPUs of all vhost threads: domain.emulatorpin would
-// leave them there.
+// anything differs. Emulator threads stay that are off all vCPUs, on CPUs of all vhost threads: domain.emulatorpin
+// would leave them there.
 func (p *Placed) keepFrom(was *Placed, vcpus setting.CPUSet) (differs bool) {
 	if was == nil {
 		return true

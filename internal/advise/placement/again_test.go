@@ -81,8 +81,8 @@ func TestStarting(t *testing.T) {
 	}
 }
 
-// TestQueuesOfPlan: a guest's threads are placed for the number of queues that a plan gives its NIC (domain.queues), not
-// for one that it changes. Where it changes none, for those of the definition.
+// TestQueuesOfPlan: a guest's threads are placed for the number of queues that a plan gives its NIC (domain.queues),
+// not for one that it changes. Where it changes none, for those of the definition.
 func TestQueuesOfPlan(t *testing.T) {
 	for _, c := range []struct {
 		vcpus, queues, placed int

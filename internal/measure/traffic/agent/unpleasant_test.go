@@ -96,7 +96,8 @@ func TestUnpleasantAgents(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(200*time.Millisecond, cancel)
 			began = time.Now()
-			if err := ask(ctx, 20*time.Second); !errors.Is(err, context.Canceled) || time.Since(began) > 10*time.Second {
+			if err := ask(ctx, 20*time.Second); !errors.Is(err, context.Canceled) ||
+				time.Since(began) > 10*time.Second {
 				t.Errorf("cancelled, it took %v: %v", time.Since(began), err)
 			}
 		})
