@@ -13,8 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// IsInit reports whether this process is a guest's init: process 1, started as /init.
-func IsInit() bool { return os.Getpid() == 1 && filepath.Base(os.Args[0]) == "init" }
+// IsInit reports whether this process is a guest's init: process 1, started as /init from an initramfs. The first
+// process of a container has another root file system than the kernel's own, which is ramfs or tmpfs (init/do_mounts.c,
+// init_rootfs).
+func IsInit() bool {
+	var root unix.Statfs_t
+	return os.Getpid() == 1 && filepath.Base(os.Args[0]) == "init" && unix.Statfs("/", &root) == nil &&
+		(root.Type == unix.RAMFS_MAGIC || root.Type == unix.TMPFS_MAGIC)
+}
 
 // grace is the time for serve to return after its context ended.
 const grace = 2 * time.Second
