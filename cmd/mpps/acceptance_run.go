@@ -42,9 +42,9 @@ func (a *app) accept(ctx context.Context, f *acceptanceFlags, chosen []*acceptan
 }
 
 // runOwn runs a command line of this program, as main does, and returns its answer as JSON.
-func (a *app) runOwn(ctx context.Context, argv []string) (accept.Answer, error) {
+func (a *app) runOwn(ctx context.Context, argv []string, trial func()) (accept.Answer, error) {
 	var out bytes.Buffer
-	inner := &app{stdin: strings.NewReader(""), stdout: &out, stderr: a.stderr, approved: true}
+	inner := &app{stdin: strings.NewReader(""), stdout: &out, stderr: a.stderr, approved: true, trial: trial}
 	global := []string{"--json", "--root", a.root}
 	if a.quiet {
 		global = append(global, "--quiet")

@@ -66,6 +66,7 @@ type app struct {
 	alone    bool           // the process runs this command and no other, such as a step of the acceptance protocol
 	approved bool           // what is asked for was approved as a whole: apply does not ask
 	restarts []plan.Restart // that the changes made wait for; read by the acceptance protocol
+	trial    func()         // called when a trial begins; nil: the acceptance protocol does not ask
 
 	path  string          // of the command: "mpps bench pps"
 	reads atomic.Bool     // the command only reads; set after path and out
@@ -74,7 +75,7 @@ type app struct {
 
 // env returns the environment of the verbs.
 func (a *app) env() *ops.Env {
-	return &ops.Env{Root: a.root, Version: version, Out: a.out, Libvirt: a.libvirt()}
+	return &ops.Env{Root: a.root, Version: version, Out: a.out, Libvirt: a.libvirt(), Trial: a.trial}
 }
 
 // libvirt returns how libvirt is reached, as far as the flags have it.

@@ -19,6 +19,7 @@ type Env struct {
 	Version string // of mpps
 	Out     Listener
 	Libvirt site.Libvirt // as the command line has it; empty fields are the site file's
+	Trial   func()       // called when a trial of a measurement begins; may be nil
 }
 
 // Listener receives reports on long work in progress.

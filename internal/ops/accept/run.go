@@ -22,7 +22,7 @@ import (
 type Runner struct {
 	Env     *ops.Env
 	Report  *Report
-	Execute func(ctx context.Context, argv []string) (Answer, error)
+	Execute func(ctx context.Context, argv []string, trial func()) (Answer, error) // trial: as ops.Env.Trial
 
 	room *making.Room // where the guests of a campaign are made; nil: none are
 }

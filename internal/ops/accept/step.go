@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"mpps/internal/advise/plan"
@@ -20,9 +21,8 @@ import (
 	"mpps/internal/report/founding"
 )
 
-// headStart is how long a background load runs before the step begins: its generator and receiver are first measured
-// alone.
-const headStart = 10 * time.Second
+// headStart is how long the packets of a background load flow before the step begins.
+const headStart = time.Second
 
 // step runs one step and records its answer.
 func (x *Runner) step(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone, o *acceptance.Outcomes) error {
@@ -32,12 +32,8 @@ func (x *Runner) step(ctx context.Context, r *acceptance.Run, s *acceptance.Step
 	ended := func() error { return nil }
 	if len(s.Beside) > 0 {
 		ended = x.startBeside(ctx, s.Beside)
-		select {
-		case <-time.After(headStart):
-		case <-ctx.Done():
-		}
 	}
-	answer, err := x.Execute(ctx, stepCommand(s))
+	answer, err := x.Execute(ctx, stepCommand(s), nil)
 	code := answer.Code
 	load := ended()
 	s.Code = code
@@ -149,15 +145,25 @@ func planSummary(p *plan.Plan) []string {
 	return words
 }
 
-// startBeside starts a command that makes background load. The returned function ends it, and returns its error if it
-// had failed before.
+// startBeside starts a command that makes background load, and waits until its packets flow, or it has ended: its
+// generator and receiver are first measured alone. The returned function ends it, and returns its error if it had
+// failed before.
 func (x *Runner) startBeside(ctx context.Context, argv []string) func() error {
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan error, 1)
+	done, flows := make(chan error, 1), make(chan struct{})
 	go func() {
-		_, err := x.Execute(ctx, argv)
+		_, err := x.Execute(ctx, argv, sync.OnceFunc(func() { close(flows) }))
 		done <- err
 	}()
+	select {
+	case <-flows:
+		select {
+		case <-time.After(headStart):
+		case <-ctx.Done():
+		}
+	case err := <-done:
+		done <- err
+	}
 	return func() error {
 		early := len(done) > 0
 		cancel()
@@ -173,7 +179,7 @@ func (x *Runner) undo(ctx context.Context, r *acceptance.Run, s *acceptance.Step
 	for n := len(r.Standing) - 1; n >= 0; n-- {
 		argv := []string{"rollback", r.Standing[n]}
 		s.Ran = append(s.Ran, "mpps "+strings.Join(argv, " "))
-		answer, err := x.Execute(ctx, argv)
+		answer, err := x.Execute(ctx, argv, nil)
 		code := answer.Code
 		if err == nil && code != outcome.CodeOK && code != outcome.CodeDrifted {
 			err = fmt.Errorf("exit code %d", code)
@@ -206,7 +212,7 @@ func (x *Runner) DryPlan(ctx context.Context, argv []string) (*plan.Plan, error)
 	if at := slices.Index(argv, "-o"); at >= 0 {
 		argv[at+1] = filepath.Join(dir, "plan.json")
 	}
-	answer, err := x.Execute(ctx, argv)
+	answer, err := x.Execute(ctx, argv, nil)
 	var made struct {
 		Result plan.Plan `json:"result"`
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"mpps/internal/advise/plan"
 	"mpps/internal/measure/acceptance"
@@ -38,20 +39,22 @@ func TestOwes(t *testing.T) {
 func TestBeside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused := errors.New("refused")
-		x := &Runner{Execute: func(context.Context, []string) (Answer, error) { return Answer{}, refused }}
+		x := &Runner{Execute: func(context.Context, []string, func()) (Answer, error) { return Answer{}, refused }}
 		end := x.startBeside(t.Context(), []string{"bench", "pps"})
 		synctest.Wait()
 		if err := end(); !errors.Is(err, refused) {
 			t.Errorf("a load that was refused: %v", err)
 		}
-		x.Execute = func(ctx context.Context, _ []string) (Answer, error) {
+		x.Execute = func(ctx context.Context, _ []string, trial func()) (Answer, error) {
+			time.Sleep(time.Minute) // what its ends can do alone, on a busy machine
+			trial()
 			<-ctx.Done()
 			return Answer{}, ctx.Err()
 		}
-		end = x.startBeside(t.Context(), []string{"latency", "load"})
-		synctest.Wait()
-		if err := end(); err != nil {
-			t.Errorf("a load that its step ended: %v", err)
+		began := time.Now()
+		end = x.startBeside(t.Context(), []string{"bench", "pps"})
+		if err := end(); err != nil || time.Since(began) < time.Minute {
+			t.Errorf("a load that its step ended: %v after %v", err, time.Since(began))
 		}
 	})
 }

@@ -154,6 +154,9 @@ func progress(env *ops.Env, kind measure.Kind) func(measure.Step) {
 			env.Out.Progress("%s", s.What)
 			return
 		}
+		if env.Trial != nil {
+			env.Trial()
+		}
 		last := ""
 		if s.Last != nil {
 			last = fmt.Sprintf(", the last one %s %s", goal.FormatRate(s.Last.Value(kind)), kind.Unit())
