@@ -144,8 +144,8 @@ func pathStations(h *facts.Host, g *facts.Guest, p reach.Path) []Station {
 func eswitchStations(h *facts.Host, p reach.Path) (list []Station) {
 	for _, hop := range p.Hops {
 		if hop.Kind == reach.RepresentorPort {
-			list = append(list, Station{Kind: "port", Name: hop.Device, Text: "stands for the function in the NIC's " +
-				"eSwitch: what no offloaded rule handles passes the host here"})
+			list = append(list, Station{Kind: "port", Name: hop.Device, Text: "representor of the function: packets " +
+				"that no offloaded rule handles pass the host here"})
 		}
 	}
 	if v := facts.Find(h.VFs, func(v *facts.VF) bool { return v.PCI != "" && v.PCI == p.Function }); v != nil {
@@ -246,9 +246,9 @@ func backEnd(h *facts.Host, g facts.Guest, i facts.Interface) Station {
 		}
 		return s
 	case i.Type == "vdpa" || i.Type == "vhost-vdpa":
-		s.Kind, s.Name, s.Text = "vDPA", i.Source, "the device has the vrings"
+		s.Kind, s.Name, s.Text = "vDPA", i.Source, "the device serves the vrings"
 		if v := facts.Find(h.VDPA, func(v *facts.VDPA) bool { return v.Node == i.Source && v.Node != "" }); v != nil {
-			s.Name, s.Text = v.Name, words.Join(", ", s.Text, "of "+v.Parent, v.Node)
+			s.Name, s.Text = v.Name, words.Join(", ", v.Parent+" serves the vrings", v.Node)
 		}
 		return s
 	case !i.Virtio():
