@@ -104,31 +104,35 @@ func drawWorst(t *Text, all []audit.Finding) {
 	t.Wrap("by stage: ", strings.Join(stages, ", "))
 }
 
-// whose returns what findings are about: CPUs, or as many guests, devices or addresses as there is room for.
+// whose returns what findings are about, in as many columns as there is room for: CPUs, and the first guests, devices
+// or addresses.
 func whose(group []audit.Finding, room int) string {
 	var names []string
 	var cpus []int
+	named := map[string]bool{}
 	for _, f := range group {
-		name := cmp.Or(f.Address.Guest(), f.Address.Device(), f.Address.String())
 		if cpu, is := f.Address.CPU(); is {
-			cpus, name = append(cpus, cpu), ""
-		} else if f.Address.Kind == setting.Fact {
+			cpus = append(cpus, cpu)
+			continue
+		}
+		name := cmp.Or(f.Address.Guest(), f.Address.Device())
+		if f.Address.Kind == setting.Fact {
 			name = f.Address.Object()
 		}
-		if name != "" && !slices.Contains(names, name) {
-			names = append(names, name)
+		if name = cmp.Or(name, f.Address.String()); !named[name] {
+			named[name], names = true, append(names, name)
 		}
 	}
-	if len(names) == 0 {
-		return Cut(words.Either(len(cpus) == 1, "CPU ", "CPUs ")+setting.CPUs(cpus...).String(), room)
+	if len(cpus) > 0 {
+		names = slices.Insert(names, 0, words.Either(len(cpus) == 1, "CPU ", "CPUs ")+setting.CPUs(cpus...).String())
 	}
-	for most := len(names); most > 1; most-- {
-		if text := Few(names, most); len(text) <= room {
-			return text
+	for most := min(len(names), room); most > 1; most-- { // a name has a column at least
+		if text := Few(names, most); Visible(text) <= room {
+			return Cut(text, room)
 		}
 	}
 	rest := words.If(len(names) > 1, ", and %d more", len(names)-1)
-	return Cut(names[0], room-len(rest)) + rest
+	return Cut(Cut(names[0], max(room-len(rest), 1))+rest, room)
 }
 
 // drawCauses says why values could not be judged: how many for each of the commonest reasons, a line each.

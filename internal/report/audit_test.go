@@ -16,6 +16,10 @@ func TestWhose(t *testing.T) {
 		}
 		return all
 	}
+	hundred := make([]any, 100)
+	for i := range hundred {
+		hundred[i] = i
+	}
 	for _, c := range []struct {
 		want string
 		room int
@@ -29,6 +33,11 @@ func TestWhose(t *testing.T) {
 		{"web1, and 2 more", 20, of(setting.Domain, "%s/vcpupin/0", "web1", "web-2000", "web-3000")},
 		{"a-very-…, and 1 more", 20, of(setting.Domain, "%s/vcpupin/0", "a-very-long-name", "b-long-too")},
 		{"sysctl:net.core.rme…", 20, of(setting.Sysctl, "net.core.rmem_max%s", "")},
+		{"CPUs 0-1, eth0", 20, append(of(setting.Sysfs, "devices/system/cpu/cpu%d/cpufreq/scaling_governor", 0, 1),
+			of(setting.NICRing, "%s/rx", "eth0")...)},
+		{"…, and 99 m…", 12, of(setting.Domain, "long-name-%d/vcpupin/0", hundred...)},
+		{"gäste1, gäste2", 14, of(setting.Domain, "%s/vcpupin/0", "gäste1", "gäste2")},
+		{"?[31m, b", 20, of(setting.Domain, "%s/vcpupin/0", "\x1b[31m", "b")},
 		{"host", 20, of(setting.Fact, "host/%s", "memory", "node")},
 	} {
 		if got := whose(c.of, c.room); got != c.want {
