@@ -194,26 +194,6 @@ func (g *graph) functionPath(guest *facts.Guest, mac, pci string) Path {
 	return p
 }
 
-// eswitch returns what packets of a VF pass on the host in switchdev mode, unless the card handles them by a rule that
-// was offloaded: its representor, the bridge that this is a port of, and what leads to the wire from there. None in
-// legacy mode, where the card switches by MAC address and VLAN.
-func (g *graph) eswitch(v *facts.VF) []Hop {
-	pf := facts.Find(g.host.NICs, func(n *facts.NIC) bool { return n.Name == v.PF })
-	if pf == nil {
-		return []Hop{}
-	}
-	port := facts.Find(g.host.NICs, func(n *facts.NIC) bool { return n.Represents(v, pf) })
-	if port == nil {
-		return []Hop{}
-	}
-	w := g.walk()
-	w.note(port.Name, g.nodes[port.Name])
-	if master := g.nodes[port.Name].master; g.nodes[master] != nil {
-		w.down(master)
-	}
-	return w.passed()
-}
-
 // walk starts a walk from a guest to the wire.
 func (g *graph) walk() *walk {
 	return &walk{graph: g, hops: []Hop{}, seen: map[string]bool{}, leads: map[string]bool{}, nics: map[string]bool{},
