@@ -76,8 +76,8 @@ func TestInitramfsRefusesADynamicProgram(t *testing.T) {
 	}
 }
 
-// TestPackedModules: a kernel may be unable to unpack modules, so the archive has them unpacked; what needs no file, or
-// is not there, is told apart.
+// TestPackedModules: a kernel may be unable to unpack modules, so the archive has them unpacked. A module that is built
+// in needs no file; one that is missing is an error.
 func TestPackedModules(t *testing.T) {
 	self := must.Get(os.Executable())(t)
 	if err := CheckStatic(self); err != nil {

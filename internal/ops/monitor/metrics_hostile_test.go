@@ -50,7 +50,7 @@ func TestMetricsGarbage(t *testing.T) {
 		"an empty host":         get + "Host:" + end,
 		"a host in the target":  "GET http://attacker.example/metrics HTTP/1.1\r\nHost: localhost" + end,
 		"no version":            "GET /metrics\r\n" + end,
-		"a version of its own":  "GET /metrics HTTP/9.9\r\nHost: localhost" + end,
+		"an unknown version":    "GET /metrics HTTP/9.9\r\nHost: localhost" + end,
 		"another protocol":      "GET /metrics RTSP/1.0\r\nHost: localhost" + end,
 		"more after it":         "GET /metrics HTTP/1.1 x\r\nHost: localhost" + end,
 		"a host in HTTP/1.0":    "GET /metrics HTTP/1.0\r\nHost: attacker.example" + end,
