@@ -35,6 +35,7 @@ type modesFlags struct {
 	generator, sink    string
 	cpus               setting.CPUSet
 	secretFile         string
+	foreign            bool
 	seed               uint64
 	name               string
 	keep               bench.Keep
@@ -97,6 +98,8 @@ func (f *modesFlags) add(cmd *cobra.Command) {
 		"auto", string(traffic.XDP), string(traffic.XDPSkb), string(traffic.AFPacket))
 	cli.ValueVar(flags, &f.cpus, "cpus", "", "pps: CPUs for the generator, one worker per CPU", parseCPUs)
 	flags.StringVar(&f.secretFile, "secret-file", "", "file with the agents' secret")
+	flags.BoolVar(&f.foreign, "foreign", false, "with plan=FILE: also apply changes that mpps would not plan for "+
+		"this host")
 	flags.Uint64Var(&f.seed, "seed", 0, "random seed of the order (default: random)")
 	flags.StringVar(&f.name, "name", "", "label of the result")
 	flags.StringArrayVar(&f.notes, "note", nil, "note stored with the result; repeatable")
@@ -193,7 +196,7 @@ func (a *app) runModes(ctx context.Context, f *modesFlags) error {
 	if err != nil {
 		return err
 	}
-	m, err := bench.Campaign(ctx, a.env(), c, f.secretFile, log)
+	m, err := bench.Campaign(ctx, a.env(), c, f.secretFile, f.foreign, log)
 	if m == nil {
 		return err
 	}

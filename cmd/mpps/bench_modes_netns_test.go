@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,4 +121,62 @@ func TestBenchModesInterrupted(t *testing.T) {
 		t.Errorf("the other mode was sent from %+v", from)
 	}
 	h.stays(before)
+}
+
+// TestBenchModesPlanAndGateway: packets reach the guest by a router, whose reverse path filter would drop them but for
+// the mode's plan.
+func TestBenchModesPlanAndGateway(t *testing.T) {
+	t.Parallel()
+	h := newHostAndGuest(t)
+	far := h.guest + "2"
+	h.ip("netns", "add", far)
+	t.Cleanup(func() { h.ip("netns", "del", far) })
+	h.ip("-n", h.host, "link", "add", "r0", "type", "veth", "peer", "name", "eth0", "netns", far)
+	h.ip("-n", h.host, "address", "add", "10.61.0.254/24", "dev", "r0")
+	h.ip("-n", h.host, "link", "set", "r0", "up")
+	h.ip("-n", far, "address", "add", "10.61.0.1/24", "dev", "eth0")
+	h.ip("-n", far, "link", "set", "eth0", "up")
+	h.ip("-n", far, "route", "add", "10.50.0.0/24", "via", "10.61.0.254")
+	h.ip("-n", h.guest, "route", "add", "10.61.0.0/24", "via", "10.50.0.1")
+	h.ip("-n", h.host, "route", "add", "198.19.0.0/16", "via", "10.50.0.2")
+	const filter = "net.ipv4.conf.r0.rp_filter"
+	host := &bridged{t: t, host: h.host}
+	host.must(nil, "ip", "netns", "exec", h.host, "sysctl", "-qw", "net.ipv4.ip_forward=1",
+		"net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.br0.rp_filter=0", filter+"=1")
+	before := h.state()
+	history := filepath.Join(t.TempDir(), "history.json")
+	own := `mkdir -p /run/mpps && mount -t tmpfs lock /run/mpps && mount -t tmpfs journal /var/lib && "$@"
+code=$?
+mpps --json history > ` + history + `
+exit $code`
+	measured := func(more ...string) (int, string, string) {
+		return program(t, append([]string{"ip", "netns", "exec", h.host, "sh", "-c", own, "sh", "mpps", "--json", "bench",
+			"modes", "--mode", "routed=" + h.agent + ",from=netns:" + far + "/eth0,gateway=10.61.0.254,plan=" +
+				host.plan("sysctl:"+filter+"=0"), "--workloads", "pps,rr", "--duration", "150ms", "--warm-up", "30ms",
+			"--repeat", "2", "--keep=false"}, more...)...)
+	}
+	code, stdout, stderr := measured("--foreign")
+	if code != outcome.CodeOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	m := modesOf(t, stdout)
+	if len(m.Rows) != 2 || m.Samples != 4 || len(m.Failures) > 0 {
+		t.Errorf("%d samples, rows %+v, failures %+v", m.Samples, m.Rows, m.Failures)
+	}
+	for i, r := range m.Rows {
+		if r.Kind == measure.PPS {
+			checkLedger(t, &m.Runs[i])
+		}
+	}
+	if got := strings.TrimSpace(host.must(nil, "ip", "netns", "exec", h.host, "sysctl", "-n", filter)); got != "1" {
+		t.Errorf("afterwards %s is %s", filter, got)
+	}
+	h.stays(before)
+	if text := string(must.Get(os.ReadFile(history))(t)); strings.Count(text, `"rolled-back"`) != 4 {
+		t.Errorf("expected a transaction for each sample, rolled back: %s", text)
+	}
+	if code, _, stderr = measured(); code == outcome.CodeOK {
+		t.Error("a plan that mpps would not make is accepted without --foreign")
+	}
+	must.Contain(t, stderr, "--foreign")
 }

@@ -15,6 +15,11 @@ type Mode struct {
 	Via   string `json:"via,omitempty"`       // bridge of this host into which test frames are sent
 	From  string `json:"from,omitempty"`      // or interface that they leave from, IFACE or netns:NAME/IFACE
 	NIC   string `json:"guest_nic,omitempty"` // the agent's interface; empty: the one with the agent's address
+	// Gateway is the IPv4 address of a router on the way from From, which has routes for test frames (198.18.0.0/15)
+	// into the guest; empty: the guest's NIC is on the same link.
+	Gateway string `json:"gateway,omitempty"`
+	// Plan is the file of a plan that is applied to this host while the mode is measured, and rolled back.
+	Plan string `json:"plan,omitempty"`
 	// Frozen is the PID file of the guest's process, which is stopped (SIGSTOP) except while it is measured.
 	Frozen string `json:"frozen,omitempty"`
 }

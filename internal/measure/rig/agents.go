@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +22,8 @@ type With struct {
 	More    []AgentOptions // further agents that count or send at the same time; a rate is divided among all
 	Bridge  string
 	From    traffic.Endpoint
-	Reverse bool // the agents send
+	Gateway netip.Addr // of a router on From's link that routes test frames to the only agent; zero: none
+	Reverse bool       // the agents send
 }
 
 // WithAgent sets up the path between this machine and its agents.
@@ -136,8 +138,14 @@ func (p *Path) toAgents(ctx context.Context, fars []*far, w With, near traffic.D
 		return err
 	}
 	back := lane{back: true, stream: backStream, cpus: fars[0].workerCPUs()}
+	to := make([]net.HardwareAddr, len(fars))
 	for i, f := range fars {
-		if err := checkMAC(ctx, f, w, near, f.mac()); err != nil {
+		if to[i] = f.mac(); w.Gateway.IsValid() {
+			if to[i], err = resolve(ctx, near, w.Gateway); err != nil {
+				return err
+			}
+		}
+		if err := checkMAC(ctx, f, w, near, to[i]); err != nil {
 			return err
 		}
 		if err := p.countThere(ctx, f, o, lanes[i]); err != nil {
@@ -149,8 +157,8 @@ func (p *Path) toAgents(ctx context.Context, fars []*far, w With, near traffic.D
 			return err
 		}
 	}
-	for i, f := range fars {
-		if err := p.sendHere(ctx, near, f.mac(), load, o, lanes[i]); err != nil {
+	for i := range fars {
+		if err := p.sendHere(ctx, near, to[i], load, o, lanes[i]); err != nil {
 			return err
 		}
 	}

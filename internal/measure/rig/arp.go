@@ -148,6 +148,6 @@ func resolve(ctx context.Context, d traffic.Device, address netip.Addr) (net.Har
 			}
 		}
 	}
-	return nil, fault("is it the guest's address on that side, and up? --gateway-mac names its MAC address instead",
-		"nobody at %s answers for %s", d.Endpoint, address)
+	return nil, fault("is it an address of the router on that side, and up? 'bench --forward' takes --gateway-mac "+
+		"instead", "nobody at %s answers for %s", d.Endpoint, address)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -73,7 +74,7 @@ func Workloads(s Shape) []measure.Workload {
 	}
 }
 
-// ParseMode reads NAME=HOST:PORT[,via=BRIDGE][,from=IFACE][,guest-nic=IFACE][,frozen=PIDFILE].
+// ParseMode reads NAME=HOST:PORT and the options of a mode, KEY=VALUE each, behind commas.
 func ParseMode(text string) (measure.Mode, error) {
 	name, rest, found := strings.Cut(text, "=")
 	words := strings.Split(rest, ",")
@@ -81,14 +82,15 @@ func ParseMode(text string) (measure.Mode, error) {
 	if !found || name == "" || m.Agent == "" {
 		return m, fmt.Errorf("found %q, expected NAME=HOST:PORT[,via=BRIDGE][,from=IFACE][,guest-nic=IFACE]", text)
 	}
+	fields := map[string]*string{"via": &m.Via, "from": &m.From, "gateway": &m.Gateway, "guest-nic": &m.NIC,
+		"frozen": &m.Frozen, "plan": &m.Plan}
 	for _, word := range words[1:] {
 		key, value, _ := strings.Cut(word, "=")
-		field := map[string]*string{"via": &m.Via, "from": &m.From, "guest-nic": &m.NIC, "frozen": &m.Frozen}[key]
-		if field == nil || value == "" {
-			return m, fmt.Errorf("mode %s: found %q, expected via=BRIDGE, from=IFACE, guest-nic=IFACE or "+
-				"frozen=PIDFILE", name, word)
+		if fields[key] == nil || value == "" {
+			return m, fmt.Errorf("mode %s: found %q, expected via=BRIDGE, from=IFACE, gateway=ADDR, guest-nic=IFACE, "+
+				"frozen=PIDFILE or plan=FILE", name, word)
 		}
-		*field = value
+		*fields[key] = value
 	}
 	if m.From != "" {
 		if _, err := traffic.ParseEndpoint(m.From); err != nil {
@@ -97,6 +99,10 @@ func ParseMode(text string) (measure.Mode, error) {
 	}
 	if m.Via != "" && m.From != "" {
 		return m, fmt.Errorf("mode %s: via and from both say where packets leave", name)
+	}
+	if gateway, err := netip.ParseAddr(m.Gateway); m.Gateway != "" && (err != nil || !gateway.Is4() || m.From == "") {
+		return m, fmt.Errorf("mode %s: gateway %q: expected an IPv4 address, and from=IFACE on its link", name,
+			m.Gateway)
 	}
 	return m, nil
 }
@@ -129,19 +135,26 @@ func CheckHost(ctx context.Context, env *ops.Env, c *measure.ModesCampaign, file
 }
 
 // Campaign measures modes whose guests run, and continues a resumed campaign. Each sample is in the log before the next
-// one is taken.
-func Campaign(ctx context.Context, env *ops.Env, c *measure.ModesCampaign, secretFile string,
-	log *CampaignLog) (*measure.Modes, error) {
+// one is taken. foreign accepts modes' plans with changes that mpps would not plan. SIGHUP ends it like Ctrl-C.
+func Campaign(ctx context.Context, env *ops.Env, c *measure.ModesCampaign, secretFile string, foreign bool,
+	log *CampaignLog) (_ *measure.Modes, err error) {
+	ctx, release := ops.UntilHangup(ctx)
+	defer release()
 	m, err := OpenMachine(env)
 	if err != nil {
 		return nil, err
 	}
 	defer m.Close()
-	s := &sampler{machine: m, plan: &c.Plan, alone: map[string]bool{}, version: env.Version}
+	s := &sampler{machine: m, plan: &c.Plan, alone: map[string]bool{}, turns: map[string]*planTurns{},
+		version: env.Version}
 	if s.options, err = rigOptions(&c.Plan); err != nil {
 		return nil, err
 	}
 	if s.secret, err = Secret(secretFile); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.closePlans(ctx)) }()
+	if err := s.openPlans(ctx, env, foreign); err != nil {
 		return nil, err
 	}
 	env.Out.Progress("looking at the agents")

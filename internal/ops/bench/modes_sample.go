@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"mpps/internal/measure/traffic"
 	"mpps/internal/measure/traffic/agent"
 	"mpps/internal/ops"
+	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
 )
 
@@ -28,7 +30,30 @@ type sampler struct {
 	options rig.Options
 	secret  []byte
 	version string
-	alone   map[string]bool // modes whose generator and receiver have been measured alone
+	alone   map[string]bool       // modes whose generator and receiver have been measured alone
+	turns   map[string]*planTurns // by the name of a mode's plan
+}
+
+// openPlans opens the plans of all modes, before anything is measured.
+func (t *sampler) openPlans(ctx context.Context, env *ops.Env, foreign bool) (err error) {
+	for _, m := range t.plan.Modes {
+		if m.Plan == "" || t.turns[m.Plan] != nil {
+			continue
+		}
+		if t.turns[m.Plan], err = openTurns(ctx, env, change.Source{Name: m.Plan, Foreign: foreign}); err != nil {
+			delete(t.turns, m.Plan)
+			return fmt.Errorf("mode %s: plan %s: %w", m.Name, m.Plan, err)
+		}
+	}
+	return nil
+}
+
+// closePlans rolls back what still stands: an interrupted turn has no other way to say that it could not.
+func (t *sampler) closePlans(ctx context.Context) (err error) {
+	for _, turns := range t.turns {
+		err = errors.Join(err, turns.Back(ctx), turns.close())
+	}
+	return err
 }
 
 // take takes one sample. A permanent error (a frame larger than the MTU, a missing interface) ends the campaign.
@@ -54,15 +79,31 @@ func (t *sampler) take(ctx context.Context, turn measure.Turn) (measure.ModeCell
 func permanent(err error) bool {
 	var wrong *outcome.Fault
 	return errors.As(err, &wrong) && wrong.Code == outcome.CodeUsage || errors.Is(err, agent.ErrVersion) ||
-		errors.Is(err, agent.ErrSecret) || errors.Is(err, agent.ErrHello)
+		errors.Is(err, agent.ErrSecret) || errors.Is(err, agent.ErrHello) || errors.Is(err, errSwitch)
 }
 
-func (t *sampler) once(ctx context.Context, turn measure.Turn, cell *measure.ModeCell) (*measure.Run, error) {
+// errSwitch means that the host is not as the rest of the campaign needs it.
+var errSwitch = errors.New("switch the mode's plan")
+
+func switched(err error) error {
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errSwitch, err)
+	}
+	return err
+}
+
+func (t *sampler) once(ctx context.Context, turn measure.Turn, cell *measure.ModeCell) (_ *measure.Run, err error) {
 	mode, w, err := t.plan.Of(turn)
 	if err != nil {
 		return nil, err
 	}
 	run := &measure.Run{Kind: w.Kind, Load: w.Load}
+	if by := t.turns[mode.Plan]; by != nil {
+		defer func() { err = errors.Join(err, switched(by.Back(ctx))) }()
+		if err := by.Apply(ctx); err != nil {
+			return run, switched(err)
+		}
+	}
 	freeze, err := t.thaw(mode)
 	if err != nil {
 		return run, err
@@ -84,7 +125,13 @@ func (t *sampler) packets(ctx context.Context, mode measure.Mode, w measure.Work
 	if w.Search > 0 {
 		run.Load.Rate = 1 // trials are paced, which generators must know from the start
 	}
-	p, err := rig.WithAgent(ctx, t.machine, rig.With{Agent: o, Bridge: mode.Via, From: from}, run.Load, t.options)
+	way := rig.With{Agent: o, Bridge: mode.Via, From: from}
+	if mode.Gateway != "" {
+		if way.Gateway, err = netip.ParseAddr(mode.Gateway); err != nil {
+			return err
+		}
+	}
+	p, err := rig.WithAgent(ctx, t.machine, way, run.Load, t.options)
 	if err != nil {
 		return err
 	}
