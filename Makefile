@@ -6,7 +6,7 @@ export CGO_ENABLED = 0
 # The same flags everywhere, or each package would be compiled once for the programs and once more for the tests and the linters.
 export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath -ldflags=-s
 
-.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-flows test-netns test-lab test-catalogue test-turn test-long test-faults test-conditions soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-tune planted planted-lab healthy kills fuzz sbom packages test-packages test-ansible clean clean-lab
+.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-flows test-netns test-lab test-catalogue test-turn test-long test-faults test-conditions soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-paths bench-tune planted planted-lab healthy kills fuzz sbom packages test-packages test-ansible clean clean-lab
 
 demo: deps build            ## the main job on a real host in a box, ends with an HTML report in out/demo
 	bin/mpps-lab demo --out out/demo
@@ -127,6 +127,11 @@ bench-path:                 ## what watching queues costs a path at its highest 
 
 bench-tune: deps build      ## one guest's packets as found, with two of TuneD's profiles, with all of a plan at once and with what mpps tune keeps, in rounds, in the emulated host: 30 minutes
 	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -timeout 60m -v -run '^$$' -bench Against -benchtime 1x ./test/tune
+
+bench-paths: deps build     ## bridge, Open vSwitch, Geneve, NAT and macvtap in the emulated host, each as found and under a plan: 40 minutes, a page in out/paths.html
+	mkdir -p out
+	bin/mpps-lab paths --workloads pps,ndr,rr --repeat 6 --keep=false -o out/paths.json
+	bin/mpps report out/paths.json -o out/paths.html
 
 planted: build               ## bottlenecks planted in network namespaces, and whether mpps diagnose finds them: the table, as root, 12 minutes
 	MPPS_PLANTED_ONLY="$${MPPS_PLANTED_ONLY:-*}" MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -count=1 -timeout 30m -v -run '^TestPlanted$$' ./test/planted

@@ -39,11 +39,20 @@ func (g *GuestSpec) directScript(kernel, initrd, console string) (string, error)
 		if queues > 1 {
 			multi, netdev = " multi_queue", netdev+",queues="+strconv.Itoa(queues)
 		}
-		prepare.WriteString("ip link del " + tap + " 2>/dev/null || true\nip tuntap add " + tap + " mode tap" + multi +
-			"\nip link set " + tap + " master " + quote([]string{n.Bridge}) + " up\n")
+		prepare.WriteString("ip link del " + tap + " 2>/dev/null || true\n")
+		if n.Model == Macvtap {
+			fd := 3 + i // of the shell, which QEMU inherits
+			fmt.Fprintf(&prepare, "ip link add link %s name %s address %s type macvtap mode bridge\n"+
+				"ip link set %[2]s up\nexec %[4]d<>/dev/tap$(cat /sys/class/net/%[2]s/ifindex)\n",
+				quote([]string{n.Bridge}), tap, n.MAC, fd)
+			netdev = fmt.Sprintf("tap,id=%s,fd=%d", id, fd)
+		} else {
+			prepare.WriteString("ip tuntap add " + tap + " mode tap" + multi +
+				"\nip link set " + tap + " master " + quote([]string{n.Bridge}) + " up\n")
+		}
 		device := "e1000"
 		switch n.Model {
-		case Vhost:
+		case Vhost, Macvtap:
 			netdev += ",vhost=on"
 			device = "virtio-net-pci"
 		case Virtio:

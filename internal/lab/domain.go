@@ -22,12 +22,14 @@ const (
 	Virtio Model = "virtio" // paravirtual, served by a thread of QEMU
 	Vhost  Model = "vhost"  // paravirtual, served by the kernel of the host
 	VF     Model = "vf"     // virtual function of an SR-IOV NIC, handed through
+	// Macvtap is Vhost behind a macvtap device in bridge mode; only with Direct.
+	Macvtap Model = "macvtap"
 )
 
 // NIC is a guest's NIC.
 type NIC struct {
 	Model   Model
-	Bridge  string // of L1; not for VF
+	Bridge  string // of L1; Macvtap: the device below; not for VF
 	MAC     string // empty: derived from the guest's name and the NIC's index
 	Addr    string // address with prefix length, as in 10.50.0.2/24; empty: the NIC is only brought up
 	Tap     string // name of the tap in L1; empty: libvirt's choice
@@ -114,7 +116,11 @@ func (g *GuestSpec) fill() error {
 			}
 		}
 		switch n.Model {
-		case E1000, Virtio, Vhost:
+		case E1000, Virtio, Vhost, Macvtap:
+			if n.Model == Macvtap && (!g.Direct || n.Queues > 1) {
+				return fmt.Errorf("guest %s: NIC %d: macvtap: only in a guest that is started directly, with one queue",
+					g.Name, i)
+			}
 			if n.Bridge == "" {
 				return fmt.Errorf("guest %s: NIC %d: model %s wants a bridge", g.Name, i, n.Model)
 			}

@@ -100,7 +100,7 @@ func checkExperiments(names []string) error {
 func inputs(name string) acceptance.Inputs {
 	in := acceptance.Inputs{SecretFile: "/share/secret", NoReboot: true, Short: true}
 	if name == "modes" {
-		for _, m := range modesOf(acceptanceModes) {
+		for _, m := range nicModes.modesOf(acceptanceModes) {
 			in.Modes = append(in.Modes, modeArg(m))
 		}
 		return in.Defaults()
@@ -193,7 +193,7 @@ func (a *app) experimentHost(ctx context.Context, name string) (s *scene, restar
 		s, err = a.openScene(ctx, a.steps(), io.Discard)
 		return s, func(ctx context.Context) error { return s.guest.Restart(ctx) }, err
 	}
-	m, err := a.openModesScene(ctx, acceptanceModes)
+	m, err := a.openModesScene(ctx, nicModes, acceptanceModes)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -78,7 +78,8 @@ func (a *app) root() *cobra.Command {
 		a.bootCommand("reset", "cut the lab's power and boot it again",
 			func(l *lab.Lab, ctx context.Context) error { return l.Reset(ctx) }),
 		a.bootCommand("reboot", "reboot a lab made with --persist by its own boot menu", (*lab.Lab).Reboot),
-		a.downCommand(), a.listCommand(), a.cleanCommand(), a.demoCommand(), a.modesCommand(), a.acceptanceCommand())
+		a.downCommand(), a.listCommand(), a.cleanCommand(), a.demoCommand(),
+		a.campaignCommand(nicModes), a.campaignCommand(pathModes), a.acceptanceCommand())
 	return root
 }
 
@@ -93,6 +94,7 @@ emulated host's own network.
   mpps-lab down                       stop and remove it
   mpps-lab demo                       measure, apply and roll back a plan
   mpps-lab modes                      compare NIC modes
+  mpps-lab paths                      compare bridge, OVS, NAT and macvtap
 
 Exit codes: 0 done · 1 failed · 3 not configured, or the lab is not up ·
 64 usage; 'run' returns the command's.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +24,7 @@ import (
 
 // modesFlags are the flags of modes, except campaignFlags.
 type modesFlags struct {
+	campaign                 *campaign
 	only                     []string
 	duration, warmUp, budget time.Duration
 	notes                    []string
@@ -47,22 +50,16 @@ var campaignFlags = []struct{ name, short, otherwise, use string }{
 	{"name", "", "", "label of the result"},
 }
 
-func (a *app) modesCommand() *cobra.Command {
-	f := modesFlags{}
+// campaignCommand is a command that measures the modes of a campaign.
+func (a *app) campaignCommand(c *campaign) *cobra.Command {
+	f := modesFlags{campaign: c}
 	cmd := &cobra.Command{
-		Use:   "modes",
-		Short: "compare NIC modes: e1000, virtio, vhost, VF, native",
-		Long: `Boots an emulated host with one guest per mode, measures them with
-'mpps bench modes' (see its help), and stops the host. Hosts and guests that
-hang are restarted. The rates are those of an emulator: only their ratios mean
-something, and not much.
-
-  mpps-lab modes
-  mpps-lab modes --only vhost,vf --repeat 8,20 -I 99,5 -o modes.json
-  mpps report modes.json -o modes.html
+		Use:   c.name,
+		Short: c.short,
+		Long: strings.TrimSpace(c.long) + `
 
 Continue an interrupted campaign:
-  mpps-lab modes --resume FILE
+  mpps-lab ` + c.name + ` --resume FILE
 
 Exit codes: 0 measured · 1 failed, or ended early · 3 not configured · 64 usage.`,
 		Args: cli.Args(cobra.NoArgs),
@@ -72,7 +69,7 @@ Exit codes: 0 measured · 1 failed, or ended early · 3 not configured · 64 usa
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.only, "only", nil, "measure only these modes (default: all); native is always measured")
+	flags.StringSliceVar(&f.only, "only", nil, "measure only these (default: all), and always "+c.reference)
 	flags.DurationVar(&f.duration, "duration", time.Second, "duration of one sample")
 	flags.DurationVar(&f.warmUp, "warm-up", 200*time.Millisecond, "warm-up traffic before each sample, not counted")
 	flags.DurationVar(&f.budget, "search-budget", 10*time.Second, "ndr: traffic time limit of one search")
@@ -96,8 +93,8 @@ func (a *app) modes(ctx context.Context, f *modesFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	a.out.Step("an emulated host, with a guest for each mode")
-	s, err := a.openModesScene(ctx, wanted)
+	a.out.Step("an emulated host, %s", f.campaign.scene)
+	s, err := a.openModesScene(ctx, f.campaign, wanted)
 	if err != nil {
 		return err
 	}
@@ -110,7 +107,7 @@ func (a *app) modes(ctx context.Context, f *modesFlags) (err error) {
 			return err
 		}
 	} else {
-		for _, m := range modesOf(wanted) {
+		for _, m := range f.campaign.modesOf(wanted) {
 			argv = append(argv, "--mode", modeArg(m))
 		}
 	}
@@ -133,17 +130,17 @@ func (f *modesFlags) command() (argv, wanted []string, err error) {
 	if f.resume != "" {
 		return f.resumeCommand()
 	}
-	if wanted, err = modesWanted(f.only); err != nil {
+	if wanted, err = f.campaign.wanted(f.only); err != nil {
 		return nil, nil, err
 	}
-	argv = append(modesCommand(), "--checkpoint", "/share/"+modesSamples, "--duration", f.duration.String(),
-		"--warm-up", f.warmUp.String(), "--search-budget", f.budget.String())
+	argv = append(modesCommand(), "--native", f.campaign.reference, "--checkpoint", "/share/"+modesSamples,
+		"--duration", f.duration.String(), "--warm-up", f.warmUp.String(), "--search-budget", f.budget.String())
 	for _, c := range campaignFlags {
 		if text := f.set.Lookup(c.name).Value.String(); text != "" {
 			argv = append(argv, "--"+c.name, text)
 		}
 	}
-	for _, note := range append(modesNotes, f.notes...) {
+	for _, note := range slices.Concat(f.campaign.notes, f.notes) {
 		argv = append(argv, "--note", note)
 	}
 	return argv, wanted, nil
@@ -171,7 +168,7 @@ func (f *modesFlags) resumeCommand() (argv, wanted []string, err error) {
 	for _, m := range c.Plan.Modes {
 		names = append(names, m.Name)
 	}
-	if wanted, err = modesWanted(names); err != nil {
+	if wanted, err = f.campaign.wanted(names); err != nil {
 		return nil, nil, outcome.Failed(fmt.Errorf("campaign %s: its modes are not those of the emulated host",
 			f.resume),
 			"'mpps bench modes --resume' goes on with it")
@@ -181,7 +178,7 @@ func (f *modesFlags) resumeCommand() (argv, wanted []string, err error) {
 
 // finishModes saves and shows a result. failure is what ended the campaign early, or nil.
 func (a *app) finishModes(env *ops.Env, m *measure.Modes, f *modesFlags, log *bench.CampaignLog, failure error) error {
-	saved, shown, failure := bench.FinishCampaign(env, m, f.keep, log, "mpps-lab modes", failure)
+	saved, shown, failure := bench.FinishCampaign(env, m, f.keep, log, "mpps-lab "+f.campaign.name, failure)
 	if !shown {
 		return failure
 	}

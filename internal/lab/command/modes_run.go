@@ -53,8 +53,10 @@ func (s *modesScene) measureOn(ctx context.Context, w *modesWatch, argv []string
 // modeArg returns the value of --mode for a mode of the lab.
 func modeArg(m measure.Mode) string {
 	text := m.Name + "=" + m.Agent + ",from=" + m.From
-	if m.Frozen != "" {
-		text += ",frozen=" + m.Frozen
+	for _, option := range [][2]string{{"gateway", m.Gateway}, {"frozen", m.Frozen}, {"plan", m.Plan}} {
+		if option[1] != "" {
+			text += "," + option[0] + "=" + option[1]
+		}
 	}
 	return text
 }

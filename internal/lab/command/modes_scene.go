@@ -81,9 +81,6 @@ var modesGuests = []struct {
 	{"vhost-mq", 14, lab.NIC{Model: lab.Vhost, Bridge: modesBridge, Queues: 2}},
 }
 
-// modesInOrder lists the modes in the order of the table.
-var modesInOrder = []string{"native", "e1000", "virtio", "vhost", "vhost-mq", "vf"}
-
 // modesNotes are what a reader must know about the lab.
 var modesNotes = []string{
 	"every mode gets its packets over one emulated wire, from a virtio NIC in a namespace of the lab host to its igb " +
@@ -93,8 +90,66 @@ var modesNotes = []string{
 		"guest's or the native agent's; CPU idle is of all four",
 }
 
-// modesScene is the lab host with a guest for each mode.
+var nicModes = &campaign{
+	name: "modes", short: "compare NIC modes: e1000, virtio, vhost, VF, native", scene: "with a guest for each mode",
+	long: `
+Boots an emulated host with one guest per mode, measures them with
+'mpps bench modes' (see its help), and stops the host. Hosts and guests that
+hang are restarted. The rates are those of an emulator: only their ratios mean
+something, and not much.
+
+  mpps-lab modes
+  mpps-lab modes --only vhost,vf --repeat 8,20 -I 99,5 -o modes.json
+  mpps report modes.json -o modes.html`,
+	reference: "native", modes: modesInOrder(), notes: modesNotes, furnish: (*modesScene).furnishModes,
+	// As on hosts with VFs. Without it each packet of the emulated NICs is mapped and unmapped, and a virtio NIC whose
+	// translations QEMU caches has been seen to read a ring that was gone.
+	args: []string{"iommu=pt"},
+}
+
+// campaign is what a campaign on an emulated host measures.
+type campaign struct {
+	name, short, long string
+	scene             string // what the host is furnished with
+	reference         string // the mode that is 100 %, and measured whatever --only says
+	modes             []measure.Mode
+	notes             []string
+	furnish           func(*modesScene, context.Context) error
+	args              []string // of the emulated host's kernel
+}
+
+// base is what --only calls a mode: its name without "+plan".
+func base(mode string) string { return strings.TrimSuffix(mode, underPlan) }
+
+// wanted returns the modes that --only names, in the table's order, and always the reference.
+func (c *campaign) wanted(only []string) ([]string, error) {
+	var all []string
+	for _, m := range c.modes {
+		all = append(all, m.Name)
+	}
+	if len(only) == 0 {
+		return all, nil
+	}
+	names := map[string]bool{base(c.reference): true}
+	for _, name := range only {
+		if !slices.Contains(all, name) {
+			return nil, outcome.Usage(fmt.Errorf("--only: found %q, expected some of %s", name,
+				strings.Join(all, ", ")), "")
+		}
+		names[base(name)] = true
+	}
+	return slices.DeleteFunc(all, func(m string) bool { return !names[base(m)] }), nil
+}
+
+// modesOf returns the modes with the given names.
+func (c *campaign) modesOf(names []string) []measure.Mode {
+	return slices.DeleteFunc(slices.Clone(c.modes),
+		func(m measure.Mode) bool { return !slices.Contains(names, m.Name) })
+}
+
+// modesScene is the lab host of a campaign.
 type modesScene struct {
+	campaign *campaign
 	lab      *lab.Lab
 	programs programs
 	wanted   []string // modes
@@ -104,37 +159,19 @@ type modesScene struct {
 
 func (s *modesScene) closeAfter(err error) error { return (&scene{lab: s.lab}).closeAfter(err) }
 
-// modesWanted returns the modes that --only names, in the table's order, and always native.
-func modesWanted(only []string) ([]string, error) {
-	if len(only) == 0 {
-		return modesInOrder, nil
-	}
-	for _, name := range only {
-		if !slices.Contains(modesInOrder, name) {
-			known := strings.Join(modesInOrder, ", ")
-			return nil, outcome.Usage(fmt.Errorf("--only: found %q, expected some of %s", name, known), "")
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(modesInOrder),
-		func(m string) bool { return m != "native" && !slices.Contains(only, m) }), nil
-}
-
-// openModesScene boots the lab and starts the modes' guests.
-func (a *app) openModesScene(ctx context.Context, wanted []string) (*modesScene, error) {
+// openModesScene boots the lab and furnishes it.
+func (a *app) openModesScene(ctx context.Context, c *campaign, wanted []string) (*modesScene, error) {
 	p, err := a.programs()
 	if err != nil {
 		return nil, err
 	}
 	l, err := lab.Start(ctx, lab.Config{
-		Name: "modes-" + strconv.Itoa(os.Getpid()), Log: a.steps(),
-		// As on hosts with VFs. Without it each packet of the emulated NICs is mapped and unmapped, and a virtio NIC
-		// whose translations QEMU caches has been seen to read a ring that was gone.
-		Args: []string{"iommu=pt"},
+		Name: c.name + "-" + strconv.Itoa(os.Getpid()), Log: a.steps(), Args: c.args,
 	})
 	if err != nil {
 		return nil, err
 	}
-	s := &modesScene{lab: l, programs: p, wanted: wanted, step: a.out.Step}
+	s := &modesScene{campaign: c, lab: l, programs: p, wanted: wanted, step: a.out.Step}
 	err = s.furnish(ctx)
 	for try := 0; errors.Is(err, lab.ErrFreshLab) && try < 2; try++ {
 		s.step("a fresh lab host: %v", err)
@@ -169,12 +206,17 @@ func (s *modesScene) furnishIn(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(s.lab.ShareDir(), "secret"), []byte(modesSecret), 0o600); err != nil {
 		return err
 	}
+	s.guests = map[string]*lab.Guest{}
+	return s.campaign.furnish(s, ctx)
+}
+
+// furnishModes starts the guest of each mode.
+func (s *modesScene) furnishModes(ctx context.Context) error {
 	out, err := s.lab.Must(ctx, modesSetup)
 	if err != nil {
 		return fmt.Errorf("set up the lab host: %w", err)
 	}
 	function := strings.TrimSpace(out)
-	s.guests = map[string]*lab.Guest{}
 	for _, g := range modesGuests {
 		if !slices.Contains(s.wanted, g.mode) {
 			continue
@@ -202,25 +244,23 @@ func (s *modesScene) furnishIn(ctx context.Context) error {
 	return nil
 }
 
-// modesOf returns the modes with the addresses of their agents.
-func modesOf(wanted []string) []measure.Mode {
-	var all []measure.Mode
-	for _, name := range wanted {
-		m := measure.Mode{Name: name, Agent: net.JoinHostPort(modesNetwork+"3", agent.Port), From: modesFrom}
-		for _, g := range modesGuests {
-			if g.mode == name {
-				m.Agent = net.JoinHostPort(modesNetwork+strconv.Itoa(g.host), agent.Port)
-				m.Frozen = lab.GuestSpec{Name: name}.PIDFile()
-			}
-		}
-		all = append(all, m)
+// modesInOrder lists the modes in the order of the table, with the addresses of their agents.
+func modesInOrder() []measure.Mode {
+	all := []measure.Mode{{Name: "native", Agent: net.JoinHostPort(modesNetwork+"3", agent.Port), From: modesFrom}}
+	guests := slices.Clone(modesGuests)
+	for _, g := range append(guests[1:], guests[0]) {
+		all = append(all, measure.Mode{Name: g.mode, From: modesFrom,
+			Agent:  net.JoinHostPort(modesNetwork+strconv.Itoa(g.host), agent.Port),
+			Frozen: lab.GuestSpec{Name: g.mode}.PIDFile()})
 	}
 	return all
 }
 
 // mend restarts what is gone: the whole host, or guests that were given up.
 func (s *modesScene) mend(ctx context.Context, c *measure.ModesCampaign, failure error) error {
-	if errors.Is(failure, errStalled) || errors.Is(failure, lab.ErrGone) {
+	gone := func(name string) bool { return c != nil && c.GivenUp(name) }
+	if errors.Is(failure, errStalled) || errors.Is(failure, lab.ErrGone) ||
+		slices.ContainsFunc(s.wanted, func(name string) bool { return s.guests[name] == nil && gone(name) }) {
 		s.step("a fresh lab host")
 		if err := s.lab.Reset(ctx); err != nil {
 			return err
@@ -228,7 +268,7 @@ func (s *modesScene) mend(ctx context.Context, c *measure.ModesCampaign, failure
 		return s.furnish(ctx)
 	}
 	for _, name := range s.wanted {
-		if g := s.guests[name]; g != nil && c != nil && c.GivenUp(name) {
+		if g := s.guests[name]; g != nil && gone(name) {
 			s.step("guest %s does not answer any more and is started again", name)
 			if err := g.Restart(ctx); err != nil {
 				return err
