@@ -145,7 +145,9 @@ func (w *modesWatch) watch(ctx context.Context, stalled func()) {
 		if err != nil || c == nil {
 			continue // the next look will tell
 		}
-		bench.ShowProgress(w.env, c.Progress())
+		if _, more := c.Next(); more {
+			bench.ShowProgress(w.env, c.Progress())
+		}
 		_ = w.copy() // once more in the end, where an error counts
 	}
 }

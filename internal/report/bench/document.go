@@ -133,6 +133,7 @@ type ModeBar struct {
 	Same    bool        `json:"no_difference,omitempty"` // from native, that is significant
 	Missing string      `json:"missing,omitempty"`       // why there is no value: "the kernel has no vhost_net"
 	Caveat  string      `json:"caveat,omitempty"`        // what to know of the value: "limited by the generator"
+	tooFew  bool        // samples for a difference from native to be significant
 }
 
 // Percentage is a share with its interval, 0–100. Lo and Hi are equal if there is none.
@@ -318,7 +319,8 @@ func barOf(m *measure.Modes, row measure.ModeRow) ModeBar {
 	switch {
 	case row.Percent != nil:
 		b.Percent, b.PercentLo, b.PercentHi = row.Percent.Value, row.Percent.Lo, row.Percent.Hi
-		b.Same = row.Percent.N >= 4 && !row.Differs
+		b.tooFew = row.Percent.N < 4 // no difference can be significant
+		b.Same = !b.tooFew && !row.Differs
 	case row.Mode == m.Native && e.Value > 0: // the interval of its own median
 		b.Percent, b.PercentLo, b.PercentHi = 100, 100*e.Lo/e.Value, 100*e.Hi/e.Value
 	}

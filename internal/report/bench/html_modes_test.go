@@ -204,6 +204,12 @@ func TestCampaign(t *testing.T) {
 		!bars[1].Same || bars[2].Same {
 		t.Errorf("found %+v", bars)
 	}
+	for i := range m.Rows[1:3] {
+		m.Rows[1+i].Percent.N = 3
+	}
+	d = &Document{Title: "campaign"}
+	d.AddModes(m)
+	must.Contain(t, page1(t, d, ""), "TCP stream: too few samples to compare vf with native.")
 }
 
 // TestOpenLoop: delays on a schedule are drawn from the schedule and from the sending.

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -41,7 +42,7 @@ func ModesText(t *report.Text, m *measure.Modes, saved []string) {
 func drawNarrowModes(t *report.Text, m *measure.Modes) {
 	for _, w := range m.Workloads {
 		t.Wrap("  "+t.In(report.Bold, w.Name)+": ", workloadText(w))
-		rows := [][]string{append([]string{"  mode"}, modeColumns(w)...)}
+		rows := [][]string{append([]string{"  mode"}, modeColumns(w, m.Native)...)}
 		for _, r := range modeRows(m, w.Name) {
 			rows = append(rows, append([]string{"  " + r.Mode}, modeCells(r, w, m.Native)...))
 		}
@@ -68,7 +69,7 @@ func drawNarrowModes(t *report.Text, m *measure.Modes) {
 func drawWideModes(t *report.Text, m *measure.Modes) {
 	top, header := []string{""}, []string{"  mode"}
 	for _, w := range m.Workloads {
-		columns := append(modeColumns(w), percentileNames(modeRows(m, w.Name))...)
+		columns := append(modeColumns(w, m.Native), percentileNames(modeRows(m, w.Name))...)
 		top = append(top, append([]string{w.Name}, make([]string, len(columns)-1)...)...)
 		header = append(header, columns...)
 	}
@@ -91,14 +92,15 @@ func drawWideModes(t *report.Text, m *measure.Modes) {
 }
 
 // modeColumns returns the columns of a workload, after the modes' names.
-func modeColumns(w measure.Workload) []string {
+func modeColumns(w measure.Workload, native string) []string {
+	percent := "% of " + cmp.Or(native, "native")
 	switch {
 	case w.Search > 0:
-		return []string{"without loss", "% of native", "upper", "0.5 % lost"}
+		return []string{"without loss", percent, "upper", "0.5 % lost"}
 	case w.Kind == measure.PPS:
-		return []string{w.Kind.Unit(), "% of native", "idle", "ns/" + singular(w.Kind), "lost"}
+		return []string{w.Kind.Unit(), percent, "idle", "ns/" + singular(w.Kind), "lost"}
 	}
-	return []string{w.Kind.Unit(), "% of native", "idle", "ns/" + singular(w.Kind)}
+	return []string{w.Kind.Unit(), percent, "idle", "ns/" + singular(w.Kind)}
 }
 
 // modeCells returns the cells of a row in those columns.

@@ -129,6 +129,8 @@ func modesVerdict(m *Modes) string {
 	switch {
 	case m.Native == "" || best == nil:
 		return ""
+	case best.tooFew:
+		return fmt.Sprintf("%s: too few samples to compare %s with %s.", m.Title, best.Mode, m.Native)
 	case best.Same:
 		return fmt.Sprintf("%s: no significant difference between %s and %s.", m.Title, best.Mode, m.Native)
 	}
