@@ -25,17 +25,8 @@ func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
 func TestModes(t *testing.T) {
 	labtest.Long(t)
 	labtest.Place(t)
-	began := time.Now()
 	samples := filepath.Join(t.TempDir(), "campaign.jsonl")
-	cmd := exec.CommandContext(t.Context(), labtest.Command(t), "--json", "modes", "--mpps", labtest.Binary(t),
-		"--repeat", "1", "--duration", "1s", "--warm-up", "100ms",
-		"--search-budget", "3s", "--seed", "11", "--keep=false", "--checkpoint", samples)
-	var out, said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &said
-	err := cmd.Run()
-	t.Logf("%.0f s: %s", time.Since(began).Seconds(), strings.ReplaceAll(strings.TrimSpace(said.String()), "\n", "; "))
-	must.Do(t, err)
-	m := must.Get(measure.DecodeModes(&out))(t)
+	m := campaign(t, "modes", "--search-budget", "3s", "--seed", "11", "--checkpoint", samples)
 	if m.Partial || m.Samples != 30 || m.Seed != 11 || m.Blocks != 1 || m.Native != "native" || len(m.Rows) != 30 ||
 		len(m.Notes) == 0 {
 		t.Errorf("partial %v, %d samples, %d blocks, %d rows; failures %+v", m.Partial, m.Samples, m.Blocks,
@@ -86,9 +77,50 @@ func TestModes(t *testing.T) {
 	if err != nil || bytes.Count(text, []byte("\n")) < 31 {
 		t.Errorf("the campaign's file has %d lines: %v", bytes.Count(text, []byte("\n")), err)
 	}
+}
+
+// campaign has mpps-lab measure once of everything, and requires that no lab is left.
+func campaign(t *testing.T, verb string, argv ...string) *measure.Modes {
+	t.Helper()
+	began := time.Now()
+	cmd := exec.CommandContext(t.Context(), labtest.Command(t), append([]string{"--json", verb, "--mpps",
+		labtest.Binary(t), "--repeat", "1", "--duration", "1s", "--warm-up", "100ms", "--keep=false"}, argv...)...)
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	err := cmd.Run()
+	t.Logf("%.0f s: %s", time.Since(began).Seconds(), strings.ReplaceAll(strings.TrimSpace(said.String()), "\n", "; "))
+	must.Do(t, err)
+	m := must.Get(measure.DecodeModes(&out))(t)
 	labs, err := lab.List()
-	if err != nil || slices.ContainsFunc(labs, func(i lab.Info) bool { return strings.HasPrefix(i.Name, "modes-") }) {
+	if err != nil || slices.ContainsFunc(labs, func(i lab.Info) bool { return strings.HasPrefix(i.Name, verb+"-") }) {
 		t.Errorf("a lab was left: %+v, %v", labs, err)
+	}
+	return m
+}
+
+// TestPaths measures each way to a guest as found and under a plan. How many packets an emulator carries on which is
+// judged by nobody, but some come through everywhere, and the plan was applied for each sample of its own.
+func TestPaths(t *testing.T) {
+	labtest.Long(t)
+	labtest.Place(t)
+	m := campaign(t, "paths", "--workloads", "pps,rr", "--seed", "3")
+	if m.Partial || m.Samples != 28 || len(m.Rows) != 28 || m.Native != "bridge" || len(m.Failures) > 0 {
+		t.Errorf("partial %v, %d samples, %d rows, of %s; failures %+v", m.Partial, m.Samples, len(m.Rows), m.Native,
+			m.Failures)
+	}
+	for i, r := range m.Rows {
+		if len(r.Samples) != 1 || r.Median.Value <= 0 {
+			t.Errorf("row %+v", r)
+		}
+		if run := &m.Runs[i]; r.Kind == measure.PPS {
+			for _, s := range run.Samples {
+				if s.Sent != s.Received-s.Duplicated+s.Lost || s.Received == 0 {
+					t.Errorf("%s: sent %d, received %d, duplicated %d, lost %d", r.Mode, s.Sent, s.Received,
+						s.Duplicated, s.Lost)
+				}
+			}
+		}
+		t.Logf("%-18s %-3s %8.4g %s", r.Mode, r.Workload, r.Median.Value, r.Unit)
 	}
 }
 
