@@ -31,11 +31,9 @@ func TestJudge(t *testing.T) {
 		by      float64 // −1: nothing to compare
 		reasons []string
 	}{
-		"higher": {Figure{Founding: 100}, Measured{Value: 120, Lo: 118, Hi: 122}, x710, false, Reached, 0,
-			nil},
+		"higher":  {Figure{Founding: 100}, Measured{Value: 120, Lo: 118, Hi: 122}, x710, false, Reached, 0, nil},
 		"as high": {Figure{Founding: 100}, Measured{Value: 100}, x710, false, Reached, 0, nil},
-		"lower": {Figure{Founding: 100}, Measured{Value: 80, Lo: 78, Hi: 82}, x710, false, Short, 0.2,
-			nil},
+		"lower":   {Figure{Founding: 100}, Measured{Value: 80, Lo: 78, Hi: 82}, x710, false, Short, 0.2, nil},
 		"within its spread": {Figure{Founding: 100}, Measured{Value: 98, Lo: 94, Hi: 101}, x710, false, Reached, 0.02,
 			[]string{"within-spread"}},
 		"a round figure": {Figure{Founding: 100, About: true}, Measured{Value: 92, Lo: 91, Hi: 93}, x710, false,
@@ -48,8 +46,7 @@ func TestJudge(t *testing.T) {
 			[]string{"other-nic", "fewer-vcpus"}},
 		"fewer queues than it could have": {Figure{Founding: 100, Conditions: then}, Measured{Value: 80}, chosen, false,
 			Short, 0.2, nil},
-		"the same NIC": {Figure{Founding: 100, Conditions: then}, Measured{Value: 80}, x710, false, Short, 0.2,
-			nil},
+		"the same NIC": {Figure{Founding: 100, Conditions: then}, Measured{Value: 80}, x710, false, Short, 0.2, nil},
 		"a ratio elsewhere": {Figure{Founding: 2, Ratio: true, Conditions: then}, Measured{Value: 1.5}, other, false,
 			Short, 0.25, nil},
 		"emulated": {Figure{Founding: 100}, Measured{Value: 500}, emulated, false, NotComparable, 0,
