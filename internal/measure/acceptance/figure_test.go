@@ -9,8 +9,8 @@ import (
 	"mpps/internal/measure/wakeup"
 )
 
-// told is an experiment's outcome of one figure.
-func told(m Measured) func(*Outcomes) (Measured, bool) {
+// reading returns a Figure.Read that finds m.
+func reading(m Measured) func(*Outcomes) (Measured, bool) {
 	return func(*Outcomes) (Measured, bool) { return m, true }
 }
 
@@ -81,7 +81,7 @@ func TestJudge(t *testing.T) {
 			x710, false, Short, 0.2, []string{"other-tool"}},
 		"short form": {Figure{Founding: 100}, Measured{Value: 120}, x710, true, Reached, 0, []string{"short-form"}},
 	} {
-		c.figure.Read, c.figure.Look = told(c.found), []string{"mpps audit"}
+		c.figure.Read, c.figure.Look = reading(c.found), []string{"mpps audit"}
 		judge := func() Judged { return Judge(c.figure, &Outcomes{Short: c.short}, c.machine, Inputs{}) }
 		j := judge()
 		var codes []string
@@ -106,7 +106,7 @@ func TestJudge(t *testing.T) {
 		j.Measured != nil {
 		t.Errorf("what was not measured: %+v", j)
 	}
-	if j := Judge(Figure{Read: told(Measured{Value: 1}), Founding: 2,
+	if j := Judge(Figure{Read: reading(Measured{Value: 1}), Founding: 2,
 		Conditions: Conditions{Forwards: true, Tunnel: true, Realtime: true}}, &Outcomes{}, x710,
 		Inputs{}); len(j.Reasons) != 3 {
 		t.Errorf("other path, tunnel and kernel: %+v", j.Reasons)
