@@ -54,8 +54,7 @@ func (a *app) acceptanceCommand() *cobra.Command {
 
 func (f *acceptanceFlags) add(flags *pflag.FlagSet) {
 	f.set = flags
-	flags.StringVarP(&f.output, "output", "o", "acceptance",
-		"report directory; adds to an existing report")
+	flags.StringVarP(&f.output, "output", "o", "acceptance", "report directory; adds to an existing report")
 	flags.BoolVar(&f.list, "list", false, "list experiments")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the commands and what they change; run nothing")
 	flags.BoolVar(&f.resume, "resume", false, "continue the last run with its own flags")
@@ -119,8 +118,7 @@ func (f *acceptanceFlags) add(flags *pflag.FlagSet) {
 	cli.TextVar(flags, &f.Trials, "trials", "", "number and length of the trials of a rate, such as 3x60s, as netperf "+
 		"then (default: 12x10s)", parseTrials)
 	cli.TextVar(flags, &f.Latency, "latency", "20us", "realtime: target of the plan, wake-up latency", cli.ParseTime)
-	cli.TextVar(flags, &f.GuestCPU, "guest-cpu", "", "realtime: vCPU to measure (default: the last)",
-		parseCPUs)
+	cli.TextVar(flags, &f.GuestCPU, "guest-cpu", "", "realtime: vCPU to measure (default: the last)", parseCPUs)
 	cli.TextVar(flags, &f.CPUs, "cpus", "", "realtime: host CPUs for the guest alone, such as 20-23", parseCPUs)
 }
 

@@ -35,12 +35,8 @@ type agentFlags struct {
 
 func (a *app) agentCommand() *cobra.Command {
 	f := &agentFlags{}
-	cmd := &cobra.Command{
-		Use:   "agent",
-		Short: "run the far end of a measurement, in a guest or on another host",
-		Args:  args(cobra.NoArgs),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.serveAgent(cmd, f) },
-	}
+	cmd := verb("agent", "run the far end of a measurement, in a guest or on another host", cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string) error { return a.serveAgent(cmd, f) })
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:"+agent.Port, "address to listen on: HOST:PORT (port 0: any free "+
 		"one) or unix:PATH")
@@ -75,8 +71,7 @@ func (a *app) serveAgent(cmd *cobra.Command, f *agentFlags) error {
 		return err
 	}
 	if _, _, err := net.SplitHostPort(f.listen); err != nil && !strings.HasPrefix(f.listen, "unix:") {
-		return usage(fmt.Errorf("--listen %q: expected HOST:PORT or unix:PATH", f.listen),
-			"such as 10.0.0.2:7878")
+		return usage(fmt.Errorf("--listen %q: expected HOST:PORT or unix:PATH", f.listen), "such as 10.0.0.2:7878")
 	}
 	s, err := agent.Listen("", f.listen, agent.Options{Version: version, Secret: secret, Open: f.insecure,
 		Limits: &f.limits})

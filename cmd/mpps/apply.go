@@ -19,11 +19,8 @@ func (a *app) applyCommand() *cobra.Command {
 	var flags goalFlags
 	var ask change.Request
 	var detailed, yes bool
-	cmd := &cobra.Command{
-		Use:   "apply [PLAN]",
-		Short: "apply a plan as one transaction, with undo",
-		Args:  args(cobra.MaximumNArgs(1)),
-		RunE: func(cmd *cobra.Command, given []string) (err error) {
+	cmd := verb("apply [PLAN]", "apply a plan as one transaction, with undo", cobra.MaximumNArgs(1),
+		func(cmd *cobra.Command, given []string) (err error) {
 			if err := checkConfirm(ask.Confirm); err != nil {
 				return err
 			}
@@ -57,8 +54,7 @@ func (a *app) applyCommand() *cobra.Command {
 			}
 			d, err := change.Apply(cmd.Context(), a.env(), ask)
 			return a.answerApply(d, err, detailed)
-		},
-	}
+		})
 	flags.add(cmd, a)
 	flags.addWatch(cmd)
 	cmd.Flags().DurationVar(&ask.Confirm, "confirm", 0,
@@ -128,4 +124,32 @@ func (a *app) answerChange(d *change.Outcome, err error, detailed bool, answer r
 		return d.AfterErr
 	}
 	return exitIf(detailed && d.Changed(), outcome.CodeChanges)
+}
+
+// confirmed is the answer of confirm.
+type confirmed struct {
+	TX        string `json:"tx"`
+	Confirmed bool   `json:"confirmed"`
+}
+
+func (a *app) confirmCommand() *cobra.Command {
+	return verb("confirm [TX]", "keep the changes of an apply before they are reverted", cobra.MaximumNArgs(1),
+		func(cmd *cobra.Command, given []string) error {
+			host, tx, err := change.Confirm(cmd.Context(), a.env(), firstArg(given))
+			if err != nil {
+				return err
+			}
+			return a.out.Answer(report.Answer{
+				Verb: "confirm", Host: host, Result: confirmed{tx, true},
+				Text: func(t *report.Text) { t.Line("transaction %s is confirmed: its changes stay", tx) },
+			})
+		})
+}
+
+// firstArg returns the first argument, empty if there is none.
+func firstArg(given []string) string {
+	if len(given) == 0 {
+		return ""
+	}
+	return given[0]
 }

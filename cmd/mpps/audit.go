@@ -22,11 +22,8 @@ func (a *app) auditCommand() *cobra.Command {
 	var failOn failOn
 	var allowUnseen bool
 	var interval time.Duration
-	cmd := &cobra.Command{
-		Use:   "audit",
-		Short: "list the settings that limit your target, worst first",
-		Args:  args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+	cmd := verb("audit", "list the settings that limit your target, worst first", cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string) error {
 			g, err := flags.goal()
 			if err != nil {
 				return err
@@ -56,8 +53,7 @@ func (a *app) auditCommand() *cobra.Command {
 				Verb: "audit", Host: h.Facts.Name, Result: r, Warnings: ops.Caveats(h.Facts, g),
 				Text: func(t *report.Text) { report.Audit(t, r, a.verbose) },
 			}, code, r.Verdict)
-		},
-	}
+		})
 	flags.add(cmd, a)
 	cmd.Flags().StringVar(&snapshot, "snapshot", "", "use this snapshot file instead of this host")
 	addSheet(cmd, &output)

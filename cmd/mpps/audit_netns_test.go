@@ -24,10 +24,7 @@ func TestAuditCountsOverAnInterval(t *testing.T) {
 	ns := "ma" + strconv.Itoa(os.Getpid()) + "-" + strconv.Itoa(int(time.Now().UnixNano()%1e5))
 	run := func(argv ...string) string {
 		t.Helper()
-		code, stdout, stderr := program(t, argv...)
-		if code != 0 {
-			t.Fatalf("%v: %s", argv, stderr)
-		}
+		stdout := succeeds(t, argv...)
 		return stdout
 	}
 	run("ip", "netns", "add", ns)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -13,8 +14,11 @@ import (
 	"mpps/internal/cli"
 	"mpps/internal/measure"
 	"mpps/internal/measure/export"
+	"mpps/internal/measure/rig"
+	"mpps/internal/measure/traffic"
 	"mpps/internal/ops/bench"
 	"mpps/internal/ops/change"
+	"mpps/internal/ops/saved"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
 	draw "mpps/internal/report/bench"
@@ -121,4 +125,85 @@ func seedOf(set *pflag.FlagSet, seed uint64) uint64 {
 		return seed
 	}
 	return uint64(rand.Uint32())
+}
+
+// ppsFlags are the flags of bench pps.
+type ppsFlags struct {
+	runFlags
+	path    trafficFlags
+	rate    float64
+	latency bool
+}
+
+func (a *app) benchPPS() *cobra.Command {
+	var f ppsFlags
+	cmd := verb("pps", "measure packets per second, and where they are lost", cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string) error {
+			load, err := f.load()
+			if err != nil {
+				return err
+			}
+			return a.measure(cmd.Context(), measure.PPS, &f.runFlags, load, &f.path.Path)
+		})
+	f.add(cmd)
+	return cmd
+}
+
+func (f *ppsFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	f.runFlags.add(cmd)
+	f.path.add(flags, "cpus")
+	f.path.addPackets(flags)
+	cli.ValueVar(flags, &f.rate, "rate", "", "send rate in packets per second, such "+
+		"as 100k; 0 is as fast as possible", parseRate)
+	flags.BoolVar(&f.latency, "latency", false, "measure one-way delay with timestamps; slows the generator "+
+		"(default: with --rate)")
+}
+
+// load checks the flags against each other and returns the load.
+func (f *ppsFlags) load() (measure.Load, error) {
+	if err := cmp.Or(checkEnds(&f.path.Ends, f.path.Forward), f.check()); err != nil {
+		return measure.Load{}, err
+	}
+	load, err := f.path.load(f.latency)
+	if err != nil {
+		return load, err
+	}
+	f.setTimes(&load)
+	load.Rate = f.rate
+	// One-way delays need one clock; stamping frames would lower the highest rate.
+	pktgen := f.path.Options.Generator == traffic.Pktgen
+	load.Latency = f.path.Agent == "" && !pktgen && (f.latency || f.rate > 0)
+	return load, rig.CheckLoad(load)
+}
+
+func (a *app) benchCompare() *cobra.Command {
+	cmd := verb("compare BEFORE.json AFTER.json", "compare two runs: ratio and interval, or ~ for no difference",
+		cobra.ExactArgs(2), func(_ *cobra.Command, files []string) error {
+			var runs [2]*measure.Run
+			var names [2]string
+			for i, file := range files {
+				r, err := saved.ReadRun(file)
+				if err != nil {
+					return err
+				}
+				runs[i], names[i] = r.Run, r.Label()
+			}
+			before, after := runs[0], runs[1]
+			c, caveats, err := measure.CompareRuns(before, after, names)
+			if err != nil {
+				return usage(err, "compare runs of the same kind")
+			}
+			return a.answer(report.Answer{
+				Verb: "bench-compare", Host: after.Host, Result: c, Warnings: caveats,
+				Text: func(t *report.Text) { draw.ComparedText(t, c) },
+			}, func(s *export.Set) {
+				s.Runs = []export.Labeled{{Label: c.Runs[0], Side: "before", Run: before},
+					{Label: c.Runs[1], Side: "after", Run: after}}
+				s.Ratios = []export.Ratio{{Label: c.Runs[0] + " → " + c.Runs[1], Kind: c.Kind,
+					Comparison: c.Comparison}}
+			})
+		})
+	formatFlag(cmd, "text", "json")
+	return cmd
 }

@@ -53,15 +53,11 @@ type confidence struct{ level, width float64 }
 
 func (a *app) benchModes() *cobra.Command {
 	var f modesFlags
-	cmd := &cobra.Command{
-		Use:   "modes",
-		Short: "compare NIC modes: e1000, virtio, vhost, VF, native",
-		Args:  args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+	cmd := verb("modes", "compare NIC modes: e1000, virtio, vhost, VF, native", cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string) error {
 			f.set, f.stamp = cmd.Flags(), time.Now().UTC()
 			return a.runModes(cmd.Context(), &f)
-		},
-	}
+		})
 	f.add(cmd)
 	return cmd
 }
@@ -73,8 +69,7 @@ func (f *modesFlags) add(cmd *cobra.Command) {
 		bench.ParseMode)
 	flags.StringVar(&f.native, "native", "native", "mode that counts as 100 %")
 	flags.StringSliceVar(&f.workloads, "workloads", workloadNames(), "workloads to measure")
-	cli.ValueVar(flags, &f.repeat, "repeat", "3", "samples per mode and workload: N, or MIN,MAX with -I",
-		parseRepeat)
+	cli.ValueVar(flags, &f.repeat, "repeat", "3", "samples per mode and workload: N, or MIN,MAX with -I", parseRepeat)
 	cli.ValueVar(flags, &f.interval, "interval,I", "", "LEVEL,WIDTH in percent: sample until the interval is this "+
 		"narrow, as in netperf", parseInterval)
 	cli.DurationVar(flags, &f.Duration, "duration", 5*time.Second, 1, 0, "duration of one sample")
@@ -218,8 +213,7 @@ func (a *app) campaign(ctx context.Context, f *modesFlags) (*measure.ModesCampai
 	}
 	plan.Modes = f.modes
 	if len(plan.Modes) == 0 {
-		return nil, nil, usage(errors.New("nothing says which modes to measure"),
-			"give --mode NAME=HOST:PORT for each")
+		return nil, nil, usage(errors.New("nothing says which modes to measure"), "give --mode NAME=HOST:PORT for each")
 	}
 	named := func(m measure.Mode) bool { return m.Name == plan.Native }
 	if !f.set.Changed("native") && !slices.ContainsFunc(plan.Modes, named) {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,22 +50,17 @@ func linesIn(file string) int {
 // what it printed.
 func interrupt(t *testing.T, argv []string, samples string, lines int) (stdout, stderr string) {
 	t.Helper()
-	cmd := exec.Command(argv[0], argv[1:]...)
-	var out, problems bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &problems
-	must.Do(t, cmd.Start())
-	for deadline := time.Now().Add(60 * time.Second); linesIn(samples) < lines; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			_ = cmd.Process.Kill()
-			t.Fatalf("no samples: %s%s", out.String(), problems.String())
-		}
+	cmd := start(t, argv...)
+	await(t, func() bool { return linesIn(samples) >= lines }, func() string {
+		_ = cmd.Process.Kill()
+		return "no samples: " + cmd.out.String() + cmd.problems.String()
+	})
+	code := cmd.end(t, os.Interrupt)
+	stdout, stderr = cmd.out.String(), cmd.problems.String()
+	if code != outcome.CodeFailed {
+		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
 	}
-	must.Do(t, cmd.Process.Signal(os.Interrupt))
-	_ = cmd.Wait() // the exit code is looked at
-	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed {
-		t.Errorf("exit code %d: %s%s", code, out.String(), problems.String())
-	}
-	return out.String(), problems.String()
+	return stdout, stderr
 }
 
 // TestBenchModesInterrupted interrupts a campaign, finds everything as it was, and goes on to the same end.
@@ -82,14 +78,9 @@ func TestBenchModesInterrupted(t *testing.T) {
 	if !first.Partial || first.Samples < 5 || first.Samples >= 18 || first.Missing != 18-first.Samples {
 		t.Errorf("partial %v, %d samples, %d missing", first.Partial, first.Samples, first.Missing)
 	}
-	if after := h.state(); after != before {
-		t.Errorf("interrupted: left behind:\n%sfound before:\n%s", after, before)
-	}
-	code, stdout, stderr := program(t, "ip", "netns", "exec", h.host, "mpps", "--json", "bench", "modes", "--resume",
+	h.stays(before)
+	stdout := succeeds(t, "ip", "netns", "exec", h.host, "mpps", "--json", "bench", "modes", "--resume",
 		samples, "--keep=false")
-	if code != outcome.CodeOK {
-		t.Fatalf("resumed: exit code %d: %s", code, stderr)
-	}
 	m := modesOf(t, stdout)
 	if m.Partial || m.Samples != 18 || m.Seed != 3 || !slices.Equal(m.Order[:first.Samples], first.Order) {
 		t.Errorf("resumed: partial %v, %d samples, order %v after %v", m.Partial, m.Samples, m.Order, first.Order)
@@ -105,11 +96,8 @@ func TestBenchModesInterrupted(t *testing.T) {
 			}
 		}
 	}
-	code, stdout, stderr = program(t, h.modesBench(second, "--workloads", "ndr", "--search-budget", "3s", "--repeat",
+	stdout = succeeds(t, h.modesBench(second, "--workloads", "ndr", "--search-budget", "3s", "--repeat",
 		"1", "--sink", "af_packet")...)
-	if code != outcome.CodeOK {
-		t.Fatalf("searches: exit code %d: %s", code, stderr)
-	}
 	for _, r := range modesOf(t, stdout).Rows {
 		if len(r.Samples) != 1 || r.Search == nil || r.Search.Seconds <= 0 ||
 			(r.Median.Value == 0) != (r.Search.None != "") {
@@ -179,4 +167,114 @@ exit $code`
 		t.Error("a plan that mpps would not make is accepted without --foreign")
 	}
 	must.Contain(t, stderr, "--foreign")
+}
+
+// netperfOfLab puts netperf out of a root tree that the lab has built into the search path: Debian 12 has none in main.
+func netperfOfLab(t *testing.T) bool {
+	t.Helper()
+	found, _ := filepath.Glob("/var/cache/mpps-lab/tree-*/root/usr/bin/netserver")
+	if len(found) == 0 {
+		return false
+	}
+	tree := strings.TrimSuffix(found[0], "/usr/bin/netserver")
+	dir := t.TempDir()
+	for _, name := range []string{"netperf", "netserver"} {
+		text := fmt.Sprintf("#!/bin/sh\nexec %[1]s/lib64/ld-linux-x86-64.so.2 --library-path "+
+			"%[1]s/usr/lib/x86_64-linux-gnu %[1]s/usr/bin/%[2]s \"$@\"\n", tree, name)
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755))
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	return true
+}
+
+// The real programs make the traffic, are named in the result and are gone afterwards.
+func TestBenchEngines(t *testing.T) {
+	h := newHostAndGuest(t)
+	between := []string{"--from", "netns:" + h.host + "/br0", "--to", "netns:" + h.guest + "/eth0"}
+	bench := func(argv ...string) (int, string, string) {
+		return program(t, append([]string{"mpps", "--json", "bench"}, append(argv, "--duration", "1s", "--warm-up",
+			"0s", "--repeat", "1", "--keep=false")...)...)
+	}
+	programs := func() string { return h.ip("netns", "pids", h.host) + h.ip("netns", "pids", h.guest) }
+	before := programs()
+	for _, c := range []struct {
+		engine string
+		argv   []string
+	}{
+		{"iperf3", []string{"stream", "--connections", "2"}},
+		{"netperf", []string{"rr"}},
+		{"netperf", []string{"stream", "--reverse"}},
+	} {
+		t.Run(c.engine+" "+strings.Join(c.argv, " "), func(t *testing.T) {
+			if _, err := exec.LookPath(c.engine); err != nil && (c.engine != "netperf" || !netperfOfLab(t)) {
+				t.Skipf("%s is not installed, and Debian has netperf in main since 13 only", c.engine)
+			}
+			code, stdout, stderr := bench(append(append(c.argv, "--engine", c.engine), between...)...)
+			if code != outcome.CodeOK {
+				t.Fatalf("exit code %d: %s", code, stderr)
+			}
+			run := result(t, stdout)
+			s := run.Samples[0]
+			if !strings.HasPrefix(run.Environment.Engine, c.engine+" ") || s.Value(run.Kind) <= 0 || len(s.CPU) != 1 ||
+				s.CPUNsPerUnit <= 0 {
+				t.Errorf("engine %q, value %g, CPU %+v", run.Environment.Engine, s.Value(run.Kind), s.CPU)
+			}
+			if transactions := run.Kind.Unit() == "transaction/s"; transactions &&
+				(s.Latency == nil || s.Latency.At(50) == 0 || s.Transactions == 0) || !transactions && s.Bytes == 0 {
+				t.Errorf("%d transactions of latency %+v, %d bytes", s.Transactions, s.Latency, s.Bytes)
+			}
+			if after := programs(); after != before {
+				t.Errorf("processes left behind: %q, found before: %q", after, before)
+			}
+		})
+	}
+	if _, err := exec.LookPath("iperf3"); err != nil {
+		t.Skip("iperf3 is not installed: scripts/deps test does that")
+	}
+	inside := func(argv ...string) (int, string, string) {
+		return program(t, append([]string{"ip", "netns", "exec", h.host, "mpps", "--json", "bench", "stream",
+			"--engine", "iperf3", "--agent", h.agent,
+			"--duration", "1s", "--repeat", "1", "--keep=false", "--warm-up", "0s", "--ramp", "0s"}, argv...)...)
+	}
+	// An agent starts nothing: the server is the user's.
+	code, _, stderr := inside("--engine-port", "5999")
+	if code != outcome.CodeFailed || !strings.Contains(stderr, "server cannot be reached") ||
+		!strings.Contains(stderr, "start 'iperf3 -s' there") {
+		t.Errorf("without a server: exit code %d: %s", code, stderr)
+	}
+	server := exec.Command("ip", "netns", "exec", h.guest, "iperf3", "-s", "-B", "10.50.0.2", "-p", "5999")
+	must.Do(t, server.Start())
+	defer func() {
+		_ = server.Process.Kill()
+		_ = server.Wait() // killed
+	}()
+	h.listens(5999)
+	code, stdout, stderr := inside("--engine-port", "5999")
+	if code != outcome.CodeOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	if run := result(t, stdout); run.Samples[0].Bytes == 0 || len(run.Samples[0].CPU) != 2 ||
+		run.To.Address != "10.50.0.2:5999" {
+		t.Errorf("%d bytes to %s, CPU of %d machines", run.Samples[0].Bytes, run.To.Address, len(run.Samples[0].CPU))
+	}
+}
+
+// Ctrl-C ends a measurement by another program at once, and the program with it.
+func TestBenchEngineInterrupted(t *testing.T) {
+	if _, err := exec.LookPath("iperf3"); err != nil {
+		t.Skip("iperf3 is not installed: scripts/deps test does that")
+	}
+	h := newHostAndGuest(t)
+	before := h.ip("netns", "pids", h.host) + h.ip("netns", "pids", h.guest)
+	cmd := start(t, "mpps", "--json", "bench", "stream", "--engine", "iperf3", "--from", "netns:"+h.host+"/br0",
+		"--to", "netns:"+h.guest+"/eth0", "--duration", "60s", "--warm-up", "0s", "--keep=false")
+	await(t, func() bool { return h.ip("netns", "pids", h.host) != "" },
+		func() string { return "no client was started" })
+	begin := time.Now()
+	if code := cmd.end(t, os.Interrupt); code != outcome.CodeFailed || time.Since(begin) > 20*time.Second {
+		t.Errorf("exit code %d after %v", code, time.Since(begin))
+	}
+	if after := h.ip("netns", "pids", h.host) + h.ip("netns", "pids", h.guest); after != before {
+		t.Errorf("processes left behind: %q, found before: %q", after, before)
+	}
 }

@@ -36,13 +36,10 @@ func TestBenchModes(t *testing.T) {
 	first, second := startAgent(t, "mpps", "agent", "--insecure-lab", "--listen", "127.0.0.1:0"),
 		startAgent(t, "mpps", "agent", "--insecure-lab", "--listen", "127.0.0.1:0")
 	samples, file := filepath.Join(dir, "c.jsonl"), filepath.Join(dir, "modes.json")
-	code, stdout, stderr := program(t, "mpps", "--json", "bench", "modes", "--mode", "native="+first, "--mode",
+	stdout := succeeds(t, "mpps", "--json", "bench", "modes", "--mode", "native="+first, "--mode",
 		"other="+second, "--workloads", "rr,stream",
 		"--duration", "60ms", "--warm-up", "10ms", "--repeat", "2", "--seed", "5", "--keep=false", "--checkpoint",
 		samples, "-o", file, "--note", "over loopback")
-	if code != outcome.CodeOK {
-		t.Fatalf("exit code %d: %s", code, stderr)
-	}
 	m := modesOf(t, stdout)
 	if m.Partial || m.Samples != 8 || len(m.Rows) != 4 || m.Seed != 5 || m.Blocks != 2 || m.Native != "native" ||
 		!slices.Contains(m.Notes, "over loopback") {
@@ -72,22 +69,17 @@ func TestBenchModes(t *testing.T) {
 		must.Try(t, validate("mpps.campaign.1", line))
 	}
 	must.Do(t, os.WriteFile(samples, []byte(strings.Join(lines[:5], "")+lines[5][:40]), 0o644))
-	code, stdout, stderr = program(t, "mpps", "--json", "bench", "modes", "--resume", samples, "--keep=false")
-	if code != outcome.CodeOK {
-		t.Fatalf("resumed: exit code %d: %s", code, stderr)
-	}
+	stdout = succeeds(t, "mpps", "--json", "bench", "modes", "--resume", samples, "--keep=false")
 	elsewhere := filepath.Join(dir, "elsewhere.jsonl")
 	must.Do(t, os.WriteFile(elsewhere, []byte(strings.Replace(lines[0], `"host":"`+m.Host+`"`, `"host":"other"`, 1)),
 		0o644))
-	if code, _, stderr := program(t, "mpps", "bench", "modes", "--resume", elsewhere,
-		"--keep=false"); code != outcome.CodeFailed || !strings.Contains(stderr, "is of host other") {
-		t.Errorf("of another host: exit code %d: %s", code, stderr)
-	}
+	fails(t, "of another host", outcome.CodeFailed, []string{"mpps", "bench", "modes", "--resume", elsewhere,
+		"--keep=false"}, "is of host other")
 	if again := modesOf(t, stdout); !slices.Equal(again.Order, m.Order) || again.Partial {
 		t.Errorf("resumed: order %v, it was %v", again.Order, m.Order)
 	}
 	// What cannot work at all is not tried again and again.
-	code, stdout, stderr = program(t, "mpps", "bench", "modes", "--mode", "native="+first+",from=no-such0",
+	code, stdout, stderr := program(t, "mpps", "bench", "modes", "--mode", "native="+first+",from=no-such0",
 		"--workloads", "pps", "--keep=false")
 	if code != outcome.CodeUsage || stdout != "" || !strings.Contains(stderr, "pps of mode native") {
 		t.Errorf("from an interface that is not there: exit code %d: %s", code, stderr)
@@ -121,12 +113,9 @@ func TestBenchModesFrozen(t *testing.T) {
 	must.Do(t, os.WriteFile(file, fmt.Appendln(nil, cmd.Process.Pid), 0o644))
 	must.Do(t, cmd.Process.Signal(syscall.SIGSTOP))
 	cold := strings.TrimPrefix(strings.TrimSpace(line), "listening on ")
-	code, stdout, stderr := program(t, "mpps", "--json", "bench", "modes", "--mode", "native="+native, "--mode",
+	stdout := succeeds(t, "mpps", "--json", "bench", "modes", "--mode", "native="+native, "--mode",
 		"cold="+cold+",frozen="+file,
 		"--workloads", "rr", "--repeat", "1", "--duration", "50ms", "--warm-up", "0", "--keep=false")
-	if code != outcome.CodeOK {
-		t.Fatalf("exit code %d: %s", code, stderr)
-	}
 	if m := modesOf(t, stdout); m.Samples != 2 || m.Rows[1].Median.Value <= 0 {
 		t.Errorf("found %+v", m.Rows)
 	}

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -54,10 +53,7 @@ func (h *hostAndGuest) startAgent(t *testing.T, listen string, flags ...string) 
 
 func (h *hostAndGuest) ip(argv ...string) string {
 	h.t.Helper()
-	code, stdout, stderr := program(h.t, append([]string{"ip"}, argv...)...)
-	if code != 0 {
-		h.t.Fatalf("ip %v: %s", argv, stderr)
-	}
+	stdout := succeeds(h.t, append([]string{"ip"}, argv...)...)
 	return stdout
 }
 
@@ -141,10 +137,7 @@ func TestBenchRateTooHigh(t *testing.T) {
 func TestBenchConnectsWithFewPorts(t *testing.T) {
 	h := newHostAndGuest(t)
 	h.ip("netns", "exec", h.host, "sysctl", "-q", "-w", "net.ipv4.ip_local_port_range=40000 40063")
-	code, stdout, stderr := program(t, h.benchmark("crr", "--repeat", "2")...)
-	if code != outcome.CodeOK {
-		t.Fatalf("exit code %d: %s", code, stderr)
-	}
+	stdout := succeeds(t, h.benchmark("crr", "--repeat", "2")...)
 	run := result(t, stdout)
 	checkLedger(t, run)
 	for _, s := range run.Samples {
@@ -172,10 +165,7 @@ func TestBenchLosesDatagrams(t *testing.T) {
 	}
 	for _, argv := range [][]string{{"rr", "--udp"}, {"rr", "--udp", "--rate", "1k"}} {
 		begin := time.Now()
-		code, stdout, stderr := program(t, h.benchmark(append(argv, "--repeat", "1", "--timeout", "20ms")...)...)
-		if code != outcome.CodeOK {
-			t.Fatalf("exit code %d: %s", code, stderr)
-		}
+		stdout := succeeds(t, h.benchmark(append(argv, "--repeat", "1", "--timeout", "20ms")...)...)
 		run := result(t, stdout)
 		checkLedger(t, run)
 		if share := float64(run.Lost) / float64(run.Sent); share < 0.04 || share > 0.09 ||
@@ -271,29 +261,20 @@ func TestBenchThroughBridge(t *testing.T) {
 // someTrials waits until the port of a process has carried the frames of its warm-up and of some trials of 200.
 func (h *hostAndGuest) someTrials(pid int) {
 	h.t.Helper()
-	carried := "/sys/class/net/mpps-" + strconv.Itoa(pid) + "b/statistics/rx_packets"
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		_, text, _ := program(h.t, "ip", "netns", "exec", h.host, "cat", carried)
-		if n, _ := strconv.Atoi(strings.TrimSpace(text)); n > 700 {
-			return
-		}
-		if time.Now().After(deadline) {
-			h.t.Fatalf("%s is %q", carried, text)
-		}
-	}
+	carried, text := "/sys/class/net/mpps-"+strconv.Itoa(pid)+"b/statistics/rx_packets", ""
+	await(h.t, func() bool {
+		_, text, _ = program(h.t, "ip", "netns", "exec", h.host, "cat", carried)
+		n, _ := strconv.Atoi(strings.TrimSpace(text))
+		return n > 700
+	}, func() string { return fmt.Sprintf("%s is %q", carried, text) })
 }
 
 // listens waits until a program of the guest has a TCP port.
 func (h *hostAndGuest) listens(port int) {
 	h.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		if h.ip("netns", "exec", h.guest, "ss", "-Hltn", "sport", "=", strconv.Itoa(port)) != "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			h.t.Fatalf("nothing listens at port %d", port)
-		}
-	}
+	await(h.t, func() bool {
+		return h.ip("netns", "exec", h.guest, "ss", "-Hltn", "sport", "=", strconv.Itoa(port)) != ""
+	}, func() string { return fmt.Sprintf("nothing listens at port %d", port) })
 }
 
 // A run that is interrupted shows what it has; neither that one nor one that is killed leaves its port.
@@ -301,51 +282,33 @@ func TestBenchCutShort(t *testing.T) {
 	t.Parallel()
 	h := newHostAndGuest(t)
 	before := h.state()
-	start := func(argv ...string) (*exec.Cmd, *bytes.Buffer) {
-		// Without ip between, so that the signal reaches mpps: ip netns exec replaces itself by the program.
-		cmd := exec.Command(argv[0], argv[1:]...)
-		var out bytes.Buffer
-		cmd.Stdout = &out
-		must.Do(t, cmd.Start())
-		for deadline := time.Now().Add(time.Minute); !strings.Contains(h.state(), "mpps-"); {
-			if time.Now().After(deadline) {
-				t.Fatal("no port was made")
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
-		return cmd, &out
+	// The signal reaches mpps: ip netns exec replaces itself by the program.
+	started := func(argv ...string) *running {
+		cmd := start(t, argv...)
+		await(t, func() bool { return strings.Contains(h.state(), "mpps-") },
+			func() string { return "no port was made" })
+		return cmd
 	}
 
-	cmd, out := start(h.benchmark("pps", "--via", "br0", "--rate", "1k", "--repeat", "1000")...)
+	cmd := started(h.benchmark("pps", "--via", "br0", "--rate", "1k", "--repeat", "1000")...)
 	h.someTrials(cmd.Process.Pid)
-	must.Do(t, cmd.Process.Signal(os.Interrupt))
-	_ = cmd.Wait() // the exit code is looked at
-	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed {
+	if code := cmd.end(t, os.Interrupt); code != outcome.CodeFailed {
 		t.Errorf("interrupted: exit code %d", code)
 	}
-	run := result(t, out.String())
+	run := result(t, cmd.out.String())
 	if !run.Partial || len(run.Samples) == 0 {
 		t.Errorf("partial %v, %d samples", run.Partial, len(run.Samples))
 	}
 	checkLedger(t, run)
 	h.stays(before)
 
-	cmd, _ = start(h.benchmark("pps", "--via", "br0", "--repeat", "1000")...)
-	must.Do(t, cmd.Process.Kill())
-	_ = cmd.Wait()
-	for deadline := time.Now().Add(5 * time.Second); h.state() != before; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("a killed run left behind:\n%sfound before:\n%s", h.state(), before)
-		}
-	}
-	code, stdout, stderr := program(t, h.benchmark("pps", "--via", "br0", "--repeat", "1")...)
-	if code != outcome.CodeOK && code != outcome.CodeNotDevice {
-		t.Fatalf("exit code %d: %s", code, stderr)
-	}
+	started(h.benchmark("pps", "--via", "br0", "--repeat", "1000")...).end(t, os.Kill)
+	await(t, func() bool { return h.state() == before }, func() string {
+		return fmt.Sprintf("a killed run left behind:\n%sfound before:\n%s", h.state(), before)
+	})
+	stdout := measures(t, h.benchmark("pps", "--via", "br0", "--repeat", "1")...)
 	checkLedger(t, result(t, stdout))
-	if after := h.state(); after != before {
-		t.Errorf("after a killed run, left behind:\n%sfound before:\n%s", after, before)
-	}
+	h.stays(before)
 }
 
 func TestBenchBadEnds(t *testing.T) {
@@ -368,14 +331,10 @@ func TestBenchBadEnds(t *testing.T) {
 		}
 	}
 	h.ip("-n", h.guest, "link", "set", "eth0", "mtu", "200")
-	code, _, stderr := program(t, h.benchmark("pps", "--via", "br0", "--frame", "219")...)
-	if code != outcome.CodeUsage || !strings.Contains(stderr, "need an MTU of 201") {
-		t.Errorf("a frame over the guest's MTU: exit code %d: %s", code, stderr)
-	}
-	code, _, stderr = program(t, h.benchmark("pps", "--via", "br0", "--frame", "imix")...)
-	if code != outcome.CodeUsage || !strings.Contains(stderr, "need an MTU of 1500") {
-		t.Errorf("IMIX over the guest's MTU: exit code %d: %s", code, stderr)
-	}
+	fails(t, "a frame over the guest's MTU", outcome.CodeUsage,
+		h.benchmark("pps", "--via", "br0", "--frame", "219"), "need an MTU of 201")
+	fails(t, "IMIX over the guest's MTU", outcome.CodeUsage,
+		h.benchmark("pps", "--via", "br0", "--frame", "imix"), "need an MTU of 1500")
 	h.ip("-n", h.guest, "link", "set", "eth0", "mtu", "1500")
 	h.stays(before)
 }
@@ -390,21 +349,18 @@ func TestBenchLosesItsAgent(t *testing.T) {
 		"10.50.0.2:7979")
 	must.Do(t, doomed.Start())
 	h.listens(7979)
-	cmd := exec.Command("ip", "netns", "exec", h.host, "mpps", "--json", "bench", "pps", "--via", "br0",
+	cmd := start(t, "ip", "netns", "exec", h.host, "mpps", "--json", "bench", "pps", "--via", "br0",
 		"--agent", "10.50.0.2:7979", "--rate", "1k", "--warm-up", "50ms", "--duration", "200ms", "--repeat", "1000",
 		"--keep=false")
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	must.Do(t, cmd.Start())
 	h.someTrials(cmd.Process.Pid)
 	_ = doomed.Process.Kill()
 	_ = doomed.Wait() // killed
-	_ = cmd.Wait()
-	if cmd.ProcessState.ExitCode() != outcome.CodeFailed || !strings.Contains(stderr.String(), "lost the agent") ||
+	stderr := &cmd.problems
+	if code := cmd.code(); code != outcome.CodeFailed || !strings.Contains(stderr.String(), "lost the agent") ||
 		!strings.Contains(stderr.String(), "hint: ") {
-		t.Errorf("exit code %d: %s", cmd.ProcessState.ExitCode(), stderr.Bytes())
+		t.Errorf("exit code %d: %s", code, stderr.Bytes())
 	}
-	run := result(t, stdout.String())
+	run := result(t, cmd.out.String())
 	if !run.Partial || len(run.Samples) == 0 {
 		t.Errorf("partial %v, %d samples", run.Partial, len(run.Samples))
 	}
@@ -423,10 +379,7 @@ func TestBenchSeveralAgents(t *testing.T) {
 	pps := func(argv ...string) *measure.Run {
 		t.Helper()
 		argv = append([]string{"pps", "--via", "br0", "--more-agents", more, "--repeat", "2"}, argv...)
-		code, stdout, stderr := program(t, h.benchmark(argv...)...)
-		if code != outcome.CodeOK && code != outcome.CodeNotDevice {
-			t.Fatalf("%v: exit code %d: %s", argv, code, stderr)
-		}
+		stdout := measures(t, h.benchmark(argv...)...)
 		return result(t, stdout)
 	}
 	run := pps("--rate", "20k", "--sink", "af_packet")
@@ -444,9 +397,7 @@ func TestBenchSeveralAgents(t *testing.T) {
 	if run.Received == 0 || run.Environment.Generator != string(traffic.XDP) || len(run.Samples[0].CPU) != 3 {
 		t.Errorf("%d received by %q of %q", run.Received, run.Environment.Sink, run.Environment.Generator)
 	}
-	code, _, stderr := program(t, h.benchmark("pps", "--via", "br0", "--more-agents", more, "--two-way")...)
-	if code != outcome.CodeUsage || !strings.Contains(stderr, "--two-way") {
-		t.Errorf("both ways: exit code %d: %s", code, stderr)
-	}
+	fails(t, "both ways", outcome.CodeUsage,
+		h.benchmark("pps", "--via", "br0", "--more-agents", more, "--two-way"), "--two-way")
 	h.stays(before)
 }

@@ -33,19 +33,15 @@ const maxBytes = 64 << 20
 
 func (a *app) benchTalk(kind measure.Kind) *cobra.Command {
 	var f talkFlags
-	cmd := &cobra.Command{
-		Use:   "rr",
-		Short: "measure transactions per second and their latency",
-		Args:  args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+	cmd := verb("rr", "measure transactions per second and their latency", cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string) error {
 			load, err := f.load(kind)
 			if err != nil {
 				return err
 			}
 			return a.measure(cmd.Context(), kind, &f.runFlags, load,
 				&bench.Talk{Ends: f.ends, Kind: kind, Engine: f.engine, Port: f.enginePort})
-		},
-	}
+		})
 	flags := cmd.Flags()
 	f.add(cmd)
 	addEnds(flags, &f.ends)
@@ -64,8 +60,7 @@ func (a *app) benchTalk(kind measure.Kind) *cobra.Command {
 	if kind == measure.RR {
 		cli.IntVar(flags, &f.request, "request", 1, 1, maxBytes,
 			"request size in bytes (with --udp --rate: 8, a sequence number)")
-		cli.IntVar(flags, &f.response, "response", 1, 1, maxBytes,
-			"response size in bytes (with --udp --rate: 8)")
+		cli.IntVar(flags, &f.response, "response", 1, 1, maxBytes, "response size in bytes (with --udp --rate: 8)")
 		flags.BoolVar(&f.udp, "udp", false, "use UDP instead of TCP")
 		cli.ValueVar(flags, &f.rate, "rate", "",
 			"transactions per second of an open loop, such as 10k; 0 is a closed loop", parseRate)
@@ -75,8 +70,7 @@ func (a *app) benchTalk(kind measure.Kind) *cobra.Command {
 	}
 	cmd.Use, cmd.Short = "stream", "measure TCP throughput in bits per second"
 	flags.BoolVar(&f.sendfile, "sendfile", false, "send with sendfile(2), without copying")
-	flags.DurationVar(&f.ramp, "ramp", bench.StreamRamp,
-		"start of each connection before --duration, not counted")
+	flags.DurationVar(&f.ramp, "ramp", bench.StreamRamp, "start of each connection before --duration, not counted")
 	return cmd
 }
 

@@ -133,19 +133,30 @@ func (b *bridged) state() string {
 	return strings.Join(kept, "\n")
 }
 
+// stays requires that the state is as it was before.
+func (b *bridged) stays(before string) {
+	b.t.Helper()
+	if after := b.state(); after != before {
+		b.t.Errorf("left behind:\n%sfound before:\n%s", after, before)
+	}
+}
+
+// ttl is a value that no measurement depends on.
+func (b *bridged) ttl() string {
+	b.t.Helper()
+	return strings.TrimSpace(b.must(nil, "ip", "netns", "exec", b.host, "cat", ttlFile))
+}
+
+const ttlFile = "/proc/sys/net/ipv4/ip_default_ttl"
+
 func TestBenchPlanInTurns(t *testing.T) {
 	b := newBridged(t, 1000)
 	before := b.state()
 	plan := b.plan(nfCall + "=0@security")
 	file := filepath.Join(t.TempDir(), "ab.json")
-	code, stdout, stderr := program(t, b.bench("--json", "bench", "pps", "--foreign", "--plan", plan, "--seed", "7", "--blocks", "8",
+	stdout := measures(t, b.bench("--json", "bench", "pps", "--foreign", "--plan", plan, "--seed", "7", "--blocks", "8",
 		"-o", file)...)
-	if code != outcome.CodeOK && code != outcome.CodeNotDevice {
-		t.Fatalf("exit code %d: %s", code, stderr)
-	}
-	if after := b.state(); after != before {
-		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
-	}
+	b.stays(before)
 	must.Try(t, validate("mpps.bench-ab.1", stdout))
 	ab := must.Get(measure.DecodeAB(strings.NewReader(stdout)))(t)
 	t.Logf("%s, p = %.3g, %s: before %.3g, after %.3g; limited by %s and %s; %v", ab.Verdict, ab.P, ab.Test,
@@ -169,10 +180,7 @@ func TestBenchPlanInTurns(t *testing.T) {
 	checkLedger(t, &ab.AfterRun)
 
 	page := filepath.Join(t.TempDir(), "report.html")
-	if code, _, stderr := program(t, "mpps", "report", file, "-o", page); code != outcome.CodeOK ||
-		!strings.Contains(stderr, "more packets") {
-		t.Errorf("report: exit code %d: %s", code, stderr)
-	}
+	fails(t, "report", outcome.CodeOK, []string{"mpps", "report", file, "-o", page}, "more packets")
 	if code, _, stderr := program(t, "mpps", "bench", "compare", file, file); code == outcome.CodeOK ||
 		!strings.Contains(stderr, "interleaved") {
 		t.Errorf("compare: exit code %d: %s", code, stderr)
@@ -186,10 +194,7 @@ func TestBenchPlanOfNoEffect(t *testing.T) {
 	ttl, found := b.plan("sysctl:net.ipv4.ip_default_ttl=63"), ""
 	// Six equal blocks all lean to one side in one of 32 measurements; in three of three they do not.
 	for range 3 {
-		code, stdout, stderr := program(t, b.bench("bench", "pps", "--foreign", "--plan", ttl, "--rate", "5k")...)
-		if code != outcome.CodeOK && code != outcome.CodeNotDevice {
-			t.Fatalf("exit code %d: %s", code, stderr)
-		}
+		stdout := measures(t, b.bench("bench", "pps", "--foreign", "--plan", ttl, "--rate", "5k")...)
 		if found = stdout; strings.Contains(found, "~ no significant difference") {
 			break
 		}
@@ -217,9 +222,7 @@ func TestBenchPlanOfNoEffect(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s%s", c.plan, code, stdout, stderr)
 		}
 	}
-	if after := b.state(); after != before {
-		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
-	}
+	b.stays(before)
 }
 
 // Interrupted while the plan stands, the program puts it back and shows what it has.
@@ -228,71 +231,52 @@ func TestBenchPlanInterrupted(t *testing.T) {
 	b := newBridged(t, 10)
 	before := b.state()
 	argv := b.bench("--json", "bench", "pps", "--foreign", "--plan", b.plan(nfCall+"=0@security"), "--blocks", "100", "--rate", "5k")
-	cmd := exec.Command(argv[0], argv[1:]...)
-	var out, problems bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &problems
-	must.Do(t, cmd.Start())
+	switches, last := 0, false
 	stands := func() bool { return b.value() == "0" }
-	for deadline, switches, last := time.Now().Add(60*time.Second), 0,
-		false; switches < 8; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			_ = cmd.Process.Kill()
-			t.Fatalf("the plan was never applied: %s", problems.String())
-		}
+	cmd := b.started(argv, func() bool {
 		if now := stands(); now != last {
 			switches, last = switches+1, now
 		}
-	}
+		return switches >= 8
+	})
 	for !stands() {
 		time.Sleep(10 * time.Millisecond)
 	}
-	must.Do(t, cmd.Process.Signal(os.Interrupt))
-	_ = cmd.Wait() // the exit code is looked at
-	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed ||
-		!strings.Contains(problems.String(), "of 100 blocks were completed") {
-		t.Errorf("exit code %d: %s", code, problems.String())
+	if code := cmd.end(t, os.Interrupt); code != outcome.CodeFailed ||
+		!strings.Contains(cmd.problems.String(), "of 100 blocks were completed") {
+		t.Errorf("exit code %d: %s", code, cmd.problems.String())
 	}
-	ab := must.Get(measure.DecodeAB(&out))(t)
+	ab := must.Get(measure.DecodeAB(&cmd.out))(t)
 	if !ab.Partial || !ab.RolledBack || len(ab.Order) == 0 || len(ab.Order) > 20 {
 		t.Errorf("partial %v, rolled back %v, order %v", ab.Partial, ab.RolledBack, ab.Order)
 	}
-	if after := b.state(); after != before {
-		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
-	}
+	b.stays(before)
 }
 
-// started starts the program and waits until the plan stands. What it prints on standard error is returned.
-func (b *bridged) started(argv []string, stands func() bool) (*exec.Cmd, *bytes.Buffer) {
+// started starts the program and waits until the plan stands.
+func (b *bridged) started(argv []string, stands func() bool) *running {
 	b.t.Helper()
-	cmd := exec.Command(argv[0], argv[1:]...)
-	problems := &bytes.Buffer{}
-	cmd.Stderr = problems
-	must.Do(b.t, cmd.Start())
-	for deadline := time.Now().Add(60 * time.Second); !stands(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			_ = cmd.Process.Kill()
-			b.t.Fatalf("the plan was never applied: %s", problems.String())
-		}
-	}
-	return cmd, problems
+	cmd := start(b.t, argv...)
+	await(b.t, stands, func() string {
+		_ = cmd.Process.Kill()
+		return "the plan was never applied: " + cmd.problems.String()
+	})
+	return cmd
 }
 
 // What somebody else changed while the plan stood is left alone and reported, and the comparison ends.
 func TestBenchPlanMeddledWith(t *testing.T) {
 	t.Parallel()
 	b := newBridged(t, 1)
-	const file = "/proc/sys/net/ipv4/ip_default_ttl"
-	ttl := func() string { return strings.TrimSpace(b.must(nil, "ip", "netns", "exec", b.host, "cat", file)) }
 	argv := b.bench("bench", "pps", "--foreign", "--plan", b.plan("sysctl:net.ipv4.ip_default_ttl=63"), "--blocks", "100", "--rate",
 		"5k")
-	cmd, problems := b.started(argv, func() bool { return ttl() == "63" })
-	b.must(bytes.NewBufferString("70"), "ip", "netns", "exec", b.host, "tee", file)
-	_ = cmd.Wait() // the exit code is looked at
-	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed ||
-		!strings.Contains(problems.String(), "somebody else changed") {
-		t.Errorf("exit code %d: %s", code, problems.String())
+	cmd := b.started(argv, func() bool { return b.ttl() == "63" })
+	b.must(bytes.NewBufferString("70"), "ip", "netns", "exec", b.host, "tee", ttlFile)
+	if code := cmd.code(); code != outcome.CodeFailed ||
+		!strings.Contains(cmd.problems.String(), "somebody else changed") {
+		t.Errorf("exit code %d: %s", code, cmd.problems.String())
 	}
-	if got := ttl(); got != "70" {
+	if got := b.ttl(); got != "70" {
 		t.Errorf("the other's value is %s now, expected 70", got)
 	}
 }
@@ -301,17 +285,13 @@ func TestBenchPlanMeddledWith(t *testing.T) {
 func TestBenchPlanKilled(t *testing.T) {
 	t.Parallel()
 	b := newBridged(t, 1)
-	const file = "/proc/sys/net/ipv4/ip_default_ttl"
-	ttl := func() string { return strings.TrimSpace(b.must(nil, "ip", "netns", "exec", b.host, "cat", file)) }
 	journal := t.TempDir()
 	argv := append(b.bound(journal), "bench", "pps",
 		"--foreign", "--plan", b.plan("sysctl:net.ipv4.ip_default_ttl=63"), "--blocks", "100", "--rate", "5k",
 		"--from", "netns:"+b.from+"/eth0", "--to", "netns:"+b.to+"/eth0", "--duration", "200ms", "--warm-up", "50ms")
-	cmd, _ := b.started(argv, func() bool { return ttl() == "63" })
-	must.Do(t, cmd.Process.Kill())
-	_ = cmd.Wait() // it was killed
+	b.started(argv, func() bool { return b.ttl() == "63" }).end(t, os.Kill)
 	killed := time.Now()
-	for ttl() != "64" {
+	for b.ttl() != "64" {
 		if time.Since(killed) > 10*time.Second {
 			t.Fatalf("the plan stands %v after the program was killed", time.Since(killed))
 		}
@@ -341,14 +321,12 @@ func TestBenchPlanKilled(t *testing.T) {
 func TestBenchPlanRolledBackByOthers(t *testing.T) {
 	t.Parallel()
 	b := newBridged(t, 1)
-	const file = "/proc/sys/net/ipv4/ip_default_ttl"
-	ttl := func() string { return strings.TrimSpace(b.must(nil, "ip", "netns", "exec", b.host, "cat", file)) }
 	shared := t.TempDir()
 	mount := b.bound(shared)
-	cmd, problems := b.started(append(mount, "bench", "pps", "--foreign", "--plan", b.plan("sysctl:net.ipv4.ip_default_ttl=63"),
+	cmd := b.started(append(mount, "bench", "pps", "--foreign", "--plan", b.plan("sysctl:net.ipv4.ip_default_ttl=63"),
 		"--blocks", "100", "--rate", "5k",
 		"--from", "netns:"+b.from+"/eth0", "--to", "netns:"+b.to+"/eth0", "--duration", "1s", "--warm-up", "50ms"),
-		func() bool { return ttl() == "63" })
+		func() bool { return b.ttl() == "63" })
 	for { // the apply may not have ended yet
 		if code, _, stderr := program(t, append(mount, "rollback")...); code == outcome.CodeOK {
 			break
@@ -357,12 +335,11 @@ func TestBenchPlanRolledBackByOthers(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	_ = cmd.Wait() // the exit code is looked at
-	if code := cmd.ProcessState.ExitCode(); code != outcome.CodeFailed ||
-		!strings.Contains(problems.String(), "somebody else has rolled back transaction 20") {
-		t.Errorf("exit code %d: %s", code, problems.String())
+	if code := cmd.code(); code != outcome.CodeFailed ||
+		!strings.Contains(cmd.problems.String(), "somebody else has rolled back transaction 20") {
+		t.Errorf("exit code %d: %s", code, cmd.problems.String())
 	}
-	if got := ttl(); got != "64" {
+	if got := b.ttl(); got != "64" {
 		t.Errorf("the value is %s, expected 64", got)
 	}
 }

@@ -33,18 +33,14 @@ type diagnoseFlags struct {
 
 func (a *app) diagnoseCommand() *cobra.Command {
 	var f diagnoseFlags
-	cmd := &cobra.Command{
-		Use:   "diagnose",
-		Short: "find the stage that limits the packet path now, with evidence",
-		Args:  args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+	cmd := verb("diagnose", "find the stage that limits the packet path now, with evidence", cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string) error {
 			f.watches = slices.ContainsFunc([]string{"for", "netns", "counters"}, cmd.Flags().Changed)
 			if err := f.check(a.root); err != nil {
 				return err
 			}
 			return a.runDiagnose(cmd.Context(), &f)
-		},
-	}
+		})
 	flags := cmd.Flags()
 	cli.DurationVar(flags, &f.interval, "for", 5*time.Second, 200*time.Millisecond, time.Hour,
 		"how long to watch, at most 1h; Ctrl-C stops early and reports")

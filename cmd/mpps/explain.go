@@ -15,11 +15,8 @@ import (
 func (a *app) explainCommand() *cobra.Command {
 	var list, asMarkdown bool
 	var search string
-	cmd := &cobra.Command{
-		Use:   "explain ID | --list | --search TEXT",
-		Short: "explain a setting: why it matters, its cost and sources",
-		Args:  args(cobra.MaximumNArgs(1)),
-		RunE: func(_ *cobra.Command, ids []string) error {
+	cmd := verb("explain ID | --list | --search TEXT", "explain a setting: why it matters, its cost and sources",
+		cobra.MaximumNArgs(1), func(_ *cobra.Command, ids []string) error {
 			switch {
 			case (list || search != "") && len(ids) > 0:
 				return usage(fmt.Errorf("--list and --search take no ID, found %q", ids[0]), "")
@@ -58,8 +55,7 @@ func (a *app) explainCommand() *cobra.Command {
 					report.Knob(t, k)
 				},
 			})
-		},
-	}
+		})
 	cmd.Flags().BoolVar(&list, "list", false, "list all settings, in path order")
 	cmd.Flags().StringVar(&search, "search", "", "find settings and advice by a word or a pasted line")
 	cmd.Flags().BoolVar(&asMarkdown, "markdown", false, "print as Markdown")

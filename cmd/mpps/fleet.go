@@ -26,11 +26,8 @@ func (a *app) fleetAuditCommand() *cobra.Command {
 	var flags goalFlags
 	var output string
 	var failOn failOn
-	cmd := &cobra.Command{
-		Use:   "audit DIR|FILE…",
-		Short: "list what hosts have that most of their class have not",
-		Args:  args(cobra.MinimumNArgs(1)),
-		RunE: func(cmd *cobra.Command, files []string) error {
+	cmd := verb("audit DIR|FILE…", "list what hosts have that most of their class have not", cobra.MinimumNArgs(1),
+		func(cmd *cobra.Command, files []string) error {
 			g, err := flags.goal()
 			if err == nil && g.Guest != "" {
 				err = usage(errors.New("--guest: a guest belongs to one host"), "see 'mpps audit --snapshot FILE'")
@@ -64,8 +61,7 @@ func (a *app) fleetAuditCommand() *cobra.Command {
 			})
 			differ := len(r.Outliers) > 0 || fails != nil && r.Failed(*fails)
 			return cmp.Or(err, exitIf(len(r.Refused) > 0, outcome.CodeFailed), exitIf(differ, outcome.CodeDrifted))
-		},
-	}
+		})
 	flags.add(cmd, nil)
 	addSheet(cmd, &output)
 	failOn.add(cmd, "finding")

@@ -15,11 +15,8 @@ import (
 func (a *app) handoverCommand() *cobra.Command {
 	var flags goalFlags
 	var ask handing.Request
-	cmd := &cobra.Command{
-		Use:   "handover",
-		Short: "say in a platform's own words what to set there",
-		Args:  args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+	cmd := verb("handover", "say in a platform's own words what to set there", cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string) (err error) {
 			if ask.Goal, err = flags.goal(); err != nil {
 				return err
 			}
@@ -41,8 +38,7 @@ func (a *app) handoverCommand() *cobra.Command {
 					report.Handover(t, found.Guests)
 				},
 			})
-		},
-	}
+		})
 	flags.add(cmd, a)
 	cmd.Flags().StringVar(&ask.Snapshot, "snapshot", "", "use this snapshot file instead of this host")
 	cmd.Flags().String("format", "text", "output format: text, json or yaml")

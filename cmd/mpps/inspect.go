@@ -10,11 +10,8 @@ import (
 
 func (a *app) inspectCommand() *cobra.Command {
 	var snapshot, output string
-	cmd := &cobra.Command{
-		Use:   "inspect",
-		Short: "show this host: packet path, topology, guests, VFs",
-		Args:  args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+	cmd := verb("inspect", "show this host: packet path, topology, guests, VFs", cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string) error {
 			m, err := a.env().Gather(cmd.Context(), ops.Look{Snapshot: snapshot})
 			if err != nil {
 				return err
@@ -28,8 +25,7 @@ func (a *app) inspectCommand() *cobra.Command {
 				Verb: "inspect", Host: m.Facts.Name, Result: m.Facts, Warnings: ops.UnseenWarnings(m.Facts),
 				Text: func(t *report.Text) { report.Inspect(t, m.Facts, a.verbose) },
 			})
-		},
-	}
+		})
 	cmd.Flags().StringVar(&snapshot, "snapshot", "", "use this snapshot file instead of this host")
 	addSheet(cmd, &output)
 	return cmd

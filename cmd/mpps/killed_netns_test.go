@@ -56,7 +56,7 @@ func (h *hostAndGuest) traces() string {
 		}
 		for pid := range strings.FieldsSeq(h.ip("netns", "pids", ns)) {
 			if number, err := strconv.Atoi(pid); err == nil {
-				programs, links := holds(h.t, number)
+				programs, links := openBPF(h.t, number)
 				fmt.Fprintln(&text, ns, pid, "holds the programs", programs, "and the links", links)
 			}
 		}
@@ -117,8 +117,7 @@ func TestKilled(t *testing.T) {
 		"bench reverse":   {argv: append(bench[:len(bench):len(bench)], "--reverse")},
 		"bench both ends": {argv: []string{"bench", "pps", "--from", "netns:" + h.host + "/tap0", "--to", "netns:" +
 			h.guest + "/eth0", "--duration", "20s", "--keep=false"}, bpf: true},
-		"search": {argv: []string{"search", "--via", "br0", "--agent", h.agent, "--keep=false", "--budget",
-			"30s"}},
+		"search": {argv: []string{"search", "--via", "br0", "--agent", h.agent, "--keep=false", "--budget", "30s"}},
 		"search's program": {argv: []string{"search", "--trial-command", forks, "--max-pps", "1M", "--keep=false"},
 			has: 6},
 		"path":             {argv: []string{"path", "--for", "1m", "--every-packet"}, bpf: true},
@@ -152,11 +151,11 @@ func TestKilled(t *testing.T) {
 				var programs, links []int
 				if after > 0 {
 					time.Sleep(after)
-					programs, links = holds(t, cmd.Process.Pid)
+					programs, links = openBPF(t, cmd.Process.Pid)
 				} else {
 					time.Sleep(700 * time.Millisecond)
 					for until := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-						programs, links = holds(t, cmd.Process.Pid)
+						programs, links = openBPF(t, cmd.Process.Pid)
 						if has := len(marked(t)); has >= max(1, c.has) && (!c.bpf || len(programs) > 0) {
 							break
 						}

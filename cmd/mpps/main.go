@@ -1,5 +1,5 @@
 // Command mpps tunes a KVM host's network data path for throughput and latency, and measures the effect. One file per
-// sub-command: flags, wiring, exit codes. The work is done in internal/.
+// sub-command, or for a family of them: flags, wiring, exit codes. The work is done in internal/.
 package main
 
 import (
@@ -199,14 +199,14 @@ type group struct {
 
 const moreGroup = "More"
 
+// verb returns a command that takes the arguments that n allows.
+func verb(use, short string, n cobra.PositionalArgs, run func(*cobra.Command, []string) error) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Args: args(n), RunE: run}
+}
+
 // verbs returns a command that only holds others: alone it shows its help.
 func verbs(name, short string, others ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   name,
-		Short: short,
-		Args:  args(cobra.NoArgs),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	cmd := verb(name, short, cobra.NoArgs, func(cmd *cobra.Command, _ []string) error { return cmd.Help() })
 	cmd.AddCommand(others...)
 	return cmd
 }

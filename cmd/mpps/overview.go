@@ -46,14 +46,9 @@ type built struct {
 }
 
 func (a *app) versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "show the version of mpps",
-		Args:  args(cobra.NoArgs),
-		RunE: func(*cobra.Command, []string) error {
-			b := built{version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
-			return a.out.Answer(report.Answer{Verb: "version", Result: b,
-				Text: func(t *report.Text) { t.Line("mpps %s, %s, %s", b.Version, b.Go, b.System) }})
-		},
-	}
+	return verb("version", "show the version of mpps", cobra.NoArgs, func(*cobra.Command, []string) error {
+		b := built{version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+		return a.out.Answer(report.Answer{Verb: "version", Result: b,
+			Text: func(t *report.Text) { t.Line("mpps %s, %s, %s", b.Version, b.Go, b.System) }})
+	})
 }

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -16,6 +15,7 @@ import (
 
 	"mpps/internal/advise/queuepath"
 	"mpps/internal/must"
+	"mpps/internal/outcome"
 )
 
 // TestPathInterrupted: SIGINT ends watching with what was seen, as an answer like any other, and no word of progress
@@ -39,28 +39,24 @@ func TestPathInterrupted(t *testing.T) {
 	if code, _, stderr := program(t, "ip", "-n", ns, "link", "set", "tap9", "up"); code != 0 {
 		t.Fatal(stderr)
 	}
-	cmd := exec.Command("mpps", "path", "--netns", ns, "--for", "10m", "--every-packet", "--json")
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	must.Do(t, cmd.Start())
+	cmd := start(t, "mpps", "path", "--netns", ns, "--for", "10m", "--every-packet", "--json")
 	watches(t, cmd.Process.Pid)
 	for began := time.Now(); time.Since(began) < 3*time.Second; {
 		must.Try(t, send(10))
 		time.Sleep(10 * time.Millisecond)
 	}
-	must.Do(t, cmd.Process.Signal(os.Interrupt))
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%v: %s", err, &stderr)
+	if code := cmd.end(t, os.Interrupt); code != outcome.CodeOK {
+		t.Fatalf("exit code %d: %s", code, &cmd.problems)
 	}
-	if stderr.Len() > 0 {
-		t.Errorf("on standard error: %s", &stderr)
+	if cmd.problems.Len() > 0 {
+		t.Errorf("on standard error: %s", &cmd.problems)
 	}
 	var answer struct {
 		Schema string
 		Result queuepath.Path
 	}
-	if err := json.Unmarshal(stdout.Bytes(), &answer); err != nil {
-		t.Fatalf("%v: %.300s", err, &stdout)
+	if err := json.Unmarshal(cmd.out.Bytes(), &answer); err != nil {
+		t.Fatalf("%v: %.300s", err, &cmd.out)
 	}
 	if answer.Schema != "mpps.path/1" || !answer.Result.EveryPacket || answer.Result.Seconds <= 0 ||
 		answer.Result.Seconds > 30 {
@@ -97,12 +93,10 @@ func TestPathInterrupted(t *testing.T) {
 // watches waits until a process has attached the two programs that see packets, and returns the IDs of what it holds.
 func watches(t *testing.T, pid int) (programs, links []int) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); len(links) < 2; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it holds the programs %v and the links %v after a minute", programs, links)
-		}
-		programs, links = holds(t, pid)
-	}
+	await(t, func() bool {
+		programs, links = openBPF(t, pid)
+		return len(links) >= 2
+	}, func() string { return fmt.Sprintf("it holds the programs %v and the links %v", programs, links) })
 	return programs, links
 }
 
@@ -117,19 +111,13 @@ func TestPathKilled(t *testing.T) {
 	programs, links := watches(t, cmd.Process.Pid)
 	must.Do(t, cmd.Process.Kill())
 	cmd.Wait()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		left := inKernel(programs, links)
-		if left == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of the programs %v and the links %v are left", left, programs, links)
-		}
-	}
+	await(t, func() bool { return inKernel(programs, links) == 0 }, func() string {
+		return fmt.Sprintf("%d of the programs %v and the links %v are left", inKernel(programs, links), programs, links)
+	})
 }
 
-// holds is which programs and links of eBPF a process has open (fdinfo in proc_pid_fdinfo(5)).
-func holds(t *testing.T, pid int) (programs, links []int) {
+// openBPF returns the programs and links of eBPF that a process has open (fdinfo in proc_pid_fdinfo(5)).
+func openBPF(t *testing.T, pid int) (programs, links []int) {
 	t.Helper()
 	files := must.Get(filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fdinfo/*"))(t)
 	for _, file := range files {

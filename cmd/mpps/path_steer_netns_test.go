@@ -3,8 +3,10 @@
 package main
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/advise/queuepath"
 	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
@@ -26,8 +31,7 @@ func TestSteerHost(t *testing.T) {
 	}
 	s := newSteered(t, "vxlan")
 	for q := range 2 { // as a driver would
-		must.Do(t, os.WriteFile(fmt.Sprintf("/sys/class/net/nic0/queues/tx-%d/xps_cpus", q), []byte("3"),
-			0))
+		must.Do(t, os.WriteFile(fmt.Sprintf("/sys/class/net/nic0/queues/tx-%d/xps_cpus", q), []byte("3"), 0))
 	}
 	masks := s.xps()
 	s.send()
@@ -125,8 +129,7 @@ func TestSteerKilled(t *testing.T) {
 	s := newSteered(t, "vxlan")
 	s.send()
 	for q := range 8 {
-		must.Do(t, os.WriteFile(fmt.Sprintf("/sys/class/net/nic0/queues/tx-%d/xps_cpus", q), []byte("1"),
-			0))
+		must.Do(t, os.WriteFile(fmt.Sprintf("/sys/class/net/nic0/queues/tx-%d/xps_cpus", q), []byte("1"), 0))
 	}
 	masks := s.xps()
 	steer := []string{"path", "--steer", "--for", "100ms", "--by", "program", "--nic", "nic0"}
@@ -191,8 +194,7 @@ func TestSteerClassifier(t *testing.T) {
 		t.Errorf("verify is content: %s", stdout)
 	}
 	for _, round := range []string{"after", "before"} {
-		code, stdout, stderr := program(t, "mpps", "path", "--steer", "--for", "1s", "--by", "program", "--nic",
-			"nic0")
+		code, stdout, stderr := program(t, "mpps", "path", "--steer", "--for", "1s", "--by", "program", "--nic", "nic0")
 		if code != outcome.CodeOK || !strings.Contains(stdout+stderr, "classifier at the ingress of tap1 (u32;") {
 			t.Errorf("%s: exit code %d: %s%s", round, code, stdout, stderr)
 		}
@@ -210,4 +212,176 @@ func TestSteerClassifier(t *testing.T) {
 		s.nothingLeft()
 	}
 	s.end()
+}
+
+// TestSteerDiscipline: a tunnel that needs no queue discipline loses the one that it has, is kept so, and gets it back.
+// One with parameters stays, and is told.
+func TestSteerDiscipline(t *testing.T) {
+	if !inHost(t) {
+		return
+	}
+	s := newSteered(t, "vxlan")
+	shown := func() string { return strings.TrimSpace(s.must("tc", "qdisc", "show", "dev", "vx0")) }
+	s.must("tc", "qdisc", "replace", "dev", "vx0", "root", "handle", "8123:", "pfifo_fast")
+	before := shown()
+	s.send()
+	steer := []string{"path", "--steer", "--for", "1s", "--by", "program", "--nic", "nic0"}
+	if out := s.mpps(outcome.CodeOK, append(steer, "--dry-run")...); !strings.Contains(out, "root-qdisc:vx0") ||
+		shown() != before {
+		t.Errorf("a dry run: %s\n%s", out, shown())
+	}
+	s.mpps(outcome.CodeOK, steer...)
+	if found := shown(); !strings.HasPrefix(found, "qdisc noqueue") {
+		t.Errorf("steered: %s", found)
+	}
+	s.mpps(outcome.CodeOK, "verify")
+	for _, f := range s.watch().Faults {
+		t.Errorf("steered: %s: %s", f.Name(), f.Evidence)
+	}
+	s.must("tc", "qdisc", "replace", "dev", "vx0", "root", "handle", "8123:", "pfifo_fast")
+	s.mpps(outcome.CodeOK, "restore", "--insist")
+	if found := shown(); !strings.HasPrefix(found, "qdisc noqueue") {
+		t.Errorf("put back: %s", found)
+	}
+	s.mpps(outcome.CodeOK, "rollback")
+	if after := shown(); after != before {
+		t.Errorf("rolled back: %s, before %s", after, before)
+	}
+	s.must("tc", "qdisc", "replace", "dev", "vx0", "root", "pfifo", "limit", "17")
+	before = shown()
+	code, stdout, stderr := program(t, append([]string{"mpps"}, steer...)...)
+	if code != outcome.CodeOK || !strings.Contains(stdout+stderr, "all lanes take the lock of pfifo on vx0") ||
+		shown() != before {
+		t.Errorf("with parameters: exit code %d: %s%s\n%s", code, stdout, stderr, shown())
+	}
+	s.mpps(outcome.CodeOK, "rollback")
+	s.nothingLeft()
+	s.end()
+}
+
+// TestSteerManyFlows: 2,000 flows over a steered tunnel are healthy, although dozens share their outer source port with
+// a flow on another queue, or all their outer addresses. One more flow that two queues really send in turns is found,
+// in front of the tunnel and behind it.
+func TestSteerManyFlows(t *testing.T) {
+	for kind := range tunnels {
+		t.Run(kind, func(t *testing.T) { testSteerManyFlows(t, kind) })
+	}
+}
+
+func testSteerManyFlows(t *testing.T, kind string) {
+	if !inHost(t) {
+		return
+	}
+	s := newSteered(t, kind)
+	seen := make(chan map[uint16]int, 1)
+	go func() { seen <- outerPorts(t, 3*time.Second) }()
+	s.sendFlows(2000, false)
+	s.mpps(outcome.CodeChanges, "path", "--steer", "--for", s.during("2s", "5s"), "--detailed-exit-code")
+	for _, f := range s.watch().Faults {
+		t.Errorf("2,000 flows: %s: %s", f.Name(), f.Evidence)
+	}
+	ports := <-seen
+	shared := 0
+	for _, queues := range ports {
+		if queues > 1 {
+			shared++
+		}
+	}
+	t.Logf("%d outer ports, %d are shared by flows of several queues", len(ports), shared)
+	if len(ports) > 1 && shared < 20 {
+		t.Errorf("%d outer ports are shared by flows of several queues: too few to prove anything", shared)
+	}
+	s.end()
+
+	s.stop = make(chan struct{})
+	s.sendFlows(2000, true)
+	faults := s.watch().Faults
+	s.end()
+	for _, side := range []string{"tap0 rx", "nic0 tx", "far0 rx"} {
+		if !slices.ContainsFunc(faults, func(f queuepath.Fault) bool {
+			return f.Kind == queuepath.Flapping && f.Object == side
+		}) {
+			t.Errorf("one flow on two queues in turns: no flapping found at %s in %+v", side, faults)
+		}
+	}
+}
+
+// sendFlows sends so many flows, each on one queue of a guest, until end, and with roaming one more on two queues of
+// the first in turns.
+func (s *steered) sendFlows(flows int, roaming bool) {
+	frame := make([]byte, 60)
+	copy(frame, []byte{0x02, 0, 0, 0, 0, 0x77, 0x52, 0x54, 0, 0, 0, 0, 0x08, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0,
+		0, 10, 8, 0, 1, 10, 8, 0, 2})
+	write := func(guest, queue, flow int) {
+		frame[11], frame[29] = byte(guest+1), byte(10+guest)
+		binary.BigEndian.PutUint16(frame[34:], uint16(10000+flow))
+		binary.BigEndian.PutUint16(frame[38:], 26)
+		binary.BigEndian.PutUint16(frame[24:], headerSum(frame[14:34]))
+		out := frame
+		if outer := headers[s.kind]; outer != nil {
+			binary.BigEndian.PutUint16(outer[10:], headerSum(outer[:20]))
+			out = slices.Concat(frame[:14], outer, frame)
+		}
+		if _, err := s.taps[guest][queue].Write(out); err == nil {
+			s.sent.Add(1)
+		}
+	}
+	s.done.Go(func() {
+		for turn := 0; ; turn++ {
+			select {
+			case <-s.stop:
+				return
+			case <-time.After(500 * time.Microsecond):
+			}
+			for i := range 16 {
+				flow := (16*turn + i) % flows
+				write(flow%2, flow/2%4, flow)
+			}
+			if roaming {
+				write(0, turn%2, flows)
+			}
+		}
+	})
+}
+
+// outerPorts are the source ports of tunnel frames that arrive at far0 within a time, with the number of guests' queues
+// whose flows have each. A tunnel without UDP has none.
+func outerPorts(t *testing.T, during time.Duration) map[uint16]int {
+	device, err := net.InterfaceByName("far0")
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	defer unix.Close(fd)
+	const allProtocols = unix.ETH_P_ALL>>8 | unix.ETH_P_ALL<<8&0xff00
+	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: allProtocols, Ifindex: device.Index}); err != nil {
+		t.Error(err)
+		return nil
+	}
+	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 100_000})
+	// bytes: the headers before the tunnel's own, and a guest's frame, which is the last
+	const outer, frame = 14 + 20 + 8, 60
+	queues := map[uint16]map[int]bool{}
+	b := make([]byte, 300)
+	for began := time.Now(); time.Since(began) < during; {
+		n, _, err := unix.Recvfrom(fd, b, 0)
+		if err != nil || n < outer+frame || b[23] != unix.IPPROTO_UDP {
+			continue
+		}
+		port := binary.BigEndian.Uint16(b[34:])
+		if queues[port] == nil {
+			queues[port] = map[int]bool{}
+		}
+		queues[port][int(binary.BigEndian.Uint16(b[n-frame+34:])-10000)%8] = true
+	}
+	ports := map[uint16]int{}
+	for port, q := range queues {
+		ports[port] = len(q)
+	}
+	return ports
 }

@@ -20,11 +20,8 @@ func (a *app) placeCommand() *cobra.Command {
 	var output string
 	var wishes placeWishes
 	var detailed bool
-	cmd := &cobra.Command{
-		Use:   "place",
-		Short: "compute CPUs, NUMA node and huge pages for each guest",
-		Args:  args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+	cmd := verb("place", "compute CPUs, NUMA node and huge pages for each guest", cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string) error {
 			g, err := flags.goal()
 			if err != nil {
 				return err
@@ -40,8 +37,7 @@ func (a *app) placeCommand() *cobra.Command {
 			picture := &seats.Placing{Host: p.Host, Result: &p.Result, Added: p.Added}
 			if output != "" {
 				err := a.writeEncoded(output, func(w io.Writer) error {
-					return seats.HTML(w, picture, version,
-						time.Now())
+					return seats.HTML(w, picture, version, time.Now())
 				})
 				if err != nil {
 					return err
@@ -60,8 +56,7 @@ func (a *app) placeCommand() *cobra.Command {
 				}
 			}
 			return exitIf(detailed && len(p.Refused) > 0, outcome.CodeDrifted)
-		},
-	}
+		})
 	flags.add(cmd, a)
 	f := cmd.Flags()
 	f.StringVar(&ask.Snapshot, "snapshot", "", "use this snapshot file instead of this host")

@@ -19,11 +19,8 @@ func (a *app) planCommand() *cobra.Command {
 	var snapshot, output string
 	var interval time.Duration
 	var detailed, runtimeOnly bool
-	cmd := &cobra.Command{
-		Use:   "plan",
-		Short: "show what would change: from, to, why, risk",
-		Args:  args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+	cmd := verb("plan", "show what would change: from, to, why, risk", cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string) error {
 			g, err := flags.goal()
 			if err != nil {
 				return err
@@ -58,8 +55,7 @@ func (a *app) planCommand() *cobra.Command {
 				}
 			}
 			return exitIf(detailed && !p.Empty(), outcome.CodeChanges)
-		},
-	}
+		})
 	flags.add(cmd, a)
 	flags.addWatch(cmd)
 	cmd.Flags().StringVar(&snapshot, "snapshot", "", "use this snapshot file instead of this host")

@@ -49,10 +49,7 @@ func TestGuestInPod(t *testing.T) {
 	}
 	run := func(argv ...string) string {
 		t.Helper()
-		code, stdout, stderr := program(t, argv...)
-		if code != 0 {
-			t.Fatalf("%v: %d, %s", argv, code, stderr)
-		}
+		stdout := succeeds(t, argv...)
 		return stdout
 	}
 	run("ip", "netns", "add", ns)

@@ -59,8 +59,7 @@ func TestRealtimeCheckSeesWhatRan(t *testing.T) {
 	r, ran := look()
 	whole := time.Since(begun)
 	at := slices.IndexFunc(r.Findings, func(f realtime.Finding) bool {
-		return f.ID == "threads.user_ran" &&
-			f.Object == object
+		return f.ID == "threads.user_ran" && f.Object == object
 	})
 	if at < 0 {
 		t.Fatalf("%s is not among what was found: %s; %+v", object, r.Verdict, r.Ran)

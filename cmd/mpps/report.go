@@ -23,11 +23,8 @@ type reportFlags struct{ output, plan, title string }
 
 func (a *app) reportCommand() *cobra.Command {
 	var f reportFlags
-	cmd := &cobra.Command{
-		Use:   "report RUN… -o report.html",
-		Short: "write one HTML page of runs: verdict, samples, latency, losses",
-		Args:  args(cobra.MinimumNArgs(1)),
-		RunE: func(cmd *cobra.Command, files []string) error {
+	cmd := verb("report RUN… -o report.html", "write one HTML page of runs: verdict, samples, latency, losses",
+		cobra.MinimumNArgs(1), func(cmd *cobra.Command, files []string) error {
 			results, err := readResults(files)
 			if err != nil {
 				return err
@@ -49,8 +46,7 @@ func (a *app) reportCommand() *cobra.Command {
 				a.out.Step("wrote %s: %s", f.output, bench.Verdict(doc))
 			}
 			return nil
-		},
-	}
+		})
 	cmd.Flags().StringVarP(&f.output, "output", "o", "report.html",
 		"output file; - is standard output (the default unless --format is html)")
 	cmd.Flags().StringVar(&f.plan, "plan", "", "plan that was applied between the first run and the second")

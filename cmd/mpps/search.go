@@ -41,12 +41,8 @@ type searchFlags struct {
 
 func (a *app) searchCommand() *cobra.Command {
 	var f searchFlags
-	cmd := &cobra.Command{
-		Use:   "search",
-		Short: "find the highest rate without loss (NDR) and within a loss (PDR)",
-		Args:  args(cobra.NoArgs),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.runSearch(cmd.Context(), &f) },
-	}
+	cmd := verb("search", "find the highest rate without loss (NDR) and within a loss (PDR)", cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string) error { return a.runSearch(cmd.Context(), &f) })
 	f.add(cmd)
 	return cmd
 }

@@ -21,11 +21,8 @@ func (a *app) snapshotCommand() *cobra.Command {
 	var output string
 	var scrub bool
 	var interval time.Duration
-	cmd := &cobra.Command{
-		Use:   "snapshot -o FILE",
-		Short: "save this host to a file, to audit and plan elsewhere",
-		Args:  args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+	cmd := verb("snapshot -o FILE", "save this host to a file, to audit and plan elsewhere", cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string) error {
 			m, err := a.env().Gather(cmd.Context(), ops.Look{Interval: interval})
 			if err != nil {
 				return err
@@ -46,8 +43,7 @@ func (a *app) snapshotCommand() *cobra.Command {
 				a.out.Step("wrote %s: %d settings read, %d parts not seen", output, len(h.Readings), len(h.Unseen))
 			}
 			return nil
-		},
-	}
+		})
 	cmd.Flags().StringVarP(&output, "output", "o", "-", "output file, a page if it ends in .html; - is standard output")
 	cmd.Flags().DurationVar(&interval, "interval", 0, "first watch counters for this long, such as 2s")
 	cmd.Flags().BoolVar(&scrub, "scrub", false, "replace MAC addresses, serial numbers, UUIDs and names")
@@ -64,11 +60,8 @@ type snapshotDiff struct {
 }
 
 func (a *app) snapshotDiffCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "diff BEFORE AFTER",
-		Short: "list the differences between two snapshots (exit code 4)",
-		Args:  args(cobra.ExactArgs(2)),
-		RunE: func(_ *cobra.Command, files []string) error {
+	return verb("diff BEFORE AFTER", "list the differences between two snapshots (exit code 4)", cobra.ExactArgs(2),
+		func(_ *cobra.Command, files []string) error {
 			before, err := ops.ReadSnapshot(files[0])
 			if err != nil {
 				return err
@@ -88,8 +81,7 @@ func (a *app) snapshotDiffCommand() *cobra.Command {
 				},
 			})
 			return cmp.Or(err, exitIf(!result.Identical, outcome.CodeDrifted))
-		},
-	}
+		})
 }
 
 // diffOf compares two snapshots of one host, or two hosts in terms that both share.

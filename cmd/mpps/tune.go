@@ -34,19 +34,15 @@ type tuneFlags struct {
 
 func (a *app) tuneCommand() *cobra.Command {
 	var f tuneFlags
-	cmd := &cobra.Command{
-		Use:   "tune",
-		Short: "try changes in a loop; keep only what measurably helps",
-		Args:  args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+	cmd := verb("tune", "try changes in a loop; keep only what measurably helps", cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string) error {
 			if f.Resume {
 				if err := a.resumeTune(cmd, &f); err != nil {
 					return err
 				}
 			}
 			return a.runTune(cmd.Context(), &f)
-		},
-	}
+		})
 	f.add(cmd, a)
 	return cmd
 }
@@ -57,8 +53,7 @@ func (f *tuneFlags) add(cmd *cobra.Command, a *app) {
 	f.set = flags
 	f.path.add(flags, generatorCPUs)
 	f.trialFlags.add(flags)
-	cli.DurationVar(flags, &f.Budget, "budget", 30*time.Minute, 0, 0,
-		"time limit of the run; 0 is no limit")
+	cli.DurationVar(flags, &f.Budget, "budget", 30*time.Minute, 0, 0, "time limit of the run; 0 is no limit")
 	cli.DurationVar(flags, &f.Trial, "trial", tuning.Slice, 100*time.Millisecond, time.Minute,
 		"duration of one trial (default with --trial-command: 1s)")
 	flags.Uint64Var(&f.Seed, "seed", 0, "random seed of the trial order (default: random)")

@@ -346,10 +346,8 @@ func TestDecodeCampaignRefuses(t *testing.T) {
 		"[]\n":                  "line 1",
 		`{"schema":"x"}` + "\n": `found schema "x"`,
 		head + head:             "expected the plan first",
-		head + `{"schema":"mpps.campaign/1","cell":{"mode":"other","workload":"pps"}}` +
-			"\n": `mode "other"`,
-		head + `{"schema":"mpps.campaign/1","cell":{"mode":"mode1","workload":"pps","block":3}}` +
-			"\n": "block 3",
+		head + `{"schema":"mpps.campaign/1","cell":{"mode":"other","workload":"pps"}}` + "\n":           `mode "other"`,
+		head + `{"schema":"mpps.campaign/1","cell":{"mode":"mode1","workload":"pps","block":3}}` + "\n": "block 3",
 		head + `{"schema":"mpps.campaign/1","cell":{"mode":"mode1","workload":"pps","block":0,"sample":{"pps":-1}}}` +
 			"\n": "found -1",
 		strings.Replace(head, `"repeat_min":3`, `"repeat_min":0`, 1): "the plan",

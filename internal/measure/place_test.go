@@ -48,9 +48,8 @@ func TestLossIsCountedOnce(t *testing.T) {
 				at("agent x", "eth0", "device", "rx_dropped"): 7}, unexplained: 31,
 		},
 		"an agent's backlog is not this machine's": {
-			moved: lost{at("agent x", "", "", "softnet.dropped"): 20, at("host", "eth0", "device", "rx_dropped"): 20},
-			want: lost{at("agent x", "", "", "softnet.dropped"): 20,
-				at("host", "eth0", "device", "rx_dropped"): 20},
+			moved:       lost{at("agent x", "", "", "softnet.dropped"): 20, at("host", "eth0", "device", "rx_dropped"): 20},
+			want:        lost{at("agent x", "", "", "softnet.dropped"): 20, at("host", "eth0", "device", "rx_dropped"): 20},
 			unexplained: 60,
 		},
 		"a queueing discipline and the ring behind it drop different packets": {

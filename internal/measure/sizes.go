@@ -16,13 +16,13 @@ func EthernetSizes() []int { return []int{64, 128, 256, 512, 1024, 1280, 1518} }
 // maxSizes is the most searches of one file.
 const maxSizes = 64
 
-// wireOverhead is what each frame takes on an Ethernet wire besides its own bytes: preamble, start of frame and the
+// WireOverhead is what each frame takes on an Ethernet wire besides its own bytes: preamble, start of frame and the
 // smallest gap (IEEE 802.3 clauses 3.1.1 and 4.4.2).
-const wireOverhead = 7 + 1 + 12
+const WireOverhead = 7 + 1 + 12
 
 // WireBits returns the bits per second that frames of this size, in bytes with the FCS, take on an Ethernet wire. A
 // link of 10 Gbit/s is full at 10e9.
-func WireBits(pps float64, frameBytes int) float64 { return pps * 8 * float64(frameBytes+wireOverhead) }
+func WireBits(pps float64, frameBytes int) float64 { return pps * 8 * float64(frameBytes+WireOverhead) }
 
 // Sizes are searches over the same path, one for each of several frame sizes.
 type Sizes struct {

@@ -3,10 +3,14 @@
 package ops
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
+	"time"
 
 	"mpps/internal/advise/site"
 	"mpps/internal/machine"
@@ -81,4 +85,37 @@ func Count(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// UntilHangup returns a context that also ends on SIGHUP, so that nothing keeps running after the shell has gone. A
+// program started with nohup ignores SIGHUP and still does: listening for the signal would undo nohup.
+func UntilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
+	if signal.Ignored(syscall.SIGHUP) {
+		return context.WithCancel(ctx)
+	}
+	return signal.NotifyContext(ctx, syscall.SIGHUP)
+}
+
+// Countdown shows the progress of something that takes a known time, until done is called. Nothing else may be printed
+// meanwhile.
+func (e *Env) Countdown(what string, whole time.Duration) (done func()) {
+	e.Out.Progress("%s for %v", what, whole)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		ticks := time.NewTicker(time.Second)
+		defer ticks.Stop()
+		for began := time.Now(); ; {
+			select {
+			case <-ticks.C:
+				e.Out.Progress("%s: %.0f of %.0f s", what, time.Since(began).Seconds(), whole.Seconds())
+			case <-stop:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(stop)
+		<-stopped
+	}
 }

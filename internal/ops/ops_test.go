@@ -1,10 +1,13 @@
 package ops
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"mpps/internal/golden"
@@ -58,8 +61,7 @@ func TestGatherRefuses(t *testing.T) {
 		"no root":           {filepath.Join(dir, "none"), Look{}, outcome.CodeFailed, "--root takes"},
 		"no snapshot":       {dir, Look{Snapshot: filepath.Join(dir, "none.json")}, outcome.CodeFailed, "make one"},
 		"negative interval": {dir, Look{Interval: -time.Second}, outcome.CodeUsage, "leave it out"},
-		"watched snapshot": {dir, Look{Snapshot: "a.json", Interval: time.Second}, outcome.CodeUsage,
-			"one of the two"},
+		"watched snapshot":  {dir, Look{Snapshot: "a.json", Interval: time.Second}, outcome.CodeUsage, "one of the two"},
 	} {
 		_, err := (&Env{Root: test.root, Out: Deaf{}}).Gather(t.Context(), test.look)
 		if code, hint := outcome.Of(err); err == nil || code != test.code || !strings.Contains(hint, test.hint) {
@@ -150,4 +152,28 @@ func TestAttestRefuses(t *testing.T) {
 			t.Errorf("%q: %v, expected %q", test.given, err, test.want)
 		}
 	}
+}
+
+// said keeps what is said.
+type said struct {
+	Listener
+	lines []string
+}
+
+func (s *said) Progress(format string, args ...any) {
+	s.lines = append(s.lines, fmt.Sprintf(format, args...))
+}
+
+// TestCountdown: each second what is under way, how far it is and how long it takes, and nothing once it is over.
+func TestCountdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		heard := &said{}
+		done := (&Env{Out: heard}).Countdown("watching", 5*time.Second)
+		time.Sleep(2500 * time.Millisecond)
+		done()
+		time.Sleep(5 * time.Second)
+		if want := []string{"watching for 5s", "watching: 1 of 5 s", "watching: 2 of 5 s"}; !slices.Equal(heard.lines, want) {
+			t.Errorf("said %q, expected %q", heard.lines, want)
+		}
+	})
 }

@@ -73,9 +73,9 @@ const (
 // For is what a step waits for.
 type For string
 
-const ( // of the guest, by the user
-	Restart For = "restart" // of the host, by the user
-	Boot    For = "boot"    // of the host, by the person
+const (
+	Restart For = "restart" // of the guest, by the user
+	Boot    For = "boot"    // of the host, by the user
 	Answer  For = "answer"  // of the agent of Step.At
 )
 

@@ -9,8 +9,8 @@ import (
 	"mpps/internal/measure/wakeup"
 )
 
-// told is an experiment's outcome of one figure.
-func told(m Measured) func(*Outcomes) (Measured, bool) {
+// reading returns a Figure.Read that finds m.
+func reading(m Measured) func(*Outcomes) (Measured, bool) {
 	return func(*Outcomes) (Measured, bool) { return m, true }
 }
 
@@ -31,11 +31,9 @@ func TestJudge(t *testing.T) {
 		by      float64 // −1: nothing to compare
 		reasons []string
 	}{
-		"higher": {Figure{Founding: 100}, Measured{Value: 120, Lo: 118, Hi: 122}, x710, false, Reached, 0,
-			nil},
+		"higher":  {Figure{Founding: 100}, Measured{Value: 120, Lo: 118, Hi: 122}, x710, false, Reached, 0, nil},
 		"as high": {Figure{Founding: 100}, Measured{Value: 100}, x710, false, Reached, 0, nil},
-		"lower": {Figure{Founding: 100}, Measured{Value: 80, Lo: 78, Hi: 82}, x710, false, Short, 0.2,
-			nil},
+		"lower":   {Figure{Founding: 100}, Measured{Value: 80, Lo: 78, Hi: 82}, x710, false, Short, 0.2, nil},
 		"within its spread": {Figure{Founding: 100}, Measured{Value: 98, Lo: 94, Hi: 101}, x710, false, Reached, 0.02,
 			[]string{"within-spread"}},
 		"a round figure": {Figure{Founding: 100, About: true}, Measured{Value: 92, Lo: 91, Hi: 93}, x710, false,
@@ -48,8 +46,7 @@ func TestJudge(t *testing.T) {
 			[]string{"other-nic", "fewer-vcpus"}},
 		"fewer queues than it could have": {Figure{Founding: 100, Conditions: then}, Measured{Value: 80}, chosen, false,
 			Short, 0.2, nil},
-		"the same NIC": {Figure{Founding: 100, Conditions: then}, Measured{Value: 80}, x710, false, Short, 0.2,
-			nil},
+		"the same NIC": {Figure{Founding: 100, Conditions: then}, Measured{Value: 80}, x710, false, Short, 0.2, nil},
 		"a ratio elsewhere": {Figure{Founding: 2, Ratio: true, Conditions: then}, Measured{Value: 1.5}, other, false,
 			Short, 0.25, nil},
 		"emulated": {Figure{Founding: 100}, Measured{Value: 500}, emulated, false, NotComparable, 0,
@@ -84,7 +81,7 @@ func TestJudge(t *testing.T) {
 			x710, false, Short, 0.2, []string{"other-tool"}},
 		"short form": {Figure{Founding: 100}, Measured{Value: 120}, x710, true, Reached, 0, []string{"short-form"}},
 	} {
-		c.figure.Read, c.figure.Look = told(c.found), []string{"mpps audit"}
+		c.figure.Read, c.figure.Look = reading(c.found), []string{"mpps audit"}
 		judge := func() Judged { return Judge(c.figure, &Outcomes{Short: c.short}, c.machine, Inputs{}) }
 		j := judge()
 		var codes []string
@@ -109,7 +106,7 @@ func TestJudge(t *testing.T) {
 		j.Measured != nil {
 		t.Errorf("what was not measured: %+v", j)
 	}
-	if j := Judge(Figure{Read: told(Measured{Value: 1}), Founding: 2,
+	if j := Judge(Figure{Read: reading(Measured{Value: 1}), Founding: 2,
 		Conditions: Conditions{Forwards: true, Tunnel: true, Realtime: true}}, &Outcomes{}, x710,
 		Inputs{}); len(j.Reasons) != 3 {
 		t.Errorf("other path, tunnel and kernel: %+v", j.Reasons)

@@ -39,24 +39,21 @@ func TestNeeds(t *testing.T) {
 	}{
 		"throughput":             {throughput, func(in *Inputs) { in.Agent = "" }, nil, ""},
 		"both ends of the guest": {throughput, nil, nil, "way"},
-		"no root": {throughput, func(in *Inputs) { in.Agent = "" }, func(s *Seen) { s.Root = false },
-			"root"},
-		"no guest named": {throughput, func(in *Inputs) { in.Agent, in.Guest = "", "" }, nil, "guest"},
-		"no such guest":  {throughput, func(in *Inputs) { in.Agent, in.Guest = "", "vm2" }, nil, "guest"},
+		"no root":                {throughput, func(in *Inputs) { in.Agent = "" }, func(s *Seen) { s.Root = false }, "root"},
+		"no guest named":         {throughput, func(in *Inputs) { in.Agent, in.Guest = "", "" }, nil, "guest"},
+		"no such guest":          {throughput, func(in *Inputs) { in.Agent, in.Guest = "", "vm2" }, nil, "guest"},
 		"guests are not seen": {throughput, func(in *Inputs) { in.Agent, in.Guest = "", "vm2" },
 			func(s *Seen) { s.Host.Unseen = []facts.Unseen{facts.GuestsUnseen("no libvirt")} }, "guest-unseen"},
 		"guest is off": {throughput, func(in *Inputs) { in.Agent = "" },
 			func(s *Seen) { s.Host.Guests[0].State = "shut off" }, "guest-off"},
-		"no way in":  {throughput, func(in *Inputs) { in.From, in.Via = "", "" }, nil, "way"},
-		"no way out": {throughput, func(in *Inputs) { in.Agent, in.Out = "", "" }, nil, "way"},
-		"another generator": {throughput, func(in *Inputs) { in.Trial, in.MaxPPS = "trex.py", "14.88M" }, nil,
-			""},
+		"no way in":                 {throughput, func(in *Inputs) { in.From, in.Via = "", "" }, nil, "way"},
+		"no way out":                {throughput, func(in *Inputs) { in.Agent, in.Out = "", "" }, nil, "way"},
+		"another generator":         {throughput, func(in *Inputs) { in.Trial, in.MaxPPS = "trex.py", "14.88M" }, nil, ""},
 		"one that nobody can gauge": {throughput, func(in *Inputs) { in.Trial = "trex.py" }, nil, "way"},
 		"an agent that is silent": {throughput, func(in *Inputs) { in.Out = "" },
 			func(s *Seen) { s.Agents[Agent{At: "192.0.2.2:7878"}] = errors.New("refused") }, "agent-silent"},
-		"queues": {queues, func(in *Inputs) { in.Out = "" }, nil, ""},
-		"queues of a namespace": {queues, func(in *Inputs) { in.Out, in.Guest, in.Container = "", "", true }, nil,
-			""},
+		"queues":                     {queues, func(in *Inputs) { in.Out = "" }, nil, ""},
+		"queues of a namespace":      {queues, func(in *Inputs) { in.Out, in.Guest, in.Container = "", "", true }, nil, ""},
 		"a namespace beside a guest": {queues, func(in *Inputs) { in.Out, in.Container = "", true }, nil, "container"},
 		"a namespace without agent": {queues, func(in *Inputs) { in.Guest, in.Agent, in.Container = "", "", true }, nil,
 			"container"},
@@ -73,8 +70,7 @@ func TestNeeds(t *testing.T) {
 		"no address on the function": {sriov, func(in *Inputs) { in.VFAgent = "" }, nil, "vf-agent"},
 		"modes":                      {modes, nil, nil, ""},
 		"no modes":                   {modes, func(in *Inputs) { in.Modes = nil }, nil, "modes"},
-		"nothing to compare with": {modes, func(in *Inputs) { in.Modes = []string{"vf=192.0.2.1:1"} }, nil,
-			"native"},
+		"nothing to compare with":    {modes, func(in *Inputs) { in.Modes = []string{"vf=192.0.2.1:1"} }, nil, "native"},
 		"a sender that is not there": {queues, func(in *Inputs) { in.Out = "" },
 			func(s *Seen) { s.Links["eth1"] = errors.New("no such interface") }, "link"},
 		"a bridge that is not there": {throughput, func(in *Inputs) { in.Agent = "" },
@@ -137,8 +133,7 @@ func TestNeeds(t *testing.T) {
 		c.spoil(&s)
 		all := c.of.Look(inputs(func(in *Inputs) { in.Out = "" }), s)
 		if Missing(all) || !slices.ContainsFunc(all, func(k Check) bool {
-			return k.Code == c.code && !k.OK &&
-				k.Soft
+			return k.Code == c.code && !k.OK && k.Soft
 		}) {
 			t.Errorf("%s: %+v", name, all)
 		}

@@ -26,7 +26,7 @@ type Report struct {
 // RunState is the state of a run.
 type RunState string
 
-const ( // or killed
+const (
 	Running RunState = "running" // or it was killed
 	Waiting RunState = "waiting" // for a restart, a reboot or an agent
 	Done    RunState = "done"

@@ -79,8 +79,7 @@ func TestWays(t *testing.T) {
 	in.NoReboot = true
 	r := throughput.Begin(in, time.Unix(0, 0))
 	got := strings.Join(walk(r, func(id string) []setting.Needs {
-		return map[string][]setting.Needs{"apply1": {boot,
-			guest}}[id]
+		return map[string][]setting.Needs{"apply1": {boot, guest}}[id]
 	}), " ")
 	if want := "machine before plan1 apply1 restart plan2 apply2 after rollback verify"; got != want || !r.Owes.Boot {
 		t.Errorf("without a reboot: %s, owes %+v", got, r.Owes)

@@ -178,8 +178,7 @@ func (p *pktgen) library(state *lua.LState, out *bufio.Writer) {
 		"dst_ip": p.noted("range.dst_ip", 3), "dst_port": p.noted("range.dst_port", 3),
 		"src_ip": func(l *lua.LState) int {
 			p.each(l, "range.src_ip", 3, func(port *dpdkPort) {
-				between(l, &port.srcFrom, &port.srcTo,
-					l.CheckString(3))
+				between(l, &port.srcFrom, &port.srcTo, l.CheckString(3))
 			})
 			return 0
 		},

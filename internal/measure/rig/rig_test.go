@@ -1,14 +1,19 @@
 package rig
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"mpps/internal/measure"
 	"mpps/internal/measure/traffic"
@@ -204,5 +209,183 @@ func TestNotesAreMadeOnce(t *testing.T) {
 	}
 	if len(s.Warnings) != 2 || s.Warnings[0].Code != "generator-note" || s.Warnings[1].Text != "no XDP here" {
 		t.Errorf("%+v", s.Warnings)
+	}
+}
+
+// TestARP: a reply as a Linux host sent it, and what is written is read back.
+func TestARP(t *testing.T) {
+	frame := must.Get(hex.DecodeString("fe6d7000010a" + "525400000a01" + "0806" + "0001" + "0800" + "06" + "04" +
+		"0002" + "525400000a01" + "c61200fe" + "fe6d7000010a" + "00000000"))(t)
+	a, ok := parseARP(frame)
+	if !ok || a.op != arpReply || a.from.String() != "52:54:00:00:0a:01" || a.sender.String() != "198.18.0.254" ||
+		a.of.String() != "0.0.0.0" {
+		t.Errorf("%+v, %v", a, ok)
+	}
+	to := must.Get(net.ParseMAC("fe:6d:70:00:01:0a"))(t)
+	for _, op := range []uint16{arpRequest, arpReply} {
+		a.op, a.of = op, netip.MustParseAddr("198.19.0.1")
+		b := arpFrame(to, a)
+		if got, ok := parseARP(b); !ok || len(b) != 60 || got.op != op || got.sender != a.sender || got.of != a.of ||
+			got.from.String() != a.from.String() {
+			t.Errorf("%+v, %v in %d bytes", got, ok, len(b))
+		}
+	}
+	for _, cut := range [][]byte{nil, frame[:41], append(append([]byte{}, frame[:12]...), make([]byte, 48)...)} {
+		if a, ok := parseARP(cut); ok {
+			t.Errorf("%x was taken for %+v", cut, a)
+		}
+	}
+}
+
+func TestConditions(t *testing.T) {
+	const stat = "cpu 1 2 3\ncpu0 10 0 10 10 0 0 0 0 0 0\ncpu1 10 0 10 10 0 0 0 0 0 0\n"
+	m := recorded(t, map[string]string{
+		"proc/stat": stat,
+		"sys/devices/system/cpu/cpu0/cpufreq/scaling_governor":                   "performance\n",
+		"sys/devices/system/cpu/cpu1/cpufreq/scaling_governor":                   "powersave\n",
+		"sys/devices/system/cpu/cpufreq/policy0/scaling_governor":                "not a CPU's\n",
+		"sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count":       "2\n",
+		"sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count":       "3\n",
+		"sys/devices/system/cpu/cpu1/thermal_throttle/package_throttle_count":    "4\n",
+		"sys/devices/system/clocksource/clocksource0/current_clocksource":        "tsc\n",
+		"sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_max_time_ms": "99\n",
+	})
+	c, err := m.Conditions(t.Context(), time.Millisecond)
+	must.Do(t, err)
+	nine := uint64(9)
+	if d := cmp.Diff(measure.Conditions{CPUs: 2, Governors: map[string]int{"performance": 1, "powersave": 1},
+		Throttled: &nine, Clocksource: "tsc"}, c); d != "" {
+		t.Error(d)
+	}
+	// A machine that tells nothing but its CPU times.
+	c, err = recorded(t, map[string]string{"proc/stat": stat}).Conditions(t.Context(), time.Millisecond)
+	if err != nil || c.CPUs != 2 || c.Throttled != nil || len(c.Governors) != 0 || c.Clocksource != "" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if _, err := recorded(t, nil).Conditions(t.Context(), time.Millisecond); err == nil {
+		t.Error("a machine without CPU times was accepted")
+	}
+	bad := recorded(t, map[string]string{"proc/stat": stat,
+		"sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count": "many\n"})
+	if _, err := bad.Conditions(t.Context(), time.Millisecond); err == nil {
+		t.Error(`a count of "many" was accepted`)
+	}
+}
+
+// TestReach: an agent answers with the secret; an open port, one with another secret and nobody do not.
+func TestReach(t *testing.T) {
+	secret := []byte("0123456789abcdef")
+	s := must.Get(agent.Listen("", "127.0.0.1:0", agent.Options{Version: "v", Secret: secret}))(t)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(t.Context()) }()
+	t.Cleanup(func() {
+		if err := errors.Join(s.Close(), <-served); err != nil && !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+	})
+	open := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	go func() {
+		for {
+			c, err := open.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte("SSH-2.0-OpenSSH_9.6\r\n"))
+			c.Close()
+		}
+	}()
+	t.Cleanup(func() { open.Close() })
+	gone := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	gone.Close()
+	for name, c := range map[string]struct {
+		o    AgentOptions
+		want bool
+	}{
+		"an agent":       {AgentOptions{Address: s.Addr(), Secret: secret}, true},
+		"another secret": {AgentOptions{Address: s.Addr(), Secret: []byte("fedcba9876543210")}, false},
+		"no secret":      {AgentOptions{Address: s.Addr()}, false},
+		"no such NIC":    {AgentOptions{Address: s.Addr(), Secret: secret, NIC: "eth99"}, false},
+		"an open port":   {AgentOptions{Address: open.Addr().String(), Secret: secret}, false},
+		"nobody":         {AgentOptions{Address: gone.Addr().String()}, false},
+		"not an address": {AgentOptions{Address: "guest"}, false},
+	} {
+		c.o.Version = "v"
+		if err := Reach(t.Context(), c.o); (err == nil) != c.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestCheckEnds: interfaces must be there, and bridges be bridges.
+func TestCheckEnds(t *testing.T) {
+	must.Try(t, CheckEnd(traffic.Endpoint{Iface: "lo"}))
+	for _, e := range []traffic.Endpoint{{Iface: "mppsnone0"}, {Netns: "mpps-none", Iface: "lo"}} {
+		if err := CheckEnd(e); err == nil {
+			t.Errorf("%s was taken for an end", e)
+		}
+	}
+	for _, name := range []string{"lo", "mppsnone0"} {
+		if err := CheckBridge(name); err == nil {
+			t.Errorf("%s was taken for a bridge", name)
+		}
+	}
+}
+
+// TestFastest: agents that send take pktgen with clones only where XDP frames are not to be had and all of them have
+// it, and a slow choice is said.
+func TestFastest(t *testing.T) {
+	of := func(kernel, driver traffic.Answer, pktgen bool) *far {
+		return &far{addr: "a:1", info: agent.Info{Live: string(kernel), Pktgen: pktgen},
+			nic: agent.Link{Name: "eth0", Kind: "ixgbevf", Live: string(driver)}}
+	}
+	for name, c := range map[string]struct {
+		asked traffic.Method
+		fars  []*far
+		want  traffic.Method
+		clone int
+		warns bool
+	}{
+		"XDP":                 {Fastest, []*far{of(traffic.Yes, traffic.Yes, true)}, traffic.Auto, 0, false},
+		"a function's driver": {Fastest, []*far{of(traffic.Yes, traffic.No, true)}, traffic.Pktgen, clones, false},
+		"an old kernel":       {Fastest, []*far{of(traffic.No, traffic.Unknown, true)}, traffic.Pktgen, clones, false},
+		"no pktgen":           {Fastest, []*far{of(traffic.Yes, traffic.No, false)}, traffic.Auto, 0, true},
+		"one of two without pktgen": {Fastest, []*far{of(traffic.Yes, traffic.No, true), of(traffic.Yes,
+			traffic.Yes, false)}, traffic.Auto, 0, true},
+		"one of two needs it, all have": {Fastest, []*far{of(traffic.Yes, traffic.No, true), of(traffic.Yes,
+			traffic.Yes, true)}, traffic.Pktgen, clones, false},
+		"somebody chose": {traffic.AFPacket, []*far{of(traffic.Yes, traffic.Yes, true)}, traffic.AFPacket, 0, false},
+	} {
+		p := &Path{}
+		o := p.fastest(Options{Generator: c.asked}, c.fars)
+		if o.Generator != c.want || o.Clone != c.clone || (len(p.Warnings) > 0) != c.warns {
+			t.Errorf("%s: %s with %d clones, warnings %+v", name, o.Generator, o.Clone, p.Warnings)
+		}
+	}
+}
+
+// TestDivided: senders for several agents have streams of their own and share the rate; CPUs are shared only if there
+// are too few.
+func TestDivided(t *testing.T) {
+	for _, c := range []struct {
+		cpus []int
+		n    int
+		want string
+	}{
+		{[]int{4, 5, 6, 7}, 2, "[4 5]@0 [6 7]@2 "}, {[]int{4, 5, 6}, 2, "[4]@0 [5 6]@1 "},
+		{[]int{4, 5}, 3, "[4]@0 [4]@1 [5]@2 "}, {[]int{4, 5}, 1, "[4 5]@0 "},
+	} {
+		lanes, err := divided(c.cpus, c.n)
+		got, share := "", 0.0
+		for _, l := range lanes {
+			got += fmt.Sprintf("%v@%d ", l.cpus, l.stream)
+			share += l.share
+		}
+		if err != nil || got != c.want || c.n > 1 && (share < 0.999 || share > 1.001) {
+			t.Errorf("%v for %d: %s, shares sum up to %g, %v; expected %s", c.cpus, c.n, got, share, err, c.want)
+		}
+	}
+	if lanes, err := divided(nil, 2); err != nil || len(lanes) != 2 || slices.Contains([]int{len(lanes[0].cpus),
+		len(lanes[1].cpus)}, 0) {
+		t.Errorf("no CPUs given: %+v, %v", lanes, err)
 	}
 }

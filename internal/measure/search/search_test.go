@@ -242,8 +242,7 @@ func TestFailures(t *testing.T) {
 		}
 	}
 	nothing := &script{f: func(_ int, t Trial) (Outcome, error) {
-		return Outcome{uint64(t.PPS * t.Seconds), 0,
-			t.Seconds}, nil
+		return Outcome{uint64(t.PPS * t.Seconds), 0, t.Seconds}, nil
 	}}
 	if r, err := Run(t.Context(), nothing, options(Fast)); err != nil || r.NDR.LowerPPS != nil || r.NDR.None == "" ||
 		nothing.n > 40 {

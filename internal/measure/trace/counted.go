@@ -3,11 +3,17 @@ package trace
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"maps"
+	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
 
 	"mpps/internal/advise/queuepath"
 )
@@ -82,4 +88,98 @@ func (v *inventory) counters() (map[queuepath.Queue]amount, error) {
 		return nil
 	})
 	return all, err
+}
+
+// Layout of a message about a qdisc (include/uapi/linux/rtnetlink.h, struct tcmsg; gen_stats.h, struct
+// gnet_stats_queue).
+const (
+	sizeofTcmsg    = 20
+	tcmsgIndex     = 4
+	tcmsgParent    = 12
+	tcaStats2      = 7
+	tcaStatsQueue  = 3
+	requeuesOffset = 12
+	parentRoot     = 0xffffffff
+)
+
+// requeues returns how often the root qdisc of each device requeued a packet since it was set up, by index. A qdisc
+// with others below it includes theirs (net/sched/sch_mq.c, mq_dump).
+func requeues() (map[int]uint32, error) {
+	messages, err := dump(unix.RTM_GETQDISC, make([]byte, sizeofTcmsg))
+	if err != nil {
+		return nil, fmt.Errorf("queue disciplines: %w", err)
+	}
+	counts := map[int]uint32{}
+	for _, m := range messages {
+		if len(m.Data) < sizeofTcmsg || binary.NativeEndian.Uint32(m.Data[tcmsgParent:]) != parentRoot {
+			continue
+		}
+		ad, err := netlink.NewAttributeDecoder(m.Data[sizeofTcmsg:])
+		if err != nil {
+			return nil, fmt.Errorf("queue disciplines: %w", err)
+		}
+		index := int(binary.NativeEndian.Uint32(m.Data[tcmsgIndex:]))
+		for ad.Next() {
+			if ad.Type() != tcaStats2 {
+				continue
+			}
+			ad.Nested(func(stats *netlink.AttributeDecoder) error {
+				for stats.Next() {
+					if b := stats.Bytes(); stats.Type() == tcaStatsQueue && len(b) >= requeuesOffset+4 {
+						counts[index] = binary.NativeEndian.Uint32(b[requeuesOffset:])
+					}
+				}
+				return nil
+			})
+		}
+		if err := ad.Err(); err != nil {
+			return nil, fmt.Errorf("queue disciplines: %w", err)
+		}
+	}
+	return counts, nil
+}
+
+// The tracepoint contention_begin reports waits for locks when a CPU queues. On bare metal the first waiting CPU does
+// not queue: it spins on the pending bit and gets the lock without reaching the tracepoint (kernel/locking/qspinlock.c,
+// queued_spin_lock_slowpath). So of two CPUs that take turns at a lock nearly nothing is seen, and of more CPUs one is
+// missing. In a guest with paravirtual spinlocks every waiting CPU queues; under other hypervisors none does (arch/x86,
+// virt_spin_lock).
+
+// paravirtual are the hypervisors under which Linux has paravirtual spinlocks.
+var paravirtual = []string{"kvm", "xen", "hyperv"}
+
+// unseenWaits returns the waits that the tracepoint does not report on this machine.
+func (w *watcher) unseenWaits() queuepath.Unseen {
+	virtual := ""
+	if w.host != nil {
+		virtual = w.host.Virtual
+	} else if text, err := os.ReadFile("/proc/cpuinfo"); err == nil && guestFlag(string(text)) {
+		virtual = "kvm"
+	}
+	return unseenWaits(virtual, runtime.GOARCH)
+}
+
+func unseenWaits(virtual, arch string) queuepath.Unseen {
+	first := queuepath.Unseen{Blind: queuepath.BlindFirst, What: "the first of the CPUs that wait for a transmit " +
+		"queue's lock"}
+	switch {
+	case virtual == "" || arch != "amd64":
+		first.Why = "the kernel tells of those that queue behind it; of two CPUs that take turns that is nearly nothing"
+	case !slices.Contains(paravirtual, virtual):
+		first.Why = "as a guest of " + virtual +
+			" CPUs do not queue for locks, and the kernel may tell of no wait at all"
+	default:
+		return queuepath.Unseen{}
+	}
+	return first
+}
+
+// guestFlag reports whether the processor identifies itself as virtual.
+func guestFlag(cpuinfo string) bool {
+	for line := range strings.Lines(cpuinfo) {
+		if name, flags, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "flags" {
+			return slices.Contains(strings.Fields(flags), "hypervisor")
+		}
+	}
+	return false
 }

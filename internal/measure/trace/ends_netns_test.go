@@ -45,7 +45,7 @@ func TestKilled(t *testing.T) {
 		child.Process.Kill()
 		t.Fatalf("the watching process said %q: %v", line, err)
 	}
-	programs, links, maps := held(t, child.Process.Pid)
+	programs, links, maps := openBPF(t, child.Process.Pid)
 	s.must(child.Process.Kill())
 	child.Wait()
 	if len(programs) != 4 || len(links) != 4 || len(maps) < 8 {
@@ -82,8 +82,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// held is what of eBPF a process holds, by its own /proc files (Documentation/filesystems/proc.rst, fdinfo).
-func held(t *testing.T, pid int) (programs, links, maps []int) {
+// openBPF returns what of eBPF a process has open, by its own /proc files (Documentation/filesystems/proc.rst, fdinfo).
+func openBPF(t *testing.T, pid int) (programs, links, maps []int) {
 	t.Helper()
 	files := must.Get(filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid)))(t)
 	for _, file := range files {

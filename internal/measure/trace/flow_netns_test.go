@@ -32,26 +32,21 @@ func TestFlows(t *testing.T) {
 		"IPv4 in GRE":       {make: func(flow int) []byte { return inGRE(frame(flow, 1)[14:], 0x0800) }},
 		"Ethernet in GRE":   {make: func(flow int) []byte { return inGRE(frame(flow, 1), 0x6558) }},
 		"a fragment":        {make: func(flow int) []byte { return fragment(frame(flow, 1)) }, none: true},
-		"no IP": {make: func(flow int) []byte { f := frame(flow, 1); f[12], f[13] = 0x88, 0xb5; return f },
-			none: true},
-		"cut short":    {make: func(flow int) []byte { return frame(flow, 1)[:30] }, none: true},
-		"IPv4 in IPv4": {make: func(flow int) []byte { return inIP(frame(flow, 1)[14:], unix.IPPROTO_IPIP) }},
-		"IPv6 in IPv4": {make: func(flow int) []byte { return inIP(inIPv6(flow)[14:], unix.IPPROTO_IPV6) }},
+		"no IP":             {make: func(flow int) []byte { f := frame(flow, 1); f[12], f[13] = 0x88, 0xb5; return f }, none: true},
+		"cut short":         {make: func(flow int) []byte { return frame(flow, 1)[:30] }, none: true},
+		"IPv4 in IPv4":      {make: func(flow int) []byte { return inIP(frame(flow, 1)[14:], unix.IPPROTO_IPIP) }},
+		"IPv6 in IPv4":      {make: func(flow int) []byte { return inIP(inIPv6(flow)[14:], unix.IPPROTO_IPV6) }},
 		"a fragment in IPv4": {make: func(flow int) []byte {
-			return inIP(fragment(frame(flow, 1))[14:],
-				unix.IPPROTO_IPIP)
+			return inIP(fragment(frame(flow, 1))[14:], unix.IPPROTO_IPIP)
 		}, none: true},
 		"ESP": {make: func(flow int) []byte {
-			return transport(unix.IPPROTO_ESP,
-				[]byte{0, 0, 0, 7, 0, 0, 0, byte(flow)})
+			return transport(unix.IPPROTO_ESP, []byte{0, 0, 0, 7, 0, 0, 0, byte(flow)})
 		}, none: true},
 		"UDP behind AH": {make: func(flow int) []byte {
-			return transport(unix.IPPROTO_AH,
-				behindAH(frame(flow, 1)[34:]))
+			return transport(unix.IPPROTO_AH, behindAH(frame(flow, 1)[34:]))
 		}},
 		"no ports": {make: func(flow int) []byte {
-			return transport(unix.IPPROTO_ICMP,
-				[]byte{0, 0, 0, byte(flow)})
+			return transport(unix.IPPROTO_ICMP, []byte{0, 0, 0, byte(flow)})
 		}, none: true},
 		"VXLAN":               {make: func(flow int) []byte { return inUDP(4789, vxlan(7), frame(flow, 1)) }},
 		"VXLAN, two networks": {make: func(flow int) []byte { return inUDP(4789, vxlan(byte(flow)), frame(0, 1)) }},
@@ -62,12 +57,10 @@ func TestFlows(t *testing.T) {
 			return inTransport6(unix.IPPROTO_UDP, inUDP(4789, vxlan(7), inVLAN(inIPv6(flow), 7))[34:])
 		}},
 		"VXLAN in VXLAN": {make: func(flow int) []byte {
-			return inUDP(8472, vxlan(7),
-				inUDP(4789, vxlan(8), frame(flow, 1)))
+			return inUDP(8472, vxlan(7), inUDP(4789, vxlan(8), frame(flow, 1)))
 		}},
 		"VXLAN-GPE": {make: func(flow int) []byte {
-			return inUDP(4790, []byte{0x0c, 0, 0, 2, 0, 0, 9, 0},
-				inIPv6(flow)[14:])
+			return inUDP(4790, []byte{0x0c, 0, 0, 2, 0, 0, 9, 0}, inIPv6(flow)[14:])
 		}},
 		"Geneve with options": {make: func(flow int) []byte {
 			return inUDP(6081, []byte{2, 0, 0x65, 0x58, 0, 0, 9, 0, 1, 1, 0x80, 1, 0xde, 0xad, 0xbe, 0xef},
@@ -79,12 +72,10 @@ func TestFlows(t *testing.T) {
 		}},
 		"GRE in UDP": {make: func(flow int) []byte { return inUDP(4754, []byte{0, 0, 8, 0}, frame(flow, 1)[14:]) }},
 		"GUE": {make: func(flow int) []byte {
-			return inUDP(6080, []byte{1, 4, 0, 0, 1, 2, 3, 4},
-				frame(flow, 1)[14:])
+			return inUDP(6080, []byte{1, 4, 0, 0, 1, 2, 3, 4}, frame(flow, 1)[14:])
 		}},
 		"GUE with GRE": {make: func(flow int) []byte {
-			return inUDP(6080, []byte{0, 47, 0, 0, 0, 0, 0x65, 0x58},
-				frame(flow, 1))
+			return inUDP(6080, []byte{0, 47, 0, 0, 0, 0, 0x65, 0x58}, frame(flow, 1))
 		}},
 		"GUE version 1": {make: func(flow int) []byte { return inUDP(6080, nil, inIPv6(flow)[14:]) }},
 		"IPv4 in IPv6 with options": {make: func(flow int) []byte {
@@ -97,13 +88,11 @@ func TestFlows(t *testing.T) {
 		"ARP in VXLAN": {make: func(int) []byte {
 			return inUDP(4789, vxlan(7), slices.Concat(frame(0, 1)[:12], []byte{8, 6}, make([]byte, 28)))
 		}, none: true},
-		"cut short in VXLAN": {make: func(int) []byte { return inUDP(4789, vxlan(7), frame(0, 1)[:36]) },
-			none: true},
+		"cut short in VXLAN": {make: func(int) []byte { return inUDP(4789, vxlan(7), frame(0, 1)[:36]) }, none: true},
 		"VXLAN without a network": {make: func(int) []byte { return inUDP(4789, make([]byte, 8), frame(0, 1)) },
 			none: true},
 		"a message of Geneve": {make: func(int) []byte {
-			return inUDP(6081, []byte{0x40, 0, 0x65, 0x58, 0, 0, 9, 0},
-				frame(0, 1))
+			return inUDP(6081, []byte{0x40, 0, 0x65, 0x58, 0, 0, 9, 0}, frame(0, 1))
 		}, none: true},
 		"VXLAN to another port": {make: func(flow int) []byte { return inUDP(7789, vxlan(7), frame(flow, 1)) }, none: true},
 		"Geneve to another port": {make: func(flow int) []byte {

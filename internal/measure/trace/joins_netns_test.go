@@ -56,14 +56,12 @@ func TestNotJoined(t *testing.T) {
 				t.Error("nothing of far0 was seen")
 			}
 			if n := frameSum(o, func(r *queuepath.Row) bool {
-				return r.Origin.Device == "far0" &&
-					r.To.Device != "far0"
+				return r.Origin.Device == "far0" && r.To.Device != "far0"
 			}); n != 0 {
 				t.Errorf("%d frames of another device are told as those of far0, of which all end here", n)
 			}
 			joined := frameSum(o, func(r *queuepath.Row) bool {
-				return r.Origin.Device == "tap1" &&
-					r.To.Device == "nic0"
+				return r.Origin.Device == "tap1" && r.To.Device == "nic0"
 			})
 			if joined == 0 || joined > sent {
 				t.Errorf("%d frames of tap1 at nic0, %d were sent", joined, sent)
@@ -140,8 +138,7 @@ func TestRenamed(t *testing.T) {
 	for q := range 2 {
 		origin := queuepath.Queue{Device: "tap0", Direction: queuepath.Rx, Queue: q}
 		if n := frameSum(o, func(r *queuepath.Row) bool {
-			return r.Origin == origin && r.From == origin &&
-				r.To.Device == "nic0"
+			return r.Origin == origin && r.From == origin && r.To.Device == "nic0"
 		}); n != frames/2 {
 			t.Errorf("%v to nic0: %d frames, expected %d", origin, n, frames/2)
 		}

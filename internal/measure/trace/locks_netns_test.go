@@ -111,7 +111,7 @@ func TestContention(t *testing.T) {
 func TestSparing(t *testing.T) {
 	s := newScene(t, 0)
 	attached := func() int {
-		_, links, _ := held(t, os.Getpid())
+		_, links, _ := openBPF(t, os.Getpid())
 		return len(links)
 	}
 	before := attached()

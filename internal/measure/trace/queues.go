@@ -6,6 +6,10 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/advise/queuepath"
+	"mpps/internal/machine/nicctl"
 	"mpps/internal/model/setting"
 )
 
@@ -59,4 +63,70 @@ func readQueues(name string) queuesOf {
 		}
 	}
 	return q
+}
+
+// amount is how much a queue has carried.
+type amount struct{ packets, bytes uint64 }
+
+// byQueue returns the per-queue counters among all statistics of a driver.
+func byQueue(device string, statistics map[string]uint64) map[queuepath.Queue]amount {
+	queues := map[queuepath.Queue]amount{}
+	for name, n := range statistics {
+		of, unit, ok := nicctl.OfQueue(name)
+		q := queuepath.Queue{Device: device, Direction: queuepath.Direction(of.Direction), Queue: of.Number}
+		a := queues[q]
+		switch {
+		case !ok:
+			continue
+		case unit == "bytes":
+			a.bytes += n
+		case unit == "packets" || unit == "cnt":
+			a.packets += n
+		default: // lost
+			continue
+		}
+		queues[q] = a
+	}
+	return queues
+}
+
+// readCounters reads how much each queue of a device in the calling thread's namespace has carried. A direction with
+// one queue uses the device's own counters; one with several queues that the driver does not count separately becomes
+// queue −1.
+func readCounters(d *queuepath.Device) (map[queuepath.Queue]amount, error) {
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(socket)
+	queues := map[queuepath.Queue]amount{}
+	if driver, err := nicctl.ReadDriver(socket, d.Name); err == nil { // software devices may have no driver
+		queues = byQueue(d.Name, nicctl.Statistics(socket, d.Name, driver.Statistics))
+	}
+	perQueue := map[queuepath.Direction]bool{}
+	for q := range queues {
+		perQueue[q.Direction] = true
+	}
+	for way, n := range map[queuepath.Direction]int{queuepath.Rx: d.RxQueues, queuepath.Tx: d.TxQueues} {
+		if perQueue[way] {
+			continue
+		}
+		q := queuepath.Queue{Device: d.Name, Direction: way}
+		if n > 1 {
+			q.Queue = -1
+		}
+		queues[q] = amount{packets: counter(d.Name, string(way)+"_packets"),
+			bytes: counter(d.Name, string(way)+"_bytes")}
+	}
+	return queues, nil
+}
+
+// counter reads a counter of a device, 0 if the device is gone.
+func counter(device, name string) uint64 {
+	text, err := os.ReadFile(filepath.Join("/sys/class/net", device, "statistics", name))
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	return n
 }

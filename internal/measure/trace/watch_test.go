@@ -3,13 +3,18 @@ package trace
 import (
 	"context"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
 	"mpps/internal/advise/queuepath"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestRhythm: windows and pauses together take their share of the busiest CPU, however busy it is, in windows that are
@@ -88,5 +93,134 @@ func TestNodesAndWorkers(t *testing.T) {
 	}
 	if found := vhost(h, namespace{name: "blue"}); found != nil {
 		t.Errorf("workers %+v in another namespace", found)
+	}
+}
+
+// TestUntold: on a machine of its own, and as a guest without paravirtual spinlocks, it is said that waits are not all
+// that there are.
+func TestUntold(t *testing.T) {
+	for _, c := range []struct{ virtual, arch, why string }{
+		{"", "amd64", "queue behind it"}, {"", "arm64", "queue behind it"}, {"kvm", "arm64", "queue behind it"},
+		{"kvm", "amd64", ""}, {"xen", "amd64", ""}, {"tcg", "amd64", "as a guest of tcg"},
+		{"unknown", "amd64", "no wait at all"},
+	} {
+		u := unseenWaits(c.virtual, c.arch)
+		if (u.Blind == queuepath.BlindFirst) != (c.why != "") || !strings.Contains(u.Why, c.why) {
+			t.Errorf("%+v: %+v", c, u)
+		}
+	}
+	w := &watcher{inventory: &inventory{host: &facts.Host{}}}
+	if u := w.unseenWaits(); u.What == "" {
+		t.Error("on bare metal nothing is said")
+	}
+	for text, want := range map[string]bool{
+		"processor\t: 0\nflags\t\t: fpu hypervisor lahf_lm\n": true, "flags\t\t: fpu vme\n": false,
+		"model name\t: hypervisor\n": false, "": false,
+	} {
+		if guestFlag(text) != want {
+			t.Errorf("%q: expected %v", text, want)
+		}
+	}
+}
+
+// TestByQueue has a line of each driver's form, and others of theirs that look alike and count something else.
+func TestByQueue(t *testing.T) {
+	rx := func(n int) queuepath.Queue { return queuepath.Queue{Device: "eth0", Direction: queuepath.Rx, Queue: n} }
+	tx := func(n int) queuepath.Queue { return queuepath.Queue{Device: "eth0", Direction: queuepath.Tx, Queue: n} }
+	for name, c := range map[string]struct {
+		statistics map[string]uint64
+		want       map[queuepath.Queue]amount
+	}{
+		"igb": {
+			map[string]uint64{"rx_packets": 90, "tx_queue_0_packets": 7, "tx_queue_0_bytes": 700,
+				"tx_queue_11_packets": 3, "tx_queue_0_restart": 5, "rx_queue_2_packets": 4, "rx_queue_2_drops": 9},
+			map[queuepath.Queue]amount{tx(0): {7, 700}, tx(11): {packets: 3}, rx(2): {packets: 4}},
+		},
+		"mlx5": {
+			map[string]uint64{"rx0_packets": 1, "rx0_bytes": 60, "tx3_packets": 2, "tx3_tso_packets": 8,
+				"ch0_events": 9, "rx_xdp_drop": 1},
+			map[queuepath.Queue]amount{rx(0): {1, 60}, tx(3): {packets: 2}},
+		},
+		"i40e": {map[string]uint64{"tx-1.packets": 5, "rx-0.rx_packets": 6, "port.tx_bytes": 7},
+			map[queuepath.Queue]amount{tx(1): {packets: 5}, rx(0): {packets: 6}}},
+		"gve": {map[string]uint64{"rx_packets[4]": 5, "tx_bytes[4]": 6, "rx_packets": 7},
+			map[queuepath.Queue]amount{rx(4): {packets: 5}, tx(4): {bytes: 6}}},
+		"bnxt": {map[string]uint64{"[2]: rx_ucast_packets": 5, "[2]: rx_mcast_packets": 2, "[2]: rx_discards": 9},
+			map[queuepath.Queue]amount{rx(2): {packets: 7}}},
+		"ena": {map[string]uint64{"queue_0_tx_cnt": 5, "queue_0_tx_bytes": 50, "queue_0_xdp_tx_cnt": 3,
+			"queue_0_tx_queue_stop": 1}, map[queuepath.Queue]amount{tx(0): {5, 50}}},
+		"veth": {map[string]uint64{"peer_ifindex": 3, "rx_queue_1_xdp_packets": 5, "rx_queue_1_xdp_drops": 4},
+			map[queuepath.Queue]amount{rx(1): {packets: 5}}},
+		"nonsense": {map[string]uint64{"rx99999999999_packets": 5, "rx_queue_65535_packets": 6},
+			map[queuepath.Queue]amount{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := byQueue("eth0", c.statistics)
+			if len(found) != len(c.want) {
+				t.Errorf("found %v, expected %v", found, c.want)
+			}
+			for q, want := range c.want {
+				if found[q] != want {
+					t.Errorf("%v: found %v, expected %v", q, found[q], want)
+				}
+			}
+		})
+	}
+}
+
+// TestTunnelOfLink: what a device's own data tell of its UDP port, in whatever order they come.
+func TestTunnelOfLink(t *testing.T) {
+	attr := func(kind uint16, data ...byte) netlink.Attribute { return netlink.Attribute{Type: kind, Data: data} }
+	port := []byte{0x30, 0x39} // 12345
+	for name, c := range map[string]struct {
+		kind string
+		data []netlink.Attribute
+		want tunnelPort
+	}{
+		"vxlan": {"vxlan", []netlink.Attribute{attr(unix.IFLA_VXLAN_PORT, port...)}, tunnelPort{12345, inVXLAN}},
+		"vxlan gpe": {"vxlan", []netlink.Attribute{attr(unix.IFLA_VXLAN_PORT, port...),
+			attr(unix.IFLA_VXLAN_GPE)}, tunnelPort{12345, inVXLANGPE}},
+		"vxlan, gpe first": {"vxlan", []netlink.Attribute{attr(unix.IFLA_VXLAN_GPE),
+			attr(unix.IFLA_VXLAN_PORT, port...)}, tunnelPort{12345, inVXLANGPE}},
+		"geneve": {"geneve", []netlink.Attribute{attr(unix.IFLA_GENEVE_PORT, port...)}, tunnelPort{12345, inGeneve}},
+		"gretap in fou": {"gretap", []netlink.Attribute{attr(14, 1, 0), attr(17, port...)},
+			tunnelPort{12345, inFoUGRE}},
+		"gretap in gue":        {"gretap", []netlink.Attribute{attr(14, 2, 0), attr(17, port...)}, tunnelPort{12345, inGUE}},
+		"ipip in fou":          {"ipip", []netlink.Attribute{attr(15, 1, 0), attr(18, port...)}, tunnelPort{12345, inFoUIP}},
+		"sit in gue":           {"sit", []netlink.Attribute{attr(15, 2, 0), attr(18, port...)}, tunnelPort{12345, inGUE}},
+		"gre without UDP":      {"gre", []netlink.Attribute{attr(14, 0, 0), attr(17, 0, 0)}, tunnelPort{}},
+		"a bridge has no port": {"bridge", []netlink.Attribute{attr(unix.IFLA_VXLAN_PORT, port...)}, tunnelPort{}},
+		"a port of one byte":   {"geneve", []netlink.Attribute{attr(unix.IFLA_GENEVE_PORT, 1)}, tunnelPort{0, inGeneve}},
+		"bareudp, maybe of MPLS": {"bareudp", []netlink.Attribute{attr(unix.IFLA_BAREUDP_PORT, port...)},
+			tunnelPort{12345, inOpaque}},
+	} {
+		data := must.Get(netlink.MarshalAttributes(c.data))(t)
+		info := must.Get(netlink.MarshalAttributes(
+			[]netlink.Attribute{attr(unix.IFLA_INFO_KIND, append([]byte(c.kind), 0)...),
+				attr(unix.IFLA_INFO_DATA, data...)}))(t)
+		link := must.Get(netlink.MarshalAttributes([]netlink.Attribute{attr(unix.IFLA_LINKINFO, info...)}))(t)
+		l, err := parseLink(slices.Concat(make([]byte, unix.SizeofIfInfomsg), link))
+		if err != nil || l.tunnel != c.want {
+			t.Errorf("%s: %v, %v, expected %v", name, l.tunnel, err, c.want)
+		}
+	}
+}
+
+func TestParseFoU(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind, protocol byte
+		want           inside
+	}{
+		"gue": {2, 0, inGUE}, "gre": {1, unix.IPPROTO_GRE, inFoUGRE}, "ipip": {1, unix.IPPROTO_IPIP, inFoUIP},
+		"sit":  {1, unix.IPPROTO_IPV6, inFoUIP},
+		"MPLS": {1, unix.IPPROTO_MPLS, inOpaque}, "a type of tomorrow": {3, unix.IPPROTO_IPIP, inOpaque},
+	} {
+		message := must.Get(netlink.MarshalAttributes([]netlink.Attribute{
+			{Type: fouAttrPort, Data: []byte{0x15, 0xb3}}, {Type: fouAttrProto, Data: []byte{c.protocol}},
+			{Type: fouAttrType, Data: []byte{c.kind}},
+		}))(t)
+		if p, err := parseFoU(message); err != nil || p != (tunnelPort{5555, c.want}) {
+			t.Errorf("%s: %v, %v, expected port 5555 with %d", name, p, err, c.want)
+		}
 	}
 }

@@ -3,11 +3,18 @@
 package trace
 
 import (
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"math"
 	"net"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/advise/queuepath"
@@ -52,12 +59,10 @@ func TestOwnTrafficBeside(t *testing.T) {
 				s.settle()
 			})
 			guest := frameSum(o, func(r *queuepath.Row) bool {
-				return r.To.Device == "nic0" &&
-					r.Origin.Device == "tap0"
+				return r.To.Device == "nic0" && r.Origin.Device == "tap0"
 			})
 			host := frameSum(o, func(r *queuepath.Row) bool {
-				return r.To.Device == "nic0" &&
-					r.Origin.Device == "nic0" && r.First()
+				return r.To.Device == "nic0" && r.Origin.Device == "nic0" && r.First()
 			})
 			others := frameSum(o, func(r *queuepath.Row) bool {
 				return r.To.Device == "nic0" && r.Origin.Device != "tap0" && !(r.Origin.Device == "nic0" && r.First())
@@ -250,4 +255,163 @@ func TestWindows(t *testing.T) {
 	if told, sent := sum/o.Watched*o.Seconds, float64(s.written); told < 0.2*sent || told > 3*sent {
 		t.Errorf("%.0f frames by the rate within windows, %.0f were sent", told, sent)
 	}
+}
+
+// TestMacvtap: what a guest sends through a macvtap is transmitted on it, and goes on to the device below: out of the
+// host, by the guest, and not the host's own.
+func TestMacvtap(t *testing.T) {
+	const frames = 2_000
+	s := newScene(t, 0)
+	s.must(s.on.LinkSetNoMaster(s.nic))
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.ParentIndex = "mv0", s.nic.Attrs().Index
+	err := s.on.LinkAdd(&netlink.Macvtap{Macvlan: netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE}})
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		t.Skip("this kernel has no macvtap")
+	}
+	s.must(err)
+	s.up(s.on, "mv0")
+	var fd int
+	s.inHost(func() error {
+		node, err := charDevice(t, "mv0")
+		if err != nil {
+			return err
+		}
+		if fd, err = unix.Open(node, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0); err != nil {
+			return fmt.Errorf("%s: %w", node, err)
+		}
+		request, err := unix.NewIfreq("mv0")
+		if err != nil {
+			return err
+		}
+		request.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI)
+		return unix.IoctlIfreq(fd, unix.TUNSETIFF, request)
+	})
+	defer unix.Close(fd)
+	o := s.watching(Config{EveryPacket: true}, func() {
+		for i := range frames {
+			s.send(fd, frame(i%8, 1))
+		}
+		s.settle()
+	})
+	for to := range wireQueues {
+		at := queuepath.Queue{Device: "nic0", Direction: queuepath.Tx, Queue: to}
+		claimed := frameSum(o, func(r *queuepath.Row) bool {
+			return r.Origin.Device == "mv0" && r.From.Device == "mv0" && r.To == at
+		})
+		if counted := s.counters.at(t, to, 1); claimed != counted {
+			t.Errorf("%v: %d frames of the guest claimed, %d counted on the wire", at, claimed, counted)
+		}
+	}
+	var out uint64
+	for _, l := range queuepath.Lanes(o) {
+		if l.Way == queuepath.Out && l.Left {
+			out += l.Frames
+		}
+	}
+	if out != frames {
+		t.Errorf("%d frames on lanes out of the host, expected %d", out, frames)
+	}
+}
+
+// charDevice makes a node of the file by which a macvtap of the calling thread's namespace is opened.
+func charDevice(t *testing.T, name string) (string, error) {
+	files, err := filepath.Glob("/sys/class/net/" + name + "/tap*/dev")
+	if err != nil || len(files) != 1 {
+		return "", fmt.Errorf("files of %s: %v (%v), expected one", name, files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		return "", err
+	}
+	var major, minor uint32
+	if _, err := fmt.Sscanf(strings.TrimSpace(string(text)), "%d:%d", &major, &minor); err != nil {
+		return "", err
+	}
+	node := filepath.Join(t.TempDir(), "tap")
+	return node, unix.Mknod(node, unix.S_IFCHR|0o600, int(unix.Mkdev(major, minor)))
+}
+
+// TestCutOnTheWay: guests hand over frames that are cut into several packets, and the NIC cannot cut them, so that the
+// kernel does between the last device that sees the whole and the NIC: each piece still has its way, also behind a
+// tunnel, and the packets of the whole are counted as many.
+func TestCutOnTheWay(t *testing.T) {
+	for name, tunnelQueues := range map[string]int{"bridge": 0, "vxlan": 4} {
+		t.Run(name, func(t *testing.T) {
+			const frames, pieces = 2_000, 8
+			s := newScene(t, tunnelQueues)
+			s.vnet = true
+			// larger ones the kernel cuts (net/core/dev.c, gso_features_check)
+			s.must(s.on.LinkSetGSOMaxSize(s.nic, 500))
+			tap := s.tap("tap0", 2)
+			var written [2]uint64
+			o := s.watching(Config{EveryPacket: true}, func() {
+				for i := range frames {
+					queue := i / 3 % 2
+					s.written += pieces - 1
+					s.send(tap[queue], large(i%5, byte(queue), pieces))
+					written[queue]++
+				}
+				s.settle()
+			})
+			if o.Lost.Joins > 10 {
+				t.Errorf("the way of %d frames was forgotten", o.Lost.Joins)
+			}
+			for from := range written {
+				origin := queuepath.Queue{Device: "tap0", Direction: queuepath.Rx, Queue: from}
+				var whole queuepath.Row
+				for _, r := range o.Rows {
+					if r.First() && r.To == origin {
+						whole.Frames += r.Frames
+						whole.Packets += r.Packets
+					}
+				}
+				if whole.Frames != written[from] || whole.Packets != pieces*written[from] {
+					t.Errorf("%v: %d frames of %d packets, expected %d of %d", origin, whole.Frames, whole.Packets,
+						written[from], pieces*written[from])
+				}
+				for to := range wireQueues {
+					at := queuepath.Queue{Device: "nic0", Direction: queuepath.Tx, Queue: to}
+					claimed := frameSum(o, func(r *queuepath.Row) bool { return r.Origin == origin && r.To == at })
+					if counted := s.counters.at(t, to, from); claimed != counted {
+						t.Errorf("%v to %v: %d frames claimed, %d counted on the wire", origin, at, claimed, counted)
+					}
+				}
+			}
+		})
+	}
+}
+
+// large is a frame of pieces UDP packets that each begin with the tag, behind its header for the tap.
+func large(flow int, tag byte, pieces int) []byte {
+	const (
+		header, piece   = 42, 100
+		needsChecksum   = 1 // VIRTIO_NET_HDR_F_NEEDS_CSUM
+		cutUDP          = 5 // VIRTIO_NET_HDR_GSO_UDP_L4
+		checksumOf      = 34
+		checksumAt      = 6
+		hdrBytes        = 10
+		ipHeader, udpAt = 14, 34
+	)
+	f := make([]byte, hdrBytes+header+pieces*piece)
+	f[0], f[1] = needsChecksum, cutUDP
+	binary.NativeEndian.PutUint16(f[2:], header)
+	binary.NativeEndian.PutUint16(f[4:], piece)
+	binary.NativeEndian.PutUint16(f[6:], checksumOf)
+	binary.NativeEndian.PutUint16(f[8:], checksumAt)
+	packet := f[hdrBytes:]
+	copy(packet, frame(flow, tag)[:header])
+	binary.BigEndian.PutUint16(packet[ipHeader+2:], uint16(len(packet)-ipHeader))
+	packet[ipHeader+10], packet[ipHeader+11] = 0, 0
+	var sum uint32
+	for i := 0; i < 20; i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(packet[ipHeader+i:]))
+	}
+	binary.BigEndian.PutUint16(packet[ipHeader+10:], ^uint16(sum+sum>>16))
+	binary.BigEndian.PutUint16(packet[udpAt+4:], uint16(len(packet)-udpAt))
+	for i := range pieces {
+		packet[header+i*piece], packet[header+i*piece+1] = tag, mark
+		packet[header+i*piece+4] = 0xf0 // what would be a length in TCP
+	}
+	return f
 }

@@ -43,21 +43,48 @@ func unexpected(tool, format string, args ...any) error {
 // maxText is how much of a tool's output is read, in bytes.
 const maxText = 32 << 20
 
-// cyclictestJSON is the output of cyclictest --json since rt-tests 2.0 (rt_write_json in src/lib/rt-utils.c,
-// write_stats in src/cyclictest/cyclictest.c). The version's key has a stray colon, which later versions may fix.
-type cyclictestJSON struct {
-	Version  string                  `json:"rt_test_version"`
-	Version2 string                  `json:"rt_test_version:"`
-	Threads  map[string]cyclicThread `json:"thread"`
+// rtTests is the output of cyclictest --json since rt-tests 2.0 and of oslat --json (rt_write_json in
+// src/lib/rt-utils.c; write_stats in src/cyclictest/cyclictest.c, write_summary_json in src/oslat/oslat.c). The
+// version's key has a stray colon, which later versions may fix.
+type rtTests struct {
+	Version  string              `json:"rt_test_version"`
+	Version2 string              `json:"rt_test_version:"`
+	Threads  map[string]rtThread `json:"thread"`
 }
 
-type cyclicThread struct {
+type rtThread struct {
 	Histogram map[string]uint64 `json:"histogram"`
-	Cycles    uint64            `json:"cycles"`
+	Cycles    uint64            `json:"cycles"` // of cyclictest
 	Min       float64           `json:"min"`
 	Max       float64           `json:"max"`
 	Avg       float64           `json:"avg"`
 	CPU       int               `json:"cpu"`
+}
+
+// readRTTests reads the JSON at the beginning of a text, and returns where it ends. distribution converts a thread's
+// figures.
+func readRTTests(tool, text string, distribution func(rtThread) (Distribution, error)) (*Output, int, error) {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	var report rtTests
+	if err := decoder.Decode(&report); err != nil {
+		return nil, 0, unexpected(tool, "its JSON is cut short or broken: %v", err)
+	}
+	if len(report.Threads) == 0 {
+		return nil, 0, unexpected(tool, "its JSON has no thread")
+	}
+	out := &Output{Version: report.Version + report.Version2}
+	for i := range len(report.Threads) {
+		t, there := report.Threads[strconv.Itoa(i)]
+		if !there {
+			return nil, 0, unexpected(tool, "there is no thread %d of %d", i, len(report.Threads))
+		}
+		d, err := distribution(t)
+		if err != nil {
+			return nil, 0, err
+		}
+		out.Threads = append(out.Threads, Thread{CPU: t.CPU, Distribution: d})
+	}
+	return out, int(decoder.InputOffset()), nil
 }
 
 // ParseCyclictest parses the output of cyclictest: the JSON of --json=-, with the text around it, or without JSON the
@@ -76,36 +103,17 @@ func ParseCyclictest(text string, cap int, cpus []int) (*Output, error) {
 	default:
 		start++
 	}
-	decoder := json.NewDecoder(strings.NewReader(text[start:]))
-	var report cyclictestJSON
-	if err := decoder.Decode(&report); err != nil {
-		return nil, unexpected("cyclictest", "its JSON is cut short or broken: %v", err)
+	out, end, err := readRTTests("cyclictest", text[start:],
+		func(t rtThread) (Distribution, error) { return t.wakeups(cap) })
+	if err != nil {
+		return nil, err
 	}
-	out := &Output{Version: report.Version + report.Version2}
-	if len(report.Threads) == 0 {
-		return nil, unexpected("cyclictest", "its JSON has no thread")
-	}
-	threads := make([]cyclicThread, len(report.Threads))
-	for key, t := range report.Threads {
-		n, err := strconv.Atoi(key)
-		if err != nil || n < 0 || n >= len(threads) {
-			return nil, unexpected("cyclictest", "found thread %q of %d", key, len(threads))
-		}
-		threads[n] = t
-	}
-	for _, t := range threads {
-		d, err := t.distribution(cap)
-		if err != nil {
-			return nil, err
-		}
-		out.Threads = append(out.Threads, Thread{CPU: t.CPU, Distribution: d})
-	}
-	out.spikes(text[start+int(decoder.InputOffset()):])
+	out.spikes(text[start+end:])
 	return out, nil
 }
 
-// distribution converts a thread's figures.
-func (t cyclicThread) distribution(cap int) (Distribution, error) {
+// wakeups converts the figures of a thread of cyclictest.
+func (t rtThread) wakeups(cap int) (Distribution, error) {
 	s := sampled{cpu: t.CPU, capNs: uint64(cap) * 1000, count: t.Cycles, min: micros(t.Min), max: micros(t.Max),
 		mean: t.Avg * 1000}
 	var inside uint64

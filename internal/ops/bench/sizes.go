@@ -23,8 +23,7 @@ type Sizes struct {
 // Run searches at one size after the other. A search that fails ends the run, and what was found by then is kept. The
 // result is nil if there is nothing to show.
 func (s *Sizes) Run(ctx context.Context, env *ops.Env) (found *measure.Sizes, saved []string, err error) {
-	found = &measure.Sizes{Schema: measure.SchemaSizes, Name: s.Name, LineRate: s.LineRate,
-		Started: time.Now().UTC()}
+	found = &measure.Sizes{Schema: measure.SchemaSizes, Name: s.Name, LineRate: s.LineRate, Started: time.Now().UTC()}
 	all := !slices.ContainsFunc(measure.EthernetSizes(), func(n int) bool { return !slices.Contains(s.Frames, n) })
 	for i, frame := range s.Frames {
 		one := s.Search

@@ -91,8 +91,7 @@ func Apply(ctx context.Context, env *ops.Env, a Request) (*Outcome, error) {
 			return a.resume(ctx, env)
 		}
 		p, err := planNow(ctx, env, a.Goal.Guest, func(h *ops.Host) (*plan.Plan, error) {
-			return Plan(env, h,
-				a.Target)
+			return Plan(env, h, a.Target)
 		})
 		if err != nil {
 			return nil, err

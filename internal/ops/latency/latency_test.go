@@ -30,8 +30,7 @@ func TestLoadKeepsOffGuests(t *testing.T) {
 			Threads: []facts.Thread{vcpu(4)}}}, "0-3,5"},
 		"QEMU's own threads": {[]facts.Guest{{State: "running",
 			Threads: []facts.Thread{{Role: "emulator", Affinity: setting.CPUs(0)}, vcpu(1)}}}, "0,2-5"},
-		"nothing left": {[]facts.Guest{{State: "running", Threads: []facts.Thread{vcpu(0, 1, 2, 3, 4, 5)}}},
-			""},
+		"nothing left": {[]facts.Guest{{State: "running", Threads: []facts.Thread{vcpu(0, 1, 2, 3, 4, 5)}}}, ""},
 	} {
 		h := &facts.Host{Guests: c.guests, Topology: facts.Topology{Online: all, Isolated: setting.CPUs(7)}}
 		if got := loadCPUs(h, setting.CPUs(6)); got.String() != c.want {

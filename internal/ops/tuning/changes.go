@@ -1,14 +1,22 @@
 package tuning
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"mpps/internal/advise/plan"
 	"mpps/internal/advise/tune"
+	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
+	"mpps/internal/ops"
+	"mpps/internal/outcome"
 )
 
 // foundChange is a change with its index in the plan that it comes from.
@@ -163,4 +171,106 @@ func mergeChanges(parts ...[]plan.Change) []plan.Change {
 		all[i] = c
 	}
 	return all
+}
+
+// planFiles returns the names of files for n plans: plan.json, plan.2.json and so on.
+func planFiles(name string, n int) []string {
+	names := []string{name}
+	ext := filepath.Ext(name)
+	for i := 2; i <= n; i++ {
+		names = append(names, fmt.Sprintf("%s.%d%s", strings.TrimSuffix(name, ext), i, ext))
+	}
+	return names
+}
+
+// writePlans writes the plans of what was kept, one per file, and warns about their order if there are several.
+func (o *Options) writePlans(plans []*plan.Plan, r *tune.Result) error {
+	if o.PlanFile == "" {
+		return nil
+	}
+	names := planFiles(o.PlanFile, len(plans))
+	for i, p := range plans {
+		var text bytes.Buffer
+		if err := plan.Encode(&text, p); err != nil {
+			return err
+		}
+		if err := o.Write(names[i], text.Bytes()); err != nil {
+			return err
+		}
+	}
+	if len(plans) > 1 {
+		r.Warnings = append(r.Warnings, tune.Warning{
+			Code: "several-plans", Text: fmt.Sprintf("what was kept is %d plans, since later ones are about what "+
+				"earlier ones make: %s", len(plans), strings.Join(names, ", ")),
+			Hint: "apply them in this order: 'mpps apply " + strings.Join(names, "' && 'mpps apply ") + "'",
+		})
+	}
+	return nil
+}
+
+// effectsPath is the file, below the root, with the effects that runs have measured.
+const effectsPath = "var/lib/mpps/effects.json"
+
+// hostClass returns the class of hosts on which knobs are likely to have the same effect: CPU vendor, kernel version,
+// NIC drivers, and whether the host is emulated.
+func hostClass(h *facts.Host) string {
+	release := strings.SplitN(h.Kernel.Release, ".", 3)
+	parts := []string{h.Topology.Vendor, "linux " + strings.Join(release[:min(2, len(release))], ".")}
+	var drivers []string
+	for _, n := range h.NICs {
+		if n.Driver != "" && n.PhysFn == "" && (n.Bus == "pci" || n.Bus == "virtio") &&
+			!slices.Contains(drivers, n.Driver) {
+			drivers = append(drivers, n.Driver)
+		}
+	}
+	slices.Sort(drivers)
+	parts = append(parts, strings.Join(drivers, ","))
+	if h.Emulated {
+		parts = append(parts, "emulated")
+	}
+	return strings.Join(parts, " / ")
+}
+
+// readLearned reads the effects of earlier runs on this host (own), and those merged with other hosts' files (all). A
+// run uses all and adds its effects to own.
+func readLearned(env *ops.Env, files []string) (own, all tune.Effects, err error) {
+	own, err = readEffects(env.OpenState(effectsPath))
+	if errors.Is(err, fs.ErrNotExist) {
+		own, err = tune.Effects{}, nil
+	}
+	if err != nil {
+		return own, own, outcome.Failed(err, "it is kept for speed alone: move it away")
+	}
+	all = own
+	for _, name := range files {
+		other, err := readEffects(ops.OpenFile(name))
+		if err != nil {
+			return own, all, outcome.Failed(fmt.Errorf("--learned: %w", err),
+				"a file such as another host's /"+effectsPath)
+		}
+		all = all.Import(other)
+	}
+	return own, all, nil
+}
+
+// readEffects reads and closes a file that was opened.
+func readEffects(f *os.File, err error) (tune.Effects, error) {
+	if err != nil {
+		return tune.Effects{}, err
+	}
+	defer f.Close()
+	e, err := tune.ReadEffects(f)
+	if err != nil {
+		return e, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	return e, nil
+}
+
+// writeLearned adds a run's effects to the host's file.
+func writeLearned(env *ops.Env, own tune.Effects, class string, r *tune.Result) error {
+	var text bytes.Buffer
+	if err := own.Learn(class, r).Write(&text); err != nil {
+		return err
+	}
+	return env.WriteState(effectsPath, text.Bytes())
 }

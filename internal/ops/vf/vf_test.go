@@ -64,15 +64,13 @@ func TestRefused(t *testing.T) {
 			return Create(t.Context(), env, sriov.CreateRequest{PF: "eth0", Count: 2}, change.Options{})
 		},
 		"destroy": func() (*change.Outcome, error) {
-			return Destroy(t.Context(), env, "eth0", false,
-				change.Options{})
+			return Destroy(t.Context(), env, "eth0", false, change.Options{})
 		},
 		"set": func() (*change.Outcome, error) {
 			return Set(t.Context(), env, strings.Fields("eth0/1 vlan 7"), change.Options{})
 		},
 		"reset": func() (*change.Outcome, error) {
-			return Reset(t.Context(), env, ResetOptions{Free: "eth0"},
-				change.Options{})
+			return Reset(t.Context(), env, ResetOptions{Free: "eth0"}, change.Options{})
 		},
 		"assign": func() (*change.Outcome, error) {
 			_, d, err := Assign(t.Context(), env, sriov.Request{Guest: "vm1", Form: facts.ByInterface}, change.Options{},

@@ -9,8 +9,34 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"mpps/internal/lab/command"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
+
+// everyCommand lists the commands, those below others too.
+func everyCommand(cmd *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{cmd}
+	for _, below := range cmd.Commands() {
+		all = append(all, everyCommand(below)...)
+	}
+	return all
+}
+
+// TestHelpFitsATerminal draws the help of every command.
+func TestHelpFitsATerminal(t *testing.T) {
+	var text bytes.Buffer
+	root, lab := (&app{stdout: &text, stderr: &text}).command(), command.Root()
+	root.SetOut(&text)
+	lab.SetOut(&text)
+	for _, cmd := range append(everyCommand(root), everyCommand(lab)...) {
+		text.Reset()
+		must.Do(t, cmd.Help())
+		if err := wide(text.String(), 80); err != nil {
+			t.Errorf("%s --help: %v", cmd.CommandPath(), err)
+		}
+	}
+}
 
 // anyText are the flags of which every text is a value: names, files, addresses of agents and command lines. What they
 // name may still not be there.
@@ -66,4 +92,25 @@ func TestBadValues(t *testing.T) {
 	if n < 150 {
 		t.Errorf("only %d flags were looked at", n)
 	}
+}
+
+// TestLabCommandLines: what mpps-lab runs on an emulated host is what mpps takes.
+func TestLabCommandLines(t *testing.T) {
+	for _, experiment := range []string{"throughput", "modes"} {
+		w := written{where: "mpps-lab acceptance " + experiment, words: command.Acceptance(experiment)}
+		if err := w.parses(); err != nil {
+			t.Errorf("%s: %v", w, err)
+		}
+	}
+	modes, _, err := command.Root().Find([]string{"modes"})
+	must.Do(t, err)
+	there := (&app{}).benchModes().Flags()
+	modes.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Name == "only" || f.Name == "help" {
+			return
+		}
+		if same := there.Lookup(f.Name); same == nil || same.Shorthand != f.Shorthand {
+			t.Errorf("mpps-lab modes has --%s, mpps bench modes has not", f.Name)
+		}
+	})
 }
