@@ -17,7 +17,7 @@ func (p *path) addTracedLosses() {
 			at = atDevice
 		}
 		switch {
-		case means.benign:
+		case doubtful(d, means):
 			continue // see addBenignLosses
 		case at == atFilter && d != nil && p.has(at, d): // its queue discipline has counted them
 			continue
