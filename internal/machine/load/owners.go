@@ -2,6 +2,7 @@ package load
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"mpps/internal/machine/probe"
 	"mpps/internal/machine/trust"
@@ -52,11 +54,8 @@ func (w *Watch) addOwners(l *facts.Load, before, after fullLook, allowed time.Du
 		return
 	}
 	begun := probe.ThreadTime()
-	for _, name := range w.tree.List("proc") {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
+	for _, pid := range w.processes(slices.Sorted(maps.Keys(after.spaces))) {
+		name := strconv.Itoa(pid)
 		if probe.ThreadTime()-begun > allowed {
 			l.Unseen = append(l.Unseen, facts.Unseen{What: "whose the sockets and taps are that lost packets",
 				Why: "there was no time to look at all processes; watch longer"})
@@ -93,6 +92,30 @@ func (w *Watch) addOwners(l *facts.Load, before, after fullLook, allowed time.Du
 		}
 		*into = append(*into, *s)
 	}
+}
+
+// processes returns the numbers of all processes, those in the other watched network namespaces first: who loses
+// packets there mostly is there, and the search may end before it has come to all.
+func (w *Watch) processes(spaces []string) (pids []int) {
+	inside := map[string]bool{} // what a link in /proc/PID/ns says
+	for _, name := range spaces {
+		var st unix.Stat_t
+		if name != "" && unix.Stat(w.spaceFile(name), &st) == nil {
+			inside[fmt.Sprintf("net:[%d]", st.Ino)] = true
+		}
+	}
+	var rest []int
+	for _, name := range w.tree.List("proc") {
+		pid, err := strconv.Atoi(name)
+		switch {
+		case err != nil:
+		case len(inside) > 0 && inside[w.tree.Target("proc/"+name+"/ns/net")]:
+			pids = append(pids, pid)
+		default:
+			rest = append(rest, pid)
+		}
+	}
+	return append(pids, rest...)
 }
 
 // addLosing adds the sockets that lost packets between two looks, by what a link in /proc/PID/fd says.
