@@ -17,8 +17,26 @@ type balance struct {
 	missing float64 // of these: neither sent, nor for a program, nor known to be lost
 	copies  float64 // packets that left beyond those that came in: a bridge floods, or a filter mirrors
 	// a macvlan in any namespace takes packets too: only what a device refused, for another host, is known to be lost
-	shared bool
-	noise  float64 // packets that may seem to be missing since counters were not read at once
+	shared     bool
+	noise      float64 // packets that may seem to be missing since counters were not read at once
+	incomplete float64 // fragments that wait for others of their packet
+}
+
+// mostFragments is how many fragments a packet of 64 KiB has on an Ethernet with an MTU of 1500.
+const mostFragments = 45
+
+// fragments returns how many of a namespace's packets became part of others, and how many wait in vain: so many that
+// the complete ones cannot have had them. The kernel counts fragments and complete packets (net/ipv4/ip_fragment.c).
+func (p *path) fragments(netns string) (joined, incomplete float64) {
+	for l := range facts.Each(p.l.Stack) {
+		if l.Netns == netns {
+			all := float64(l.Counters["Ip.ReasmReqds"] + l.Counters["Ip6ReasmReqds"])
+			complete := float64(l.Counters["Ip.ReasmOKs"] + l.Counters["Ip6ReasmOKs"])
+			taken := min(all, mostFragments*complete)
+			return max(taken-complete, 0), all - taken
+		}
+	}
+	return 0, 0
 }
 
 // matters reports whether so many missing packets are more than noise.
@@ -68,13 +86,22 @@ func (p *path) balances() (all []balance) {
 				out += trackDrops(t)
 			}
 		}
-		b.missing = max(b.in-out, 0)
+		joined, rest := p.fragments(local.Netns)
+		b.incomplete = rest
+		b.missing = max(b.in-out-joined, 0)
 		if bytesOut >= (1-minMissing)*bytesIn { // GRO merged them
 			b.missing = 0
 		}
 		all = append(all, b)
 	}
 	return all
+}
+
+// doubtful reports whether dropped packets may be no loss: copies, such as a bridge makes of what it floods for the
+// host's own network layer, or what nobody wanted.
+func doubtful(d *facts.DeviceLoad, means dropMeaning) bool {
+	return means.benign ||
+		d != nil && d.Kind == "bridge" && means.place == "" && means.stage == "" && !means.sends
 }
 
 // macvtap reports whether a tap is one of a NIC's own packets, which both count.
@@ -119,15 +146,27 @@ func (p *path) addBenignLosses() {
 		for site := range facts.Each(p.l.Drops) {
 			means := meaningOf(site.Reason, site.Symbol)
 			d := p.dropDevice(site)
-			if !means.benign || b.shared && !means.copies || strings.HasPrefix(site.Symbol, "veth_xdp") || d == nil ||
-				site.Netns != b.netns || !b.matters(b.missing) {
+			if !doubtful(d, means) || b.shared && !means.copies || strings.HasPrefix(site.Symbol, "veth_xdp") ||
+				d == nil || site.Netns != b.netns || !b.matters(b.missing) {
 				continue
 			}
 			lost := min(float64(site.Packets), b.missing)
-			if b.matters(lost) {
+			if means.unwanted {
+				b.missing -= lost
+			}
+			if means.unwanted && lost >= mostLost*b.in {
+				p.addTraced(site, d, atKernel, means, lost)
+			}
+			if !means.unwanted && b.matters(lost) {
 				p.addTraced(site, d, atKernel, means, lost)
 				b.missing -= lost
 			}
+		}
+		if lost := min(b.incomplete, b.missing); b.matters(lost) {
+			p.addLoss(loss{at: atKernel, cpu: -1, reason: "FRAG_REASM_TIMEOUT", counted: true, netns: b.netns,
+				means:  dropReasons["FRAG_REASM_TIMEOUT"],
+				source: "/proc/net/snmp, ReasmReqds and ReasmOKs"}, lost, b.in-lost)
+			b.missing -= lost
 		}
 		if !b.shared && b.matters(b.missing) && p.rate(b.missing) >= minPPS {
 			p.missing = append(p.missing, b)

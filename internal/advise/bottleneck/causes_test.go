@@ -69,12 +69,74 @@ func TestNamedCauses(t *testing.T) {
 			l.Drops = []facts.DropSite{{Reason: "IP_INADDRERRORS", Symbol: "ip_error", Device: "mt0", Netns: "hop",
 				Packets: 30_000}}
 		}, GuestDown, 1, "no program has it open"},
+		{"a macvtap whose program reads a tenth", func(l *facts.Load) {
+			l.Devices = append(l.Devices, facts.DeviceLoad{Name: "mt0", Kind: "tap", Macvtap: true, Netns: "hop",
+				RxPackets: 20_000, Counters: map[string]uint64{"rx_dropped": 18_000}, Held: []int{7}})
+		}, TapReader, 0.9, "the program that has it open sleeps"},
+		{"a tap whose program has been stopped", func(l *facts.Load) {
+			l.Devices = append(l.Devices, facts.DeviceLoad{Name: "tap0", Kind: "tap", Netns: "hop", Held: []int{7},
+				HeldWaits: "do_signal_stop", Counters: map[string]uint64{"tx_dropped": 18_000}})
+		}, TapReader, 1, "it waits to be continued (SIGCONT)"},
+		{"a queue of netfilter that no program reads", func(l *facts.Load) {
+			l.Drops = []facts.DropSite{{Reason: "NOT_SPECIFIED", Symbol: "nf_queue", Device: "in", Netns: "hop",
+				Packets: 15_000}}
+		}, Dropped, 0.5, "NFQUEUE"},
+		{"a raw socket whose program does not read", func(l *facts.Load) {
+			l.Drops = []facts.DropSite{{Reason: "IP_NOPROTO", Symbol: "ip_local_deliver_finish", Device: "in",
+				Netns: "hop", Packets: 15_000}}
+			l.Devices[0].RxBytes, l.Devices[1].TxPackets = 3e6, 15_000
+			l.Sockets.Raw = []facts.LosingSocket{{Netns: "hop", Port: 89, Drops: 14_900, PID: 7, Comm: "ospfd"}}
+		}, Socket, 0.5, "protocol 89"},
+		{"fragments without the others of their packets", func(l *facts.Load) {
+			l.Devices[0].RxBytes, l.Devices[1].TxPackets = 3e6, 0
+			l.Stack = []facts.StackLoad{{Netns: "hop", Counters: map[string]uint64{"Ip.ReasmReqds": 30_000}}}
+		}, Dropped, 0.5, "fragments are missing"},
+		{"a reader of bursts that hardly gets its CPU", func(l *facts.Load) {
+			l.CPUs = []facts.CPULoad{{CPU: 0, User: 1}}
+			l.Threads = []facts.ThreadLoad{{PID: 7, TID: 7, Comm: "reader", Role: "other", Ran: 0.05, Waited: 0.5},
+				{PID: 8, TID: 8, Comm: "compile", Role: "other", Ran: 0.9}}
+			l.Sockets = facts.SocketLoad{UDPIn: 10_000, ReceiveBuffer: 10_000, Queued: 0.9,
+				Losing: []facts.LosingSocket{{Port: 9, Drops: 10_000, Queued: 0.9, PID: 7, Comm: "reader"}}}
+		}, CPUHog, 0.5, "reader (7) waits 50 % of the time for CPU 0"},
 	} {
 		l := hop()
 		c.plant(l)
 		b := Find(&facts.Host{}, l).Bottleneck
 		if b == nil || b.Kind != c.kind || math.Abs(b.LostShare-c.share) > 0.01 || !strings.Contains(b.Say, c.says) {
 			t.Errorf("%s: found %+v, expected %s, %s, %q in it", c.name, b, c.kind, percent(c.share), c.says)
+		}
+	}
+}
+
+// TestNothingLost: what the kernel counts as dropped or received is no loss of a path.
+func TestNothingLost(t *testing.T) {
+	t.Parallel()
+	for name, plant := range map[string]func(*facts.Load){
+		"fragments became packets": func(l *facts.Load) {
+			l.Devices[0].RxBytes, l.Devices[1].TxPackets, l.Local[0].Received = 3e6, 0, 30_000
+			l.Stack = []facts.StackLoad{{Netns: "hop", Counters: map[string]uint64{"Ip.ReasmReqds": 45_000,
+				"Ip.ReasmOKs": 15_000}}}
+		},
+		"a socket is closed before all was read": func(l *facts.Load) {
+			l.Drops = []facts.DropSite{{Reason: "QUEUE_PURGE", Symbol: "sk_stream_kill_queues", Netns: "hop",
+				Packets: 900}}
+		},
+		"a bridge keeps copies of broadcasts for a host without an address": func(l *facts.Load) {
+			l.Devices = append(l.Devices, facts.DeviceLoad{Name: "br0", Kind: "bridge", Netns: "hop", RxPackets: 1000})
+			l.Drops = []facts.DropSite{{Reason: "IP_INADDRERRORS", Symbol: "ip_error", Device: "br0", Netns: "hop",
+				Packets: 1000}}
+			l.Stack = []facts.StackLoad{{Netns: "hop", Counters: map[string]uint64{"Ip.InAddrErrors": 1000}}}
+		},
+		"a tenth is broadcasts that nobody takes": func(l *facts.Load) {
+			l.Devices[0].RxPackets, l.Devices[0].RxBytes = 36_000, 3e6
+			l.Drops = []facts.DropSite{{Reason: "NOT_SPECIFIED", Symbol: "__udp4_lib_rcv", Device: "in", Netns: "hop",
+				Packets: 6_000}}
+		},
+	} {
+		l := hop()
+		plant(l)
+		if d := Find(&facts.Host{}, l); d.Bottleneck != nil {
+			t.Errorf("%s: %s", name, d.Why)
 		}
 	}
 }

@@ -346,8 +346,8 @@ var meanings = []Meaning{
 		Advice: "a longer tap queue and vring", Knobs: []string{"nic.txqueuelen", "domain.rx_queue_size",
 			"domain.coalesce", "domain.queues"}},
 	{Kind: TapReader, Stage: "tap", level: byUse, Title: "the program behind the tap does not read fast enough",
-		Seen: "tx_dropped of a tap grows, and the program that has it open has a full CPU or sleeps, or " +
-			"all that is lost is what one of its queues had",
+		Seen: "tx_dropped of a tap or rx_dropped of a macvtap grows, and the program that has it open has a full CPU " +
+			"or sleeps, or all that is lost is what one of its queues had",
 		Advice: "a faster program, more of its threads, or several queues (IFF_MULTI_QUEUE)"},
 
 	{Kind: VhostShared, Stage: "vhost", level: byOthers, Title: "vhost threads share a CPU",
@@ -412,8 +412,8 @@ var meanings = []Meaning{
 	{Kind: Socket, Stage: "socket", level: byUse, Title: "the application does not read fast enough",
 		Seen: "UDP receive buffers overflow, and the reader has a full CPU, is held back, or leaves them full; or " +
 			"windows of TCP close (TCPToZeroWindowAdv), and a receive queue is at least half full at the end; or " +
-			"requests for connections are dropped (ListenDrops); or, where nothing else passes, nothing was " +
-			"read from a full one",
+			"requests for connections are dropped (ListenDrops); or a raw socket loses what is for its protocol; or, " +
+			"where nothing else passes, nothing was read from a full one",
 		Advice: "a faster application, or more of its threads"},
 	{Kind: SocketBuffer, Stage: "socket", level: byBuffer, Title: "the socket's buffer is too short",
 		Seen: "they overflow, and are empty at the end; or one of TCP that a program asked for is as short as what " +

@@ -137,12 +137,16 @@ func (p *path) addDeviceLosses(d *facts.DeviceLoad) {
 	}
 	n, name := largestCounter(d.Counters, damageCounters)
 	add(atDamage, "", n, d.RxPackets, deviceName(d)+": "+name)
-	at := atDevice
+	at, passed, lost, counter := atDevice, d.TxPackets, d.Counters["tx_dropped"], "tx_dropped"
 	if d.Kind == "tap" {
 		at = atTap
+		passed, lost = d.ToProgram()
 	}
-	p.addLoss(loss{at: at, device: d, cpu: -1, guest: d.Guest, source: deviceName(d) + ": tx_dropped",
-		means: dropMeaning{sends: true}}, float64(d.Counters["tx_dropped"]), float64(d.TxPackets))
+	if d.Macvtap {
+		counter = "rx_dropped"
+	}
+	p.addLoss(loss{at: at, device: d, cpu: -1, guest: d.Guest, source: deviceName(d) + ": " + counter,
+		means: dropMeaning{sends: !d.Macvtap}}, float64(lost), float64(passed))
 	if d.Kind == "veth" { // other devices also count frames here that no protocol wanted
 		add(atDevice, "", d.Counters["rx_dropped"]-min(d.Counters["rx_dropped"], xdpRefused(d)), d.RxPackets,
 			deviceName(d)+": rx_dropped")

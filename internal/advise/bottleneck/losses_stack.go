@@ -70,7 +70,10 @@ func (p *path) traced(kind Kind) bool {
 	if kind == "" {
 		return p.l.Method == facts.ByTracepoints
 	}
-	return slices.ContainsFunc(p.losses, func(s loss) bool { return s.means.kind == kind })
+	return slices.ContainsFunc(p.losses, func(s loss) bool { return s.means.kind == kind }) ||
+		slices.ContainsFunc(p.l.Drops, func(d facts.DropSite) bool { // of copies
+			return meaningOf(d.Reason, d.Symbol).kind == kind
+		})
 }
 
 // receivedIn returns the packets that the device of a namespace with the most of them received.

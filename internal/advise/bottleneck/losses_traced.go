@@ -17,7 +17,7 @@ func (p *path) addTracedLosses() {
 			at = atDevice
 		}
 		switch {
-		case means.benign:
+		case doubtful(d, means):
 			continue // see addBenignLosses
 		case at == atFilter && d != nil && p.has(at, d): // its queue discipline has counted them
 			continue
@@ -50,7 +50,7 @@ func (p *path) explainDevice(d *facts.DeviceLoad, site *facts.DropSite, means dr
 	for s := range facts.Each(p.losses) {
 		if s.device == d && (s.at == atTap || s.at == atDevice && s.means.sends) {
 			n := min(float64(site.Packets), s.packets)
-			if n >= 0.9*s.packets { // they were not read at once
+			if n >= 0.5*s.packets { // they were not read at once: on a busy host up to a second apart
 				n = s.packets
 			}
 			p.merge(s, -n)

@@ -122,8 +122,9 @@ func (p *path) findGuests() {
 		if d.Guest != "" && d.Kind != "bridge" && (d.Netns == "" || d.Kind == "tap") {
 			g := of(d.Guest)
 			g.taps = append(g.taps, d)
-			g.toGuest += float64(d.TxPackets)
-			g.fromGuest += float64(d.RxPackets)
+			to, _ := d.ToProgram()
+			g.toGuest += float64(to)
+			g.fromGuest += float64(d.FromProgram())
 		}
 	}
 	for g := range facts.Each(p.l.Guests) {

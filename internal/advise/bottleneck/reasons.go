@@ -13,8 +13,10 @@ type dropMeaning struct {
 	// the packet may be a copy, or one that nobody wanted: no loss unless the packets do not arrive elsewhere either
 	benign bool
 	copies bool // of these, for another host, as are copies that a bridge floods
-	long   bool // it may be that the packet is longer than an MTU allows
-	down   bool // the device is not up, or a tap that no program has open
+	// of these, broadcasts and multicasts: they count where they are mostLost of what comes in
+	unwanted bool
+	long     bool // it may be that the packet is longer than an MTU allows
+	down     bool // the device is not up, or a tap that no program has open
 }
 
 // dropReasons are the kernel's drop reasons (include/net/dropreason-core.h, include/net/vxlan.h).
@@ -66,8 +68,9 @@ var dropReasons = map[string]dropMeaning{
 	"NO_SOCKET": {stage: "socket", what: "no program listens on their port",
 		do: "start the program, or correct address and port: ss -uln"},
 	"SOCKET_CLOSE": {stage: "socket", what: "the socket was closed", do: "see why the program ends"},
-	"SOCKET_FILTER": {stage: "socket", what: "the socket's own filter refuses them",
-		do: "ss -0 -b shows filters"},
+	"SOCKET_FILTER": {stage: "socket",
+		what: "a filter of the socket, or an eBPF program of its control group, refuses them",
+		do:   "bpftool cgroup tree; a filter is the program's own (SO_ATTACH_FILTER, SO_ATTACH_BPF)"},
 	"XFRM_POLICY":   {what: "an IPsec policy refuses them", do: "ip xfrm policy, ip -s xfrm state"},
 	"SECURITY_HOOK": {stage: "socket", what: "a security module refuses them", do: "look into the audit log"},
 	"IP_INADDRERRORS": {kind: NotForwarded,
@@ -203,10 +206,19 @@ var dropPlaces = []struct {
 	{"br_", dropMeaning{stage: "bridge", what: "the bridge refuses them",
 		do: "bridge -d link show, bridge vlan show, bridge fdb show"}},
 	{"ip_error", refusingRoute}, {"dst_discard", refusingRoute},
-	{"ip_rcv_finish_core", dropMeaning{benign: true,
-		what: "they are for a multicast group that nobody has joined at this device; before Linux 6.13 also what IP " +
-			"refuses without a reason",
+	{"ip_rcv_finish_core", dropMeaning{benign: true, unwanted: true,
+		what: "they are for a multicast group that nobody has joined at this device, or have IP options that it does " +
+			"not take (source routes); before Linux 6.13 also what IP refuses without a reason",
 		do: "where others should get them: bridge -d link show (mcast_flood), bridge mdb show; nstat -az"}},
+	{"__udp4_lib_rcv", dropMeaning{stage: "socket", benign: true, unwanted: true,
+		what: "they are broadcasts or multicasts for a port that no program here takes (IgnoredMulti)",
+		do:   "see who sends them: tcpdump -n broadcast or multicast"}},
+	{"nf_queue", dropMeaning{stage: "netfilter",
+		what: "a rule hands them to a program (NFQUEUE), which does not run or whose queue is full",
+		do: "have the program run and keep up, let packets pass without it (queue bypass), or take the rule away; " +
+			"/proc/net/netfilter/nfnetlink_queue has its number and losses"}},
+	{"ipv6_rthdr_rcv", dropMeaning{what: "they have an IPv6 routing header that this host does not take",
+		do: "see who sends them: RFC 5095 forbids type 0, and segments need net.ipv6.conf.DEVICE.seg6_enabled"}},
 	{"ip_rcv", dropMeaning{what: "IP refuses them: a route that says so (blackhole), or an invalid header",
 		do: "ip route get ADDRESS, nstat -az"}},
 	{"ip6_", dropMeaning{benign: true, what: "IPv6 does not take them", do: "ip -6 route get ADDRESS, nstat -az"}},
@@ -245,6 +257,11 @@ var udp6Checksum = dropMeaning{stage: "socket",
 	do: "of a tunnel: udp6zerocsumrx here, or udp6zerocsumtx off at the far end; else repair the sender, or turn its " +
 		"checksum offload off: ethtool -K DEVICE tx off"}
 
+// unknownOption is of IPv6 packets that say to drop them where one of their options is not known (RFC 8200, 4.2).
+var unknownOption = dropMeaning{
+	what: "they have an IPv6 option that this host does not know, and say to drop them then",
+	do:   "repair the sender, or have it mark the option as one to skip"}
+
 // refusingRoute is of a route or policy rule of type blackhole, unreachable or prohibit. net/ipv4/route.c, ip_error,
 // gives no reason for packets that would be forwarded; net/ipv6/route.c, ip6_pkt_prohibit, that of a missing route.
 var refusingRoute = dropMeaning{kind: RouteRefuses,
@@ -258,8 +275,15 @@ func meaningOf(name, function string) dropMeaning {
 	if strings.HasPrefix(function, "ip6_pkt_prohibit") {
 		return refusingRoute
 	}
-	if name == "QUEUE_PURGE" && function == "neigh_invalidate" { // what waited for the address
+	switch {
+	case name == "QUEUE_PURGE" && function == "neigh_invalidate": // what waited for the address
 		name = "NEIGH_FAILED"
+	case name == "QUEUE_PURGE" && strings.HasPrefix(function, "sk_"),
+		name == "QUEUE_PURGE" && strings.HasPrefix(function, "inet_sock_"): // of a socket that its program has closed
+		return dropMeaning{stage: "socket", benign: true, what: "a program closed its socket before it had read them",
+			do: "nothing"}
+	case name == "UNHANDLED_PROTO" && strings.HasPrefix(function, "ip6_tlvopt"):
+		return unknownOption
 	}
 	if name == "UDP_CSUM" && strings.HasPrefix(function, "__udp6_") {
 		return udp6Checksum

@@ -37,6 +37,10 @@ func droppedForReason(p *path) (found []suspect) {
 			found = append(found, p.unopened(&s, f))
 			continue
 		}
+		if raw := p.rawSocket(&s); raw != nil {
+			found = append(found, unreadRaw(raw, f, s.source))
+			continue
+		}
 		of := percent(s.share) + " of the packets"
 		if s.means.sends {
 			of += s.way()
@@ -96,6 +100,28 @@ func (p *path) unopened(s *loss, f suspect) suspect {
 		"has it open", percent(s.share), deviceName(s.device), s.reason)
 	f.advice = "start the guest or program that should have it open"
 	f.show("refused for "+s.reason, p.rate(s.packets), "packets/s", s.source)
+	return f
+}
+
+// rawSocket returns the raw socket that has no room for what the kernel says nobody takes (net/ipv4/raw.c,
+// raw_v4_input); nil if there is none.
+func (p *path) rawSocket(s *loss) *facts.LosingSocket {
+	return facts.Find(p.l.Sockets.Raw, func(raw *facts.LosingSocket) bool {
+		return s.reason == "IP_NOPROTO" && raw.Netns == s.space() && float64(raw.Drops) >= s.packets/2
+	})
+}
+
+// unreadRaw returns what is to be said of a raw socket that loses packets.
+func unreadRaw(raw *facts.LosingSocket, f suspect, source string) suspect {
+	f.kind, f.object, f.strength = Socket, "raw socket", 0.85
+	if raw.PID != 0 {
+		f.object = fmt.Sprintf("raw socket of %s (%d)", raw.Comm, raw.PID)
+	}
+	f.say = fmt.Sprintf("%s of the packets are of protocol %d, and the raw socket that takes it is full",
+		percent(f.share), raw.Port)
+	f.advice = "a faster application, or a longer receive buffer (SO_RCVBUF, net.core.rmem_max)"
+	f.show("lost at its receive buffer", float64(raw.Drops), "packets", "/proc/net/raw; "+source)
+	f.waitsIn(raw.Waits)
 	return f
 }
 

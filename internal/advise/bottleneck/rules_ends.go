@@ -49,7 +49,7 @@ func sockets(p *path) (found []suspect) {
 			evidence: []Evidence{{"lost at receive buffers", p.rate(s.packets), "packets/s", s.source},
 				{"fill of the fullest buffer at the end", queued, "share", "/proc/net/udp"}},
 		}
-		if t != nil && t.Throttle < minThrottle && p.waiting(t) {
+		if t != nil && t.Throttle < minThrottle && p.heldBack(t) {
 			if c, is := p.heldUp(t, f); is {
 				found = append(found, c)
 				continue
@@ -136,7 +136,7 @@ func slowReaders(p *path) []suspect {
 	if one.PID != 0 {
 		t = p.busiestOfProcess(one.PID)
 	}
-	if t != nil && p.waiting(t) {
+	if t != nil && p.heldBack(t) {
 		if c, is := p.heldUp(t, f); is {
 			return []suspect{c}
 		}
@@ -261,7 +261,11 @@ func (p *path) explainReader(f *suspect, t *facts.ThreadLoad, queued float64) {
 	case t != nil:
 		f.strength, f.object = 0.9, label(t)
 		f.say += fmt.Sprintf(": %s is at %s of a CPU", label(t), percent(t.Ran))
-		if t.Ran < 0.5 {
+		switch {
+		case t.Waited >= minWait:
+			f.strength = 0.75
+			f.say += fmt.Sprintf(" and waits for one %s of the time", percent(t.Waited))
+		case t.Ran < 0.5:
 			f.say += ", and does not come to read"
 		}
 		f.showUse(t, t.Ran)
@@ -304,6 +308,9 @@ func (p *path) heldUp(t *facts.ThreadLoad, lost suspect) (suspect, bool) {
 	f.keys = append(f.keys, lost.keys...)
 	f.evidence = append(f.evidence, lost.evidence...)
 	f.say += ": " + lost.say
+	if !p.waiting(t) { // it may sleep by itself
+		f.strength = min(f.strength, 0.7)
+	}
 	if f.kind == CPUHog {
 		f.knobs = []string{"placement.reserve", "boot.isolcpus"}
 	}
@@ -324,7 +331,7 @@ func packetSockets(p *path) (found []suspect) {
 				"takes its packets", percent(share)),
 			advice: "a faster application, more of its threads (PACKET_FANOUT), a ring (PACKET_RX_RING) or AF_XDP"}
 		f.show("lost at its receive buffer", p.rate(lost), "packets/s", "sock_diag")
-		if t := p.busiestOfProcess(s.PID); s.PID != 0 && t != nil && (t.Throttle >= minThrottle || p.waiting(t)) {
+		if t := p.busiestOfProcess(s.PID); s.PID != 0 && t != nil && (t.Throttle >= minThrottle || p.heldBack(t)) {
 			if c, is := p.heldUp(t, f); is && t.Throttle < minThrottle {
 				found = append(found, c)
 				continue

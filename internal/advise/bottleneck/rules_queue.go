@@ -166,7 +166,7 @@ func tapQueues(p *path) (found []suspect) {
 				"threads have time", name, percent(s.share)),
 			evidence: []Evidence{{"lost at " + name, p.rate(s.packets), "packets/s", s.source}},
 		}
-		if d.TxPackets == 0 {
+		if received, _ := d.ToProgram(); received == 0 && len(d.Held) == 0 {
 			f.kind, f.strength, f.object = GuestDown, 0.9, cmp.Or(d.Guest, name)
 			f.say = fmt.Sprintf("%s takes no packets: all %s per second for %s are lost", f.object,
 				amount(p.rate(s.packets)), name)
@@ -246,6 +246,7 @@ func (p *path) tapReader(d *facts.DeviceLoad, lost suspect) (suspect, bool) {
 	lost.say = fmt.Sprintf("the queue of %s is full: %s of the packets are lost", lost.object, percent(lost.share))
 	if t == nil {
 		lost.say += "; the program that has it open sleeps"
+		lost.waitsIn(d.HeldWaits)
 		return lost, true
 	}
 	lost.keys = append(lost.keys, cpuKey(cpuOf(t)))
@@ -257,18 +258,21 @@ func (p *path) tapReader(d *facts.DeviceLoad, lost suspect) (suspect, bool) {
 		lost.show("share of the time that its cgroup was throttled", t.Throttle, "share", "cpu.stat")
 		return lost, true
 	}
-	if p.waiting(t) {
+	if p.heldBack(t) {
 		if f, is := p.heldUp(t, lost); is {
 			return f, true
 		}
 	}
 	lost.show("share of a CPU that "+label(t)+" used", t.Ran, "share", schedstat(t))
-	lost.show("packets that it reads", p.rate(float64(d.TxPackets)), "packets/s", "tx_packets of "+d.Name)
+	received, _ := d.ToProgram()
+	read := p.rate(float64(received))
+	lost.show("packets that it reads", read, "packets/s", "counters of "+d.Name)
 	lost.say += fmt.Sprintf("; %s, which reads it, takes %s a second and is at %s of a CPU", label(t),
-		amount(p.rate(float64(d.TxPackets))), percent(t.Ran))
+		amount(read), percent(t.Ran))
+	lost.waitsIn(d.HeldWaits)
 	if p.saturated(t) {
 		lost.strength = 0.92
-	} else if d.TxPackets > 0 && t.Ran < 0.5 && lost.share < 0.5 {
+	} else if read > 0 && t.Ran < 0.5 && lost.share < 0.5 {
 		return suspect{}, false // it has time and reads most: the queue is too short for bursts
 	}
 	return lost, true

@@ -24,6 +24,12 @@ func (p *path) waiting(t *facts.ThreadLoad) bool {
 		t.Waited >= 0.25 && t.Ran+t.Waited >= 0.7 && p.full(cpuOf(t))
 }
 
+// heldBack reports whether a thread that leaves packets unread waits for its CPU: all the time, or on a full CPU far
+// longer than it runs. Packets come to it in bursts then, and it sleeps in between.
+func (p *path) heldBack(t *facts.ThreadLoad) bool {
+	return p.waiting(t) || t.Throttle < minThrottle && t.Waited >= 0.3 && t.Waited >= 3*t.Ran && p.full(cpuOf(t))
+}
+
 // waitsMoreThan reports whether a thread is waiting and none of the other threads, which may wait for it, needs more.
 func (p *path) waitsMoreThan(t *facts.ThreadLoad, others []*facts.ThreadLoad) bool {
 	o := busiestThread(others, demand)

@@ -165,8 +165,9 @@ func (b *stations) bridge(d facts.DeviceLoad) Station {
 	s.In, s.Out = -1, -1
 	b.addProfile(&s, "bridge")
 	for _, t := range b.tapsOf(d) { // its taps' packets are those that it forwards to and from guests
-		s.In = max(s.In, 0) + b.rate(t.TxPackets)
-		s.Out = max(s.Out, 0) + b.rate(t.RxPackets)
+		to, _ := t.ToProgram()
+		s.In = max(s.In, 0) + b.rate(to)
+		s.Out = max(s.Out, 0) + b.rate(t.FromProgram())
 	}
 	return s
 }

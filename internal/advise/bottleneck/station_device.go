@@ -23,7 +23,8 @@ func (b *stations) device(stage string, d facts.DeviceLoad) Station {
 	s.Guest = d.Guest
 	s.In, s.Out = b.rate(d.RxPackets), b.rate(d.TxPackets)
 	if d.Kind == "tap" { // the guest receives what the tap sends
-		s.In, s.Out = s.Out, s.In
+		to, _ := d.ToProgram()
+		s.In, s.Out = b.rate(to), b.rate(d.FromProgram())
 	}
 	if line := float64(d.SpeedMbps) * 1e6; line > 0 && (d.Kind == "nic" || d.Kind == "vf") && b.load.Seconds > 0 {
 		bits := max(wireBits(d.RxBytes, d.RxPackets), wireBits(d.TxBytes, d.TxPackets)) / b.load.Seconds

@@ -53,6 +53,17 @@ func TestParseSNMP(t *testing.T) {
 	}
 }
 
+func TestRawSockets(t *testing.T) {
+	t.Parallel()
+	s := socketLook{raw: map[uint32]udpLook{}}
+	s.addRaw(`  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops
+   89: 00000000:0059 00000000:0000 07 00000000:00033F00 00:00000000 00000000     0        0 41 2 0000000000000000 17
+`)
+	if want := (udpLook{port: 89, drops: 17}); len(s.raw) != 1 || s.raw[41] != want {
+		t.Errorf("found %+v, expected %+v of inode 41", s.raw, want)
+	}
+}
+
 func TestGroupsOfThreads(t *testing.T) {
 	two := cpuGroups{mount: "sys/fs/cgroup", unified: true}
 	one := cpuGroups{mount: "sys/fs/cgroup/cpu"}

@@ -2,6 +2,7 @@ package load
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"mpps/internal/machine/probe"
 	"mpps/internal/machine/trust"
@@ -36,37 +38,24 @@ func xdpName(id uint32) string {
 // addOwners adds whose the sockets are that lost packets, and who holds the taps that did. Only then processes are
 // searched: it stops once that took more CPU time than allowed.
 func (w *Watch) addOwners(l *facts.Load, before, after fullLook, allowed time.Duration) {
-	sockets := map[string]*facts.LosingSocket{} // by what a link in /proc/PID/fd says
+	sockets, raw := map[string]*facts.LosingSocket{}, map[string]*facts.LosingSocket{} // by links in /proc/PID/fd
 	for name, space := range after.spaces {
-		for inode, b := range space.sockets.udp {
-			a := before.spaces[name].sockets.udp[inode]
-			if drops := b.drops - a.drops; drops >= facts.MinLostPackets && drops < 1<<31 { // it wraps
-				sockets[socketLink(inode)] = &facts.LosingSocket{Port: b.port,
-					Drops: uint64(drops), Queued: b.queued}
-			}
-		}
+		addLosing(sockets, "", before.spaces[name].sockets.udp, space.sockets.udp)
+		addLosing(raw, name, before.spaces[name].sockets.raw, space.sockets.raw)
 	}
+	maps.Copy(sockets, raw)
 	full, narrow := tcpSockets(before, after)
 	maps.Copy(sockets, full)
 	maps.Copy(sockets, narrow)
 	taking := takingSockets(before, after)
 	maps.Copy(sockets, taking)
-	taps := map[string]*facts.DeviceLoad{}
-	for i := range l.Devices {
-		d := &l.Devices[i]
-		if d.Kind == "tap" && d.Guest == "" && d.Counters["tx_dropped"] >= facts.MinLostPackets {
-			taps[d.Name] = d
-		}
-	}
+	taps := losingTaps(l, after)
 	if len(sockets)+len(taps) == 0 {
 		return
 	}
 	begun := probe.ThreadTime()
-	for _, name := range w.tree.List("proc") {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
+	for _, pid := range w.processes(slices.Sorted(maps.Keys(after.spaces))) {
+		name := strconv.Itoa(pid)
 		if probe.ThreadTime()-begun > allowed {
 			l.Unseen = append(l.Unseen, facts.Unseen{What: "whose the sockets and taps are that lost packets",
 				Why: "there was no time to look at all processes; watch longer"})
@@ -77,14 +66,15 @@ func (w *Watch) addOwners(l *facts.Load, before, after fullLook, allowed time.Du
 			if s := sockets[to]; s != nil && s.PID == 0 {
 				s.PID, s.Comm, s.Waits = pid, trust.Name(w.tree, pid, pid), w.sleepsIn(name)
 			}
-			if len(taps) == 0 || to != "tun" {
-				continue
+			d := taps[to]
+			if len(taps) > 0 && to == "tun" {
+				text, _ := w.tree.Read("proc/" + name + "/fdinfo/" + fd) // it has ended, then
+				_, rest, _ := strings.Cut(text, "iff:")
+				rest, _, _ = strings.Cut(rest, "\n")
+				d = taps["iff:"+strings.TrimSpace(rest)]
 			}
-			text, _ := w.tree.Read("proc/" + name + "/fdinfo/" + fd) // it has ended, then
-			_, rest, _ := strings.Cut(text, "iff:")
-			rest, _, _ = strings.Cut(rest, "\n")
-			if d := taps[strings.TrimSpace(rest)]; d != nil && !slices.Contains(d.Held, pid) {
-				d.Held = append(d.Held, pid)
+			if d != nil && !slices.Contains(d.Held, pid) {
+				d.Held, d.HeldWaits = append(d.Held, pid), w.sleepsIn(name)
 			}
 		}
 	}
@@ -97,9 +87,66 @@ func (w *Watch) addOwners(l *facts.Load, before, after fullLook, allowed time.Du
 			into = &l.Sockets.Narrow
 		case taking[inode] != nil:
 			into = &l.Sockets.Taking
+		case raw[inode] != nil:
+			into = &l.Sockets.Raw
 		}
 		*into = append(*into, *s)
 	}
+}
+
+// processes returns the numbers of all processes, those in the other watched network namespaces first: who loses
+// packets there mostly is there, and the search may end before it has come to all.
+func (w *Watch) processes(spaces []string) (pids []int) {
+	inside := map[string]bool{} // what a link in /proc/PID/ns says
+	for _, name := range spaces {
+		var st unix.Stat_t
+		if name != "" && unix.Stat(w.spaceFile(name), &st) == nil {
+			inside[fmt.Sprintf("net:[%d]", st.Ino)] = true
+		}
+	}
+	var rest []int
+	for _, name := range w.tree.List("proc") {
+		pid, err := strconv.Atoi(name)
+		switch {
+		case err != nil:
+		case len(inside) > 0 && inside[w.tree.Target("proc/"+name+"/ns/net")]:
+			pids = append(pids, pid)
+		default:
+			rest = append(rest, pid)
+		}
+	}
+	return append(pids, rest...)
+}
+
+// addLosing adds the sockets that lost packets between two looks, by what a link in /proc/PID/fd says.
+func addLosing(all map[string]*facts.LosingSocket, netns string, before, after map[uint32]udpLook) {
+	for inode, b := range after {
+		if drops := b.drops - before[inode].drops; drops >= facts.MinLostPackets && drops < 1<<31 { // it wraps
+			all[socketLink(inode)] = &facts.LosingSocket{Netns: netns, Port: b.port, Drops: uint64(drops),
+				Queued: b.queued}
+		}
+	}
+}
+
+// losingTaps returns the taps of no guest that lost packets, by what the descriptors of their programs say: "iff:NAME",
+// or of a macvtap the file tapN, where N is the device's index (drivers/net/macvtap.c, macvtap_device_event).
+func losingTaps(l *facts.Load, after fullLook) map[string]*facts.DeviceLoad {
+	taps := map[string]*facts.DeviceLoad{}
+	for d := range facts.Each(l.Devices) {
+		if _, lost := d.ToProgram(); d.Kind != "tap" || d.Guest != "" || lost < facts.MinLostPackets {
+			continue
+		}
+		if !d.Macvtap {
+			taps["iff:"+d.Name] = d
+			continue
+		}
+		for index, device := range after.spaces[d.Netns].devices {
+			if device.name == d.Name {
+				taps["tap"+strconv.Itoa(index)] = d
+			}
+		}
+	}
+	return taps
 }
 
 // sleepsIn returns the function of the kernel in which the only thread of a process sleeps; empty if it has several,

@@ -25,6 +25,7 @@ type socketLook struct {
 	queued float64               // fill level of the fullest receive queue, 0 to 1
 	udp    map[uint32]udpLook    // by inode
 	tcp    map[uint32]tcpLook    // by inode; nil: not read
+	raw    map[uint32]udpLook    // by inode; their port is the protocol
 
 	closed, established uint64 // windows of TCP closed so far; connections
 	delivered, sent     uint64 // by IP to programs, and from them
@@ -78,7 +79,29 @@ func readSockets(t *tree.Tree) (socketLook, error) {
 		return s, err
 	}
 	s.addCounters(texts[0], texts[1], six)
+	s.raw = map[uint32]udpLook{}
+	for _, file := range []string{"raw", "raw6"} {
+		text, _ := t.Read("proc/thread-self/net/" + file) // without IPv6 there is none of them
+		s.addRaw(text)
+	}
 	return s, s.diagnose()
+}
+
+// addRaw adds the sockets in /proc/net/raw (net/ipv4/raw.c, raw_sock_seq_show; net/ipv6/datagram.c).
+func (s *socketLook) addRaw(text string) {
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) < 13 {
+			continue
+		}
+		_, protocol, _ := strings.Cut(fields[1], ":")
+		port, err := strconv.ParseUint(protocol, 16, 16)
+		inode, second := strconv.ParseUint(fields[9], 10, 32)
+		drops, third := strconv.ParseUint(fields[12], 10, 32)
+		if errors.Join(err, second, third) == nil {
+			s.raw[uint32(inode)] = udpLook{port: int(port), drops: uint32(drops)}
+		}
+	}
 }
 
 // addCounters adds the socket counters in /proc/net/snmp, netstat and snmp6.
@@ -91,9 +114,8 @@ func (s *socketLook) addCounters(snmp, netstat, six string) {
 	s.established = counters["Tcp.CurrEstab"]
 	// InDelivers counts segments that GRO merged as one, InSegs each (net/ipv4/tcp_ipv4.c, tcp_v4_fill_cb)
 	s.delivered, s.sent = counters["Ip.InDelivers"], counters["Ip.OutRequests"]
-	if udp := counters["Udp.InDatagrams"]; counters["Tcp.InSegs"]+udp > s.delivered {
-		s.delivered = counters["Tcp.InSegs"] + udp
-	}
+	s.delivered -= min(counters["Udp.IgnoredMulti"], s.delivered) // broadcasts that no program takes
+	s.delivered = max(s.delivered, counters["Tcp.InSegs"]+counters["Udp.InDatagrams"])
 	into := map[string]*uint64{
 		"Udp6InDatagrams": &s.udpIn, "Udp6OutDatagrams": &s.udpOut, "Udp6RcvbufErrors": &s.receive,
 		"Udp6SndbufErrors": &s.send, "Udp6NoPorts": &s.noPort,

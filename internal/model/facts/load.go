@@ -74,6 +74,8 @@ type DeviceLoad struct {
 
 	XDP  string `json:"xdp,omitempty"`     // name of the XDP program on it; empty: none or unknown
 	Held []int  `json:"held_by,omitempty"` // processes that have a tap open, if it lost packets and is no guest's
+	// kernel function in which the only thread of the last of them sleeps; empty: it has several, runs or reads
+	HeldWaits string `json:"held_by_sleeps_in,omitempty"`
 	// it takes frames for further MAC addresses, as those of macvlans, which may be in namespaces that nobody watches
 	Shared  bool `json:"shared,omitempty"`
 	Macvtap bool `json:"macvtap,omitempty"` // a tap that is one, whose packets its NIC counts too
@@ -81,6 +83,25 @@ type DeviceLoad struct {
 	SpeedMbps int         `json:"speed_mbps"` // −1: unknown
 	Queues    []QueueLoad `json:"queues"`     // as far as the driver or a tracepoint counts
 	Qdisc     []QdiscLoad `json:"qdisc"`
+}
+
+// ToProgram returns the packets that the guest or program behind a tap received, and those lost for want of room in its
+// queue. A macvtap hands up what its NIC receives, and counts the lost ones as received too (drivers/net/tap.c,
+// tap_handle_frame; drivers/net/macvlan.c, macvlan_dev_get_stats64).
+func (d *DeviceLoad) ToProgram() (received, lost uint64) {
+	if !d.Macvtap {
+		return d.TxPackets, d.Counters["tx_dropped"]
+	}
+	lost = min(d.Counters["rx_dropped"], d.RxPackets)
+	return d.RxPackets - lost, lost
+}
+
+// FromProgram returns the packets that the guest or program behind a tap sent.
+func (d *DeviceLoad) FromProgram() uint64 {
+	if d.Macvtap {
+		return d.TxPackets
+	}
+	return d.RxPackets
 }
 
 // QueueLoad is the load of a receive or transmit queue.
@@ -161,6 +182,8 @@ type SocketLoad struct {
 	// AF_PACKET sockets that take all that arrives in a namespace without an address: what its network layer gets there
 	// are copies
 	Taking []LosingSocket `json:"taking,omitempty"`
+	// raw sockets that lost packets, the one with the highest loss first; their port is the protocol of IP
+	Raw []LosingSocket `json:"raw,omitempty"`
 }
 
 // LosingSocket is a socket whose receive buffer overflowed (UDP, AF_PACKET) or stays full (TCP, which loses nothing by

@@ -16,7 +16,8 @@ var routed = &Hops{
 	// include/uapi/linux/snmp.h, net/core/neighbour.c (neigh_stat_seq_show), net/netfilter/nf_conntrack_standalone.c
 	Counters: []Counter{
 		{"snmp", "Ip.ForwDatagrams"}, {"snmp", "Ip.InAddrErrors"}, {"snmp", "Ip.OutNoRoutes"},
-		{"snmp", "Ip.FragFails"}, {"snmp", "Ip.InHdrErrors"},
+		{"snmp", "Ip.FragFails"}, {"snmp", "Ip.InHdrErrors"}, {"snmp", "Ip.ReasmReqds"}, {"snmp", "Ip.ReasmOKs"},
+		{"snmp6", "Ip6ReasmReqds"}, {"snmp6", "Ip6ReasmOKs"},
 		{"snmp6", "Ip6InNoRoutes"}, {"snmp6", "Ip6OutNoRoutes"}, {"snmp6", "Ip6InAddrErrors"},
 		{"snmp6", "Ip6InTooBigErrors"}, {"snmp6", "Ip6InHdrErrors"},
 		{"netstat", "IpExt.InNoRoutes"}, {"netstat", "TcpExt.IPReversePathFilter"},
