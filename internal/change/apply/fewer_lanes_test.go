@@ -28,9 +28,8 @@ func TestFewerLanes(t *testing.T) {
 		if c.found == "" {
 			found = setting.Missing("gone")
 		}
-		if got := fewerLanes(c.a, setting.Value(c.left), found); got != c.want {
-			t.Errorf("%s left at %s, found %s: %v", c.a, c.left, found, got)
-		}
+		must.Equal(t, fewerLanes(c.a, setting.Value(c.left), found), c.want,
+			"%s left at %s, found %s", c.a, c.left, found)
 	}
 }
 
@@ -63,9 +62,7 @@ func TestLanesPutBack(t *testing.T) {
 	if p := look(t, r, now, true); len(p.ByHand) != 1 || len(p.PutBack) != 0 {
 		t.Errorf("taken away by hand: %+v", p)
 	}
-	if n := r.Reset("vnet8", true, now); n != 0 {
-		t.Error("a tap brings back what somebody took away")
-	}
+	must.Equal(t, r.Reset("vnet8", true, now), 0, "a tap brings back what somebody took away")
 }
 
 // TestLanesRefused: a lane that does not come back, because of a classifier that came to its tap, is tried for as long
@@ -92,9 +89,7 @@ func TestLanesRefused(t *testing.T) {
 			t.Fatalf("long after: %+v", p)
 		}
 	}
-	if n := len(f.writes) - tried; n != 0 {
-		t.Errorf("written %d times more, expected to be left alone", n)
-	}
+	must.Equal(t, len(f.writes)-tried, 0, "times written more")
 	delete(f.becomes, nic) // the guest is started without
 	r.Reset("vnet7", true, now)
 	if p := look(t, r, now, false); len(p.PutBack) != 1 || p.Failed() != 0 || f.values[nic].Value != all {

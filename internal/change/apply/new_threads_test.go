@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestNewThreads: a kernel thread that came since is put in its place; one that was there and has moved was moved by
@@ -24,9 +25,7 @@ func TestNewThreads(t *testing.T) {
 	} {
 		found := setting.Value("0-3")
 		found.Verbatim = c.found
-		if got := newThreads(a, wanted, seen, found); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
+		must.Equal(t, newThreads(a, wanted, seen, found), c.want, "%s", name)
 		if newThreads(a, wanted, "", found) || newThreads(setting.Of(setting.Sysctl, "a"), wanted, seen, found) {
 			t.Errorf("%s: without knowing what there was, or of another kind", name)
 		}

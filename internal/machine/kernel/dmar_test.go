@@ -5,6 +5,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 func TestFirmware(t *testing.T) {
@@ -17,9 +18,7 @@ func TestFirmware(t *testing.T) {
 	}
 	h = facts.Host{}
 	Firmware(t.Context(), treetest.Lines(t, map[string]string{"proc/cmdline": ""}), &h)
-	if h.Firmware != (facts.Firmware{}) {
-		t.Errorf("found %+v on a machine that shows nothing", h.Firmware)
-	}
+	must.Equal(t, h.Firmware, facts.Firmware{}, "firmware of a machine that shows nothing")
 }
 
 func TestMemoryType(t *testing.T) {
@@ -39,8 +38,6 @@ func TestMemoryType(t *testing.T) {
 		"cut off":             {(board + device(0x22, 32))[:40], ""},
 		"a length of nothing": {"\x11\x00\x00\x00", ""},
 	} {
-		if got := memoryType(c.dmi); got != c.want {
-			t.Errorf("%s: %q, expected %q", name, got, c.want)
-		}
+		must.Equal(t, memoryType(c.dmi), c.want, "%s", name)
 	}
 }

@@ -118,8 +118,6 @@ func TestRealtimeGroupsOfKernel(t *testing.T) {
 		"a broken one beside it": {map[string]string{"proc/config.gz": "no gzip", "boot/config-6.1.0": without}, "",
 			facts.No},
 	} {
-		if got := realtimeGroups(treetest.Lines(t, c.files), "6.1.0", c.command); got != c.want {
-			t.Errorf("%s: %q, expected %q", name, got, c.want)
-		}
+		must.Equal(t, realtimeGroups(treetest.Lines(t, c.files), "6.1.0", c.command), c.want, "%s", name)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 func TestXenDom0(t *testing.T) {
@@ -21,9 +22,7 @@ func TestXenDom0(t *testing.T) {
 	} {
 		h := &facts.Host{}
 		KVM(context.Background(), treetest.Recorded(t, c.files), h)
-		if h.KVM.XenDom0 != c.dom0 {
-			t.Errorf("%s: %v", name, h.KVM.XenDom0)
-		}
+		must.Equal(t, h.KVM.XenDom0, c.dom0, "%s", name)
 	}
 }
 

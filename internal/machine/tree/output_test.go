@@ -1,7 +1,6 @@
 package tree_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -16,9 +15,7 @@ func TestProgramOutput(t *testing.T) {
 	defer m.Close()
 	began := time.Now()
 	_, err := m.Command(t.Context(), "", treetest.Program(t, "exec cat /dev/zero"))
-	if !errors.Is(err, tree.ErrOutput) {
-		t.Errorf("printing without end: %v", err)
-	}
+	must.Is(t, err, tree.ErrOutput, "printing without end")
 	_, complaint, _, err := m.Program(t.Context(), "", treetest.Program(t, "head -c 1000000 /dev/zero >&2; exit 1"))
 	if err == nil || len(complaint) > 64<<10 {
 		t.Errorf("%d bytes of complaint, %v", len(complaint), err)

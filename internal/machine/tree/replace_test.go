@@ -44,9 +44,7 @@ func TestPlantedDraft(t *testing.T) {
 			if text := must.Get(os.ReadFile(other))(t); string(text) != "untouched" {
 				t.Errorf("the other file has become %q", text)
 			}
-			if _, err := os.Lstat(filepath.Join(root, Draft("grub"))); err == nil {
-				t.Error("the draft is left")
-			}
+			must.Fail(os.Lstat(filepath.Join(root, Draft("grub"))))(t, "the draft is left")
 		})
 	}
 }

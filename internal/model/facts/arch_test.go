@@ -1,6 +1,10 @@
 package facts
 
-import "testing"
+import (
+	"testing"
+
+	"mpps/internal/must"
+)
 
 // TestArchitecture: what was recorded counts; older snapshots tell it only by what x86_64 alone has.
 func TestArchitecture(t *testing.T) {
@@ -15,9 +19,7 @@ func TestArchitecture(t *testing.T) {
 			{Topology: Topology{Model: "Intel"}}},
 	} {
 		for _, h := range hosts {
-			if found := h.Architecture(); found != want {
-				t.Errorf("%+v %+v: %q, expected %q", h.Kernel, h.Topology, found, want)
-			}
+			must.Equal(t, h.Architecture(), want, "%+v %+v", h.Kernel, h.Topology)
 		}
 	}
 }
