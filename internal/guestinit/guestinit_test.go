@@ -32,9 +32,7 @@ func TestParseCmdline(t *testing.T) {
 	}
 	for _, bad := range []string{"mpps.addr=10.0.0.1/24", "mpps.addr=eth0=10.0.0.1", "mpps.addr=52:54:=10.0.0.1/8",
 		"mpps.route=default", "mpps.route=x=10.0.0.1", "mpps.route=default=x"} {
-		if _, err := ParseCmdline(bad); err == nil {
-			t.Errorf("%s: was accepted", bad)
-		}
+		must.Fail(ParseCmdline(bad))(t, "%s: was accepted", bad)
 	}
 }
 
@@ -64,12 +62,8 @@ func TestModuleIsLoadedForItsDeviceOnly(t *testing.T) {
 			got = append(got, m.name)
 		}
 	}
-	if d := cmp.Diff([]string{"virtio_net", "sch_fq"}, got); d != "" {
-		t.Error(d)
-	}
-	if d := cmp.Diff([]string{"00-failover.ko", "01-virtio_net.ko"}, mods[0].files); d != "" {
-		t.Error(d)
-	}
+	must.Equal(t, cmp.Diff([]string{"virtio_net", "sch_fq"}, got), "", "difference")
+	must.Equal(t, cmp.Diff([]string{"00-failover.ko", "01-virtio_net.ko"}, mods[0].files), "", "difference")
 }
 
 func TestZombieOf(t *testing.T) {
@@ -79,8 +73,6 @@ func TestZombieOf(t *testing.T) {
 		"12 (Z 1) Z 2 12":  false,
 		"":                 false,
 	} {
-		if got := zombieOf(stat, 1); got != want {
-			t.Errorf("%q: found %v", stat, got)
-		}
+		must.Equal(t, zombieOf(stat, 1), want, "%q", stat)
 	}
 }

@@ -1,14 +1,16 @@
 package guestinit
 
-import "testing"
+import (
+	"testing"
+
+	"mpps/internal/must"
+)
 
 func TestSecret(t *testing.T) {
 	for cmdline, want := range map[string]string{
 		"console=ttyS0 mpps.secret=demo quiet": "demo", "mpps.secret=": "", "quiet": "",
 		"xmpps.secret=a mpps.secret=b": "b",
 	} {
-		if got := string(secretIn(cmdline)); got != want {
-			t.Errorf("%q: %q, expected %q", cmdline, got, want)
-		}
+		must.Equal(t, string(secretIn(cmdline)), want, "%q", cmdline)
 	}
 }

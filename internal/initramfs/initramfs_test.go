@@ -18,12 +18,8 @@ func TestModules(t *testing.T) {
 	m := must.Get(ReadModules("testdata/modules"))(t)
 	got := must.Get(m.resolve([]string{"virtio-net", "af_packet", "e1000", "vfio-pci"}))(t)
 	want := []string{"failover", "net_failover", "virtio_net", "e1000", "vfio", "vfio_pci_core", "vfio_pci"}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
-	if _, err := m.resolve([]string{"nonesuch"}); err == nil {
-		t.Error("an unknown module was accepted")
-	}
+	must.Equal(t, cmp.Diff(want, got), "", "difference")
+	must.Fail(m.resolve([]string{"nonesuch"}))(t, "an unknown module was accepted")
 	list := moduleList(m, []string{"virtio-net", "af_packet"}, got)
 	if want := "load virtio_net 00-failover.ko 01-net_failover.ko 02-virtio_net.ko\nalias virtio_net " +
 		"virtio:d00000001v*\n"; list != want {
@@ -92,9 +88,7 @@ func TestPackedModules(t *testing.T) {
 	}
 	out := filepath.Join(t.TempDir(), "initrd")
 	i := Image{Init: self, ModulesDir: dir, Modules: []string{"virtio_pci", "b"}}
-	if err := Build(i, out); err == nil {
-		t.Error("a packed module was taken for one that is not")
-	}
+	must.Refuse(t, Build(i, out), "a packed module was taken for one that is not")
 	i.Unpack = func(file string) (string, error) { return "unpacked " + filepath.Base(file), nil }
 	must.Do(t, Build(i, out))
 	text := must.Get(os.ReadFile(out))(t)

@@ -24,9 +24,7 @@ deb [never closed http://d.example x main
 		{[]string{"https://b.example/debian/"}, []string{"bookworm-updates"}, []string{"main"}},
 		{[]string{"https://c.example/debian"}, []string{"sid"}, []string{"main"}},
 	}
-	if d := cmp.Diff(want, oneLine); d != "" {
-		t.Error(d)
-	}
+	must.Equal(t, cmp.Diff(want, oneLine), "", "difference")
 	stanzas := parseDeb822(`Types: deb deb-src
 # a comment in between
 URIs: http://a.example/debian
@@ -51,9 +49,7 @@ suites: bookworm
 `)
 	want = []aptSource{{[]string{"http://a.example/debian", "http://b.example/debian"},
 		[]string{"bookworm", "bookworm-updates"}, []string{"main"}}}
-	if d := cmp.Diff(want, stanzas); d != "" {
-		t.Error(d)
-	}
+	must.Equal(t, cmp.Diff(want, stanzas), "", "difference")
 }
 
 func TestMirror(t *testing.T) {

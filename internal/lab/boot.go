@@ -261,7 +261,7 @@ func (l *Lab) watchBoot(ctx context.Context, cancel context.CancelCauseFunc) {
 		if b, err := os.ReadFile(filepath.Join(l.dir, eventsLog)); err == nil && hasEvent(b, "STOP") {
 			cancel(errStopped)
 		}
-		run, wait := schedstat("/proc", l.qemuPID())
+		run, wait := schedstat(l.qemuPID())
 		switch dt := time.Since(since); {
 		case !l.Emulated() || float64(run+wait-used) > idleUse*float64(idleLimit):
 			since, used = time.Now(), run+wait

@@ -33,15 +33,11 @@ func TestParseAnswer(t *testing.T) {
 func TestQuoteSurvivesAShell(t *testing.T) {
 	argv := []string{"a b", "", "'", `"$HOME" \`, "*", "line\nbreak", "-n", "ü"}
 	out := must.Get(exec.Command("sh", "-c", "for a in "+quote(argv)+`; do printf '%s\0' "$a"; done`).Output())(t)
-	if d := cmp.Diff(argv, strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")); d != "" {
-		t.Error(d)
-	}
+	must.Equal(t, cmp.Diff(argv, strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")), "", "difference")
 }
 
 func TestStage(t *testing.T) {
 	for _, c := range []Cmd{{}, {Argv: []string{"x"}, Script: "y"}} {
-		if err := stageCommand(filepath.Join(t.TempDir(), "d"), c); err == nil {
-			t.Errorf("%+v: was accepted", c)
-		}
+		must.Refuse(t, stageCommand(filepath.Join(t.TempDir(), "d"), c), "%+v: was accepted", c)
 	}
 }

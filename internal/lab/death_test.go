@@ -1,6 +1,10 @@
 package lab
 
-import "testing"
+import (
+	"testing"
+
+	"mpps/internal/must"
+)
 
 func TestLastWords(t *testing.T) {
 	t.Parallel()
@@ -31,8 +35,6 @@ func TestLooping(t *testing.T) {
 		t.Errorf("found %q", got)
 	}
 	for _, goesOn := range []string{"", stuck, stuck + another, stuck + another + moved + another, another + another} {
-		if got := faultLoop(goesOn); got != "" {
-			t.Errorf("%q: found %q, expected nothing", goesOn, got)
-		}
+		must.Equal(t, faultLoop(goesOn), "", "%q", goesOn)
 	}
 }

@@ -50,7 +50,5 @@ func TestDirectScript(t *testing.T) {
 		}
 	}
 	g := GuestSpec{Name: "g", Direct: true, Agent: true, NICs: []NIC{{Model: Vhost, Bridge: "br0"}}}
-	if err := g.fill(); err == nil {
-		t.Error("an agent without libvirt was accepted")
-	}
+	must.Refuse(t, g.fill(), "an agent without libvirt was accepted")
 }

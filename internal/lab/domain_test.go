@@ -33,9 +33,7 @@ func TestDomainXML(t *testing.T) {
 			must.Do(t, os.WriteFile(file, []byte(got), 0o644))
 		}
 		want := must.Get(os.ReadFile(file))(t)
-		if d := cmp.Diff(string(want), got); d != "" {
-			t.Errorf("%s: %s", c.golden, d)
-		}
+		must.Equal(t, cmp.Diff(string(want), got), "", "%s", c.golden)
 	}
 }
 
@@ -51,9 +49,7 @@ func TestGuestSpecRefuses(t *testing.T) {
 		"MAC":          {Name: "g", NICs: []NIC{{Model: Vhost, Bridge: "br0", MAC: "x"}}},
 		"VF":           {Name: "g", NICs: []NIC{{Model: VF, VF: "01:10.0"}}},
 	} {
-		if err := s.fill(); err == nil {
-			t.Errorf("%s: was accepted", name)
-		}
+		must.Refuse(t, s.fill(), "%s: was accepted", name)
 	}
 }
 

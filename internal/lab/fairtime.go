@@ -26,13 +26,13 @@ func (l *Lab) withFairTimeout(ctx context.Context, d time.Duration) (context.Con
 		defer cancel()
 		var had time.Duration
 		last := time.Now()
-		run, wait := schedstat("/proc", pid)
+		run, wait := schedstat(pid)
 		for had < d {
 			if sleep(ctx, fairTick) != nil {
 				return
 			}
 			now := time.Now()
-			r, w := schedstat("/proc", pid)
+			r, w := schedstat(pid)
 			had += fairShare(now.Sub(last), r-run, w-wait)
 			last, run, wait = now, r, w
 		}
@@ -76,8 +76,8 @@ func fairShare(dt, run, wait time.Duration) time.Duration {
 
 // schedstat sums the run time and wait time of a process's threads, the first two fields of
 // /proc/PID/task/TID/schedstat (Documentation/scheduler/sched-stats.rst).
-func schedstat(proc string, pid int) (run, wait time.Duration) {
-	files, err := filepath.Glob(fmt.Sprintf("%s/%d/task/*/schedstat", proc, pid))
+func schedstat(pid int) (run, wait time.Duration) {
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil {
 		return 0, 0
 	}

@@ -40,9 +40,7 @@ func TestGrubDefault(t *testing.T) {
 			found, args, err := grubDefault(c.config, c.environment)
 			switch {
 			case c.why != "":
-				if err == nil || !strings.Contains(err.Error(), c.why) {
-					t.Errorf("error %v, expected one about %q", err, c.why)
-				}
+				must.Say(t, err, c.why, "error")
 			case err != nil:
 				t.Error(err)
 			case found != kernel || strings.Join(args, " ") != c.args:
@@ -89,7 +87,5 @@ func TestHostFile(t *testing.T) {
 
 func TestRebootWantsPersist(t *testing.T) {
 	l := &Lab{dir: t.TempDir(), st: &state{Config: Config{Name: "r"}}}
-	if err := l.Reboot(t.Context()); err == nil || !strings.Contains(err.Error(), "Persist") {
-		t.Errorf("error %v, expected one about Persist", err)
-	}
+	must.Say(t, l.Reboot(t.Context()), "Persist", "error")
 }

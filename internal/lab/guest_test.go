@@ -67,12 +67,8 @@ func TestGuest(t *testing.T) {
 		!strings.Contains(nics, "queues=2\n") {
 		t.Errorf("found %q, want an e1000 and virtio_net with 2 queues", nics)
 	}
-	if got := outputOf(t, l, "cat /sys/class/net/te1000/master/uevent | grep INTERFACE"); got != "INTERFACE=br0" {
-		t.Errorf("tap: found %q", got)
-	}
-	if got := outputOf(t, l, "ps -eLo comm | grep -c '^vhost-'"); got != "2" {
-		t.Errorf("vhost threads: found %s, want 2", got)
-	}
+	must.Equal(t, outputOf(t, l, "cat /sys/class/net/te1000/master/uevent | grep INTERFACE"), "INTERFACE=br0", "bridge of the tap")
+	must.Equal(t, outputOf(t, l, "ps -eLo comm | grep -c '^vhost-'"), "2", "vhost threads")
 	must.Do(t, g.Restart(t.Context()))
 	if up, err := g.Running(t.Context()); err != nil || !up {
 		t.Errorf("after restart: running %v, %v", up, err)
@@ -94,7 +90,5 @@ basename $(readlink $d/device/virtfn0)`)
 	})
 	_, nics := startGuest(t, l, lab.GuestSpec{Name: "gvf",
 		NICs: []lab.NIC{{Model: lab.VF, VF: pci, Addr: "10.51.0.2/24"}}})
-	if !strings.Contains(nics, "=igbvf\n") {
-		t.Errorf("found %q, want igbvf", nics)
-	}
+	must.Contain(t, nics, "=igbvf\n")
 }

@@ -99,7 +99,5 @@ func TestTruncatedState(t *testing.T) {
 	l = begin()
 	retries = l.Retries()
 	end(l)
-	if retries != 0 {
-		t.Errorf("%d retries with the state that was made again", retries)
-	}
+	must.Equal(t, retries, 0, "retries with the state made again")
 }

@@ -86,14 +86,10 @@ func TestHostHasTheHardware(t *testing.T) {
 		{"ls /sys/kernel/iommu_groups | wc -l | xargs test 5 -lt && echo ok", "ok"},
 		{"uname -r", l.Release()},
 	} {
-		if got := outputOf(t, l, c.script); got != c.want {
-			t.Errorf("%s: found %q, want %q", c.script, got, c.want)
-		}
+		must.Equal(t, outputOf(t, l, c.script), c.want, "%s", c.script)
 	}
 	if l.Emulated() {
-		if got := outputOf(t, l, "cat /sys/module/kvm_amd/parameters/nested"); got != "1" {
-			t.Errorf("kvm_amd nested: found %q, want 1", got)
-		}
+		must.Equal(t, outputOf(t, l, "cat /sys/module/kvm_amd/parameters/nested"), "1", "kvm_amd nested")
 	}
 }
 
@@ -151,9 +147,7 @@ func TestCommands(t *testing.T) {
 		if _, err := l.Shell(short, "sleep 4711 & sleep 4711"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("found %v, want a deadline", err)
 		}
-		if out := outputOf(t, l, "sleep 0.3; pgrep -f 'sleep 4711' | wc -l"); out != "0" {
-			t.Errorf("%s processes of a cancelled command live on", out)
-		}
+		must.Equal(t, outputOf(t, l, "sleep 0.3; pgrep -f 'sleep 4711' | wc -l"), "0", "processes of a cancelled command")
 	})
 	t.Run("a megabyte", func(t *testing.T) {
 		r, err := l.Run(ctx, "seq", "200000")
@@ -165,16 +159,12 @@ func TestCommands(t *testing.T) {
 		f := filepath.Join(t.TempDir(), "f")
 		must.Do(t, os.WriteFile(f, []byte("#!/bin/sh\necho $0 | tee /share/out\n"), 0o755))
 		must.Do(t, l.Put("dir/prog", f))
-		if got := outputOf(t, l, "/share/dir/prog"); got != "/share/dir/prog" {
-			t.Errorf("found %q", got)
-		}
+		must.Equal(t, outputOf(t, l, "/share/dir/prog"), "/share/dir/prog", "output")
 		must.Do(t, l.Get("out", f))
 		if b, _ := os.ReadFile(f); string(b) != "/share/dir/prog\n" {
 			t.Errorf("found %q", b)
 		}
-		if err := l.Put("../evil", f); err == nil {
-			t.Error("a path outside the share was accepted")
-		}
+		must.Refuse(t, l.Put("../evil", f), "a path outside the share was accepted")
 	})
 	t.Run("terminal", func(t *testing.T) {
 		for range 2 { // the second finds the port as the first has left it
@@ -200,13 +190,10 @@ func TestResetAndEnd(t *testing.T) {
 	labtest.Long(t)
 	l := labtest.Host(t, labtest.NoBinary, labtest.Fresh, labtest.Persist)
 	outputOf(t, l, "mkdir -p /run/lab; echo kept > /etc/kept; echo gone > /run/gone; echo up > /run/lab/guest.console")
-	if died := l.Death(t.Context()); died != "" {
-		t.Errorf("nothing died, found %q", died)
-	}
+	must.Equal(t, l.Death(t.Context()), "", "nothing died")
 	outputOf(t, l, "echo '[    9.1] Kernel panic - not syncing: of a guest' > /run/lab/guest.console")
-	if died := l.Death(t.Context()); died != "a guest: [    9.1] Kernel panic - not syncing: of a guest" {
-		t.Errorf("a guest's kernel died, found %q", died)
-	}
+	must.Equal(t, l.Death(t.Context()), "a guest: [    9.1] Kernel panic - not syncing: of a guest",
+		"a guest's kernel died")
 	if _, err := l.Shell(t.Context(), "sync; echo c > /proc/sysrq-trigger; sleep 20"); !errors.Is(err, lab.ErrGone) {
 		t.Errorf("found %v, want ErrGone", err)
 	}
@@ -215,9 +202,8 @@ func TestResetAndEnd(t *testing.T) {
 		t.Errorf("the host's kernel died, found %q", died)
 	}
 	must.Do(t, os.WriteFile(l.LogFile("serial"), []byte("[   37.6]  </TASK>\n"), 0o600))
-	if died := l.Death(t.Context()); died != "the lab host began to boot again by itself: [   37.6]  </TASK>" {
-		t.Errorf("the host's kernel died with half a word, found %q", died)
-	}
+	must.Equal(t, l.Death(t.Context()), "the lab host began to boot again by itself: [   37.6]  </TASK>",
+		"the host's kernel died with half a word")
 	must.Do(t, l.Reset(t.Context(), "isolcpus=3"))
 	if got := outputOf(t, l, "cat /etc/kept; ls /run/gone 2>&1 | grep -c 'No such'; "+
 		"cat /sys/devices/system/cpu/isolated"); got != "kept\n1\n3" {
@@ -282,7 +268,5 @@ func TestReap(t *testing.T) {
 	if err != nil || len(done) != 1 || done[0] != name {
 		t.Errorf("found %v, %v, want %s alone", done, err, name)
 	}
-	if _, err := keep.Run(t.Context(), "true"); err != nil {
-		t.Errorf("the other lab was harmed: %v", err)
-	}
+	must.Pass(keep.Run(t.Context(), "true"))(t, "the other lab was harmed")
 }

@@ -15,17 +15,13 @@ import (
 )
 
 func TestEnoughDisk(t *testing.T) {
-	if err := enoughDisk("/cache", treeBytes); err != nil {
-		t.Errorf("just enough: %v", err)
-	}
+	must.Succeed(t, enoughDisk("/cache", treeBytes), "just enough")
 	err := enoughDisk("/cache", treeBytes-1)
 	var hint interface{ Hint() string }
 	if !errors.As(err, &hint) || hint.Hint() == "" {
 		t.Fatalf("one byte short: found %v, expected an error with a hint", err)
 	}
-	if want := "lab: the root tree needs 2048 MiB in /cache, found 2047 MiB free"; err.Error() != want {
-		t.Errorf("found %q, expected %q", err, want)
-	}
+	must.Equal(t, err.Error(), "lab: the root tree needs 2048 MiB in /cache, found 2047 MiB free", "error")
 }
 
 // oneLine checks that an error is a line and has a hint.
@@ -117,9 +113,7 @@ func TestEnoughMemory(t *testing.T) {
 	root := t.TempDir()
 	must.Do(t, errors.Join(os.Mkdir(filepath.Join(root, "proc"), 0o755),
 		os.WriteFile(filepath.Join(root, "proc/meminfo"), []byte("MemTotal: 1 kB\n"), 0o644)))
-	if err := checkMemory(root, 1024); err == nil {
-		t.Error("no MemAvailable: found no error")
-	}
+	must.Refuse(t, checkMemory(root, 1024), "no MemAvailable: found no error")
 }
 
 func TestCheckMirror(t *testing.T) {
@@ -130,9 +124,7 @@ func TestCheckMirror(t *testing.T) {
 	}))
 	defer served.Close()
 	for _, mirror := range []string{served.URL + "/debian", served.URL + "/debian/", "file:///srv/debian"} {
-		if err := checkMirror(t.Context(), mirror, nil); err != nil {
-			t.Errorf("%s: %v", mirror, err)
-		}
+		must.Succeed(t, checkMirror(t.Context(), mirror, nil), "%s", mirror)
 	}
 	if err := checkMirror(t.Context(), "http://mirror.invalid/debian",
 		[]string{"http_proxy=" + served.URL}); err != nil {
@@ -156,9 +148,7 @@ func TestDamagedTree(t *testing.T) {
 		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
 			os.WriteFile(file, []byte("{}"), 0o644)))
 	}
-	if _, err := OpenTree(cache); err != nil {
-		t.Errorf("whole: %v", err)
-	}
+	must.Pass(OpenTree(cache))(t, "whole")
 	for _, file := range files {
 		must.Do(t, os.Rename(file, file+".away"))
 		if _, err := OpenTree(cache); !errors.Is(err, fs.ErrNotExist) {

@@ -25,9 +25,7 @@ func TestRealtimeBooted(t *testing.T) {
 		{"test -c /dev/kvm && echo ok", "ok"},
 		{"dpkg-query -Wf '${Status}' linux-image-" + release, "install ok installed"},
 	} {
-		if got := outputOf(t, l, c.script); got != c.want {
-			t.Errorf("%s: found %q, expected %q", c.script, got, c.want)
-		}
+		must.Equal(t, outputOf(t, l, c.script), c.want, "%s", c.script)
 	}
 	must.Do(t, l.Bridge(t.Context(), "br0", "10.50.0.1/24"))
 	g := must.Get(l.StartGuest(t.Context(), lab.GuestSpec{

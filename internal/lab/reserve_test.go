@@ -142,9 +142,7 @@ func TestReapStarts(t *testing.T) {
 
 	labs := must.Get(List())(t)
 	for _, i := range labs {
-		if want := i.Name == "killed" || i.Name == "building"; i.Orphaned != want {
-			t.Errorf("%s: found orphaned %v", i.Name, i.Orphaned)
-		}
+		must.Equal(t, i.Orphaned, i.Name == "killed" || i.Name == "building", "%s: found orphaned", i.Name)
 	}
 	began := time.Now()
 	done, err := Reap(t.Context())
@@ -157,9 +155,7 @@ func TestReapStarts(t *testing.T) {
 	for path, want := range map[string]bool{runDir("killed"): false, dataDir(cache, "killed"): false,
 		runDir("building"): false, runDir("empty"): false, runDir("locked"): true, runDir("starting"): true,
 		runDir("detached"): true} {
-		if exists(path) != want {
-			t.Errorf("%s: found %v, expected %v", path, !want, want)
-		}
+		must.Equal(t, exists(path), want, "%s", path)
 	}
 }
 
@@ -178,9 +174,7 @@ func TestDown(t *testing.T) {
 	if qemu.Alive() || exists(runDir("demo")) || exists(dataDir(cache, "demo")) || exists(nameLock("demo")) {
 		t.Error("something is left")
 	}
-	if err := Down(t.Context(), "demo", quiet); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("nothing to end: %v", err)
-	}
+	must.Is(t, Down(t.Context(), "demo", quiet), fs.ErrNotExist, "nothing to end")
 }
 
 // TestUnused names what killed processes have left in the cache, and nothing that is in use; Clean removes it, and

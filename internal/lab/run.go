@@ -28,7 +28,6 @@ type Cmd struct {
 type Result struct {
 	Stdout, Stderr string
 	Code           int // exit status; 128 + number for a signal
-	Seconds        float64
 }
 
 // Err returns an error for a command that failed, with the end of its output.
@@ -77,13 +76,12 @@ func (l *Lab) Exec(ctx context.Context, c Cmd) (Result, error) {
 	}
 	defer os.RemoveAll(dir)
 
-	start := time.Now()
 	code, err := l.runStaged(ctx, p, id, dir, c)
 	if err != nil {
 		return Result{}, l.wrap(err)
 	}
 	l.release(p)
-	r := Result{Code: code, Seconds: time.Since(start).Seconds()}
+	r := Result{Code: code}
 	if c.Stdout == nil {
 		if r.Stdout, err = readAll(filepath.Join(dir, "out")); err != nil {
 			return r, err

@@ -24,9 +24,7 @@ func TestSavedIsOfOneMachine(t *testing.T) {
 		return l.saved(m).dir
 	}
 	first := of(func(*Lab, *machine) {})
-	if elsewhere := of(func(_ *Lab, m *machine) { m.Run = "/run/mpps-lab/b" }); elsewhere != first {
-		t.Errorf("found %s for a lab of another name, expected %s", elsewhere, first)
-	}
+	must.Equal(t, of(func(_ *Lab, m *machine) { m.Run = "/run/mpps-lab/b" }), first, "for a lab of another name")
 	seen := map[string]string{first: "as it was"}
 	for name, change := range map[string]func(*Lab, *machine){
 		"another QEMU":      func(l *Lab, _ *machine) { l.tree.QEMU = "QEMU emulator version 10.0.3" },
@@ -40,9 +38,7 @@ func TestSavedIsOfOneMachine(t *testing.T) {
 		"no beginning":      func(l *Lab, _ *machine) { l.st.Config.Begin = nil },
 	} {
 		dir := of(change)
-		if seen[dir] != "" {
-			t.Errorf("%s has the state of: %s", name, seen[dir])
-		}
+		must.Equal(t, seen[dir], "", "%s has the state of", name)
 		seen[dir] = name
 	}
 }
@@ -81,9 +77,7 @@ func TestMakeRoom(t *testing.T) {
 			t.Errorf("room for %d bytes: found %v, %v, expected %v", c.room, left, err, c.want)
 		}
 	}
-	if err := (saved{filepath.Join(dir, "none", "next")}).makeRoom(size); err == nil {
-		t.Error("no folder: found no error")
-	}
+	must.Refuse(t, (saved{filepath.Join(dir, "none", "next")}).makeRoom(size), "no folder: found no error")
 }
 
 // TestExpect: the time that is announced is that of what there is to do.
@@ -108,9 +102,7 @@ func TestExpect(t *testing.T) {
 	c.Begin = nil
 	other := Expect(t.Context(), c)
 	c.Persist = true
-	if kept := Expect(t.Context(), c); kept != boot {
-		t.Errorf("a persistent one: %v, which is booted each time", kept)
-	}
+	must.Equal(t, Expect(t.Context(), c), boot, "a persistent one, booted each time")
 	if tree < time.Minute || boot < 20*time.Second || boot > tree/2 || state > 10*time.Second || other != boot {
 		t.Errorf("found %v with nothing, %v with a tree, %v with a state, %v with that of another", tree, boot, state,
 			other)

@@ -45,9 +45,7 @@ func TestProcIsNotARecycledNumber(t *testing.T) {
 	if err := p.kill(); err != nil || p.Alive() {
 		t.Errorf("not ended: %v", err)
 	}
-	if err := p.kill(); err != nil {
-		t.Errorf("ending twice: %v", err)
-	}
+	must.Succeed(t, p.kill(), "ending twice")
 }
 
 func TestOrphaned(t *testing.T) {
@@ -65,9 +63,7 @@ func TestOrphaned(t *testing.T) {
 		"detached and ended": {state{Boot: bootID(), Owner: gone, Detached: true}, true},
 		"before a reboot":    {state{Boot: "other", Owner: me, Detached: true, Procs: []Proc{qemu}}, true},
 	} {
-		if got := c.s.orphaned(); got != c.want {
-			t.Errorf("%s: found %v, want %v", name, got, c.want)
-		}
+		must.Equal(t, c.s.orphaned(), c.want, "%s", name)
 	}
 }
 
@@ -78,9 +74,7 @@ func TestStateKeepsWhatIsNeeded(t *testing.T) {
 	var back state
 	must.Do(t, json.Unmarshal(b, &back))
 	s.Config.Log, s.Config.Tree = nil, nil
-	if d := cmp.Diff(s, back); d != "" {
-		t.Error(d)
-	}
+	must.Equal(t, cmp.Diff(s, back), "", "difference")
 }
 
 func TestEvents(t *testing.T) {
@@ -88,15 +82,11 @@ func TestEvents(t *testing.T) {
 {"return": {}}
 {"timestamp": {"seconds": 1}, "event": "SHUTDOWN", "data": {"guest": true, "reason": "guest-reset"}}
 {"timestamp": {"seconds": 2}, "event": "STO`)
-	if got := shutdownReason(log); got != "guest-reset" {
-		t.Errorf("found %q", got)
-	}
+	must.Equal(t, shutdownReason(log), "guest-reset", "shutdownReason")
 	if hasEvent(log, "STOP") {
 		t.Error("half a line counts")
 	}
-	if got := shutdownReason(nil); got != "killed" {
-		t.Errorf("without events: found %q", got)
-	}
+	must.Equal(t, shutdownReason(nil), "killed", "without events")
 }
 
 func TestFairShare(t *testing.T) {
@@ -105,11 +95,9 @@ func TestFairShare(t *testing.T) {
 		{time.Second, time.Second, time.Second, 500 * time.Millisecond},
 		{time.Second, 0, 0, time.Second},
 	} {
-		if got := fairShare(c.dt, c.run, c.wait); got != c.want {
-			t.Errorf("%+v: found %v", c, got)
-		}
+		must.Equal(t, fairShare(c.dt, c.run, c.wait), c.want, "%+v", c)
 	}
-	if run, _ := schedstat("/proc", os.Getpid()); run <= 0 {
+	if run, _ := schedstat(os.Getpid()); run <= 0 {
 		t.Skip("this kernel does not account run time of threads")
 	}
 }

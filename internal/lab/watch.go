@@ -58,7 +58,7 @@ func (l *Lab) watch(ctx context.Context) {
 		}
 		var ran time.Duration
 		if !l.paused.Load() {
-			ran, _ = schedstat("/proc", procs[at].PID)
+			ran, _ = schedstat(procs[at].PID)
 		}
 		if s.look(procs[at], ran, slices.ContainsFunc(procs, Proc.stopped)) {
 			_ = l.thaw(procs) // tried again at the next look

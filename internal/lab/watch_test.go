@@ -47,9 +47,7 @@ func TestStillness(t *testing.T) {
 				got = i
 			}
 		}
-		if got != c.want {
-			t.Errorf("%s: ended at look %d, expected %d", name, got, c.want)
-		}
+		must.Equal(t, got, c.want, "%s: ended at look", name)
 	}
 	if within := (frozenLooks + 1) * lookEvery; within > 25*time.Second {
 		t.Errorf("it takes %v to notice", within)

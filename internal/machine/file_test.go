@@ -47,12 +47,8 @@ func TestFile(t *testing.T) {
 	must.Do(t, os.WriteFile(filepath.Join(root, draft(a.Path)), nil, 0o600))
 	must.Try(t, (file{m}).Tidy(t.Context(), a))
 	must.Do(t, all.Write(t.Context(), a, setting.Missing("removed")))
-	if left := m.List("etc/sysctl.d"); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
-	}
-	if err := all.Write(t.Context(), a, setting.Missing("removed")); err != nil {
-		t.Errorf("removing what is not there: %v", err)
-	}
+	must.Empty(t, m.List("etc/sysctl.d"), "left behind")
+	must.Succeed(t, all.Write(t.Context(), a, setting.Missing("removed")), "removing what is not there")
 }
 
 func TestFileRefuses(t *testing.T) {
@@ -64,26 +60,17 @@ func TestFileRefuses(t *testing.T) {
 		"etc//sysctl.d/90-mpps.conf",
 	} {
 		a := setting.Of(setting.File, path)
-		if r := all.Read(t.Context(), a); r.State != setting.Unknown {
-			t.Errorf("%s reads %+v", a, r)
-		}
-		if err := all.Write(t.Context(), a, setting.Value("x")); err == nil {
-			t.Errorf("%s was written", a)
-		}
+		must.Equal(t, all.Read(t.Context(), a).State, setting.Unknown, "%s reads", a)
+		must.Refuse(t, all.Write(t.Context(), a, setting.Value("x")), "%s was written", a)
 	}
 	// A link and a file that is not text are left alone.
 	must.Do(t, os.Symlink("/elsewhere/x", filepath.Join(root, "etc/sysctl.d/90-mpps.conf")))
 	a := setting.Of(setting.File, "etc/sysctl.d/90-mpps.conf")
-	if r := all.Read(t.Context(), a); r.State != setting.Unknown {
-		t.Errorf("a link reads %+v", r)
-	}
-	if err := all.Write(t.Context(), a, setting.Value("x")); err == nil {
-		t.Error("a link was replaced")
-	}
+	must.Equal(t, all.Read(t.Context(), a).State, setting.Unknown, "a link reads")
+	must.Refuse(t, all.Write(t.Context(), a, setting.Value("x")), "a link was replaced")
 	must.Do(t, os.WriteFile(filepath.Join(root, "etc/sysctl.d/91-mpps.conf"), []byte{0xff, 0xfe}, 0o644))
-	if r := all.Read(t.Context(), setting.Of(setting.File, "etc/sysctl.d/91-mpps.conf")); r.State != setting.Unknown {
-		t.Errorf("bytes read %+v", r)
-	}
+	must.Equal(t, all.Read(t.Context(), setting.Of(setting.File, "etc/sysctl.d/91-mpps.conf")).State, setting.Unknown,
+		"bytes read")
 }
 
 func TestDirectoryAndUnit(t *testing.T) {
@@ -95,12 +82,8 @@ func TestDirectoryAndUnit(t *testing.T) {
 		t.Fatalf("%+v, %v", all.Read(t.Context(), d), err)
 	}
 	must.Do(t, os.WriteFile(filepath.Join(root, d.Path, "other.conf"), nil, 0o644))
-	if r := all.Read(t.Context(), d); r.Value != "shared" {
-		t.Errorf("with a file of others: %+v", r)
-	}
-	if err := all.Write(t.Context(), d, setting.Missing("")); err == nil {
-		t.Error("a directory with a file of others was removed")
-	}
+	must.Equal(t, all.Read(t.Context(), d).String(), "shared", "with a file of others")
+	must.Refuse(t, all.Write(t.Context(), d, setting.Missing("")), "a directory with a file of others was removed")
 	must.Do(t, os.Remove(filepath.Join(root, d.Path, "other.conf")))
 	if err := all.Write(t.Context(), d, setting.Missing("")); err != nil ||
 		all.Read(t.Context(), d).State != setting.Absent {
@@ -118,9 +101,8 @@ func TestDirectoryAndUnit(t *testing.T) {
 		all.Read(t.Context(), u).State != setting.Absent {
 		t.Errorf("%+v, %v", all.Read(t.Context(), u), err)
 	}
-	if err := all.Write(t.Context(), setting.Of(setting.Unit, "sshd.service"), setting.Missing("")); err == nil {
-		t.Error("a unit of others was disabled")
-	}
+	must.Refuse(t, all.Write(t.Context(), setting.Of(setting.Unit, "sshd.service"), setting.Missing("")),
+		"a unit of others was disabled")
 }
 
 func TestOwnersOfFiles(t *testing.T) {

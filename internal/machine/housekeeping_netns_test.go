@@ -46,20 +46,12 @@ func TestKernelSwitches(t *testing.T) {
 				t.Fatalf("the kernel shows %q, and it reads as %+v", was, before)
 			}
 			t.Cleanup(func() {
-				if err := mechanisms.Write(ctx, a, before); err != nil {
-					t.Errorf("putting it back: %v", err)
-				}
-				if now := shown(c.file); now != was {
-					t.Errorf("put back: %q, was %q", now, was)
-				}
+				must.Succeed(t, mechanisms.Write(ctx, a, before), "putting it back")
+				must.Equal(t, shown(c.file), was, "put back")
 			})
 			must.Do(t, mechanisms.Write(ctx, a, setting.Value(c.value)))
-			if now := shown(c.file); now != c.want {
-				t.Errorf("the kernel shows %q, expected %q", now, c.want)
-			}
-			if r := mechanisms.Read(ctx, a); r.Value != c.value {
-				t.Errorf("read back %s", r)
-			}
+			must.Equal(t, shown(c.file), c.want, "the kernel shows")
+			must.Equal(t, mechanisms.Read(ctx, a).String(), c.value, "read back")
 		})
 	}
 }

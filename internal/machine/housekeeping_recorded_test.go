@@ -27,9 +27,7 @@ func setAndPutBack(t *testing.T, m *Machine, address, value, file string) {
 			t.Errorf("%s: reads %s, the file says %q; want %s", a, r, m.Line(file), to)
 		}
 	}
-	if m.Line(file) != text {
-		t.Errorf("%s: the file says %q, it said %q", a, m.Line(file), text)
-	}
+	must.Equal(t, m.Line(file), text, "%s: the file says", a)
 }
 
 // TestGovernorOfRecordedHost: emulated processors have no cpufreq policy. Two CPUs share one here.
@@ -46,9 +44,7 @@ func TestGovernorOfRecordedHost(t *testing.T) {
 		"cpufreq/policy0/scaling_governor")
 	none := m.Mechanisms().Read(t.Context(),
 		setting.Of(setting.Sysfs, "devices/system/cpu/cpu2/cpufreq/scaling_governor"))
-	if none.State != setting.Absent {
-		t.Errorf("a CPU without a policy reads %s (%s)", none, none.Why)
-	}
+	must.Equal(t, none.State, setting.Absent, "a CPU without a policy reads %s (%s)", none, none.Why)
 }
 
 // TestClockOfRecordedHost: what leads the clock of Intel's processors is set and put back.

@@ -76,9 +76,7 @@ func TestHousekeeping(t *testing.T) {
 	}
 	files := []facts.VFFile{{Path: "/etc/systemd/system/sriov.service", Device: "ens1f0"},
 		{Path: "/etc/systemd/network/10-a.link", Device: "ens2"}, {Path: "/etc/modprobe.d/ixgbe.conf", Device: ""}}
-	if !reflect.DeepEqual(k.VFFiles, files) {
-		t.Errorf("files %+v", k.VFFiles)
-	}
+	must.Same(t, k.VFFiles, files, "files")
 }
 
 func TestHousekeepingReadings(t *testing.T) {
@@ -149,7 +147,5 @@ func TestHousekeepingWrites(t *testing.T) {
 			}
 		}
 	}
-	if run := m.Line("sys/kernel/mm/ksm/run"); run != "0" {
-		t.Errorf("merge_across_nodes left run at %s", run)
-	}
+	must.Equal(t, m.Line("sys/kernel/mm/ksm/run"), "0", "merge_across_nodes left run at")
 }

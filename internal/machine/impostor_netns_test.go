@@ -101,9 +101,7 @@ func TestImpostors(t *testing.T) {
 			t.Errorf("%s is taken for a service", s.Name)
 		}
 	}
-	if len(h.Storage) != disks {
-		t.Errorf("storage daemons: %+v", h.Storage)
-	}
+	must.Equal(t, len(h.Storage), disks, "storage daemons: %+v", h.Storage)
 
 	before := cpusOf(t, first)
 	if before < 2 {
@@ -119,9 +117,7 @@ func TestImpostors(t *testing.T) {
 	if _, pid := look(); pid != 0 {
 		t.Errorf("process %d is taken for the guest, which has ended", pid)
 	}
-	if r := m.Mechanisms().Read(t.Context(), a); r.State != setting.Absent {
-		t.Errorf("read as %s", r)
-	}
+	must.Equal(t, m.Mechanisms().Read(t.Context(), a).State, setting.Absent, "read as")
 	err := m.Mechanisms().Write(t.Context(), a, setting.Value("0"))
 	if !errors.Is(err, libvirt.ErrNotRunning) || cpusOf(t, first) != before || cpusOf(t, last) != before {
 		t.Errorf("written after its end: %v", err)

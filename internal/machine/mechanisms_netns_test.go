@@ -79,9 +79,7 @@ func TestSettingsAreWrittenAndRestored(t *testing.T) {
 		if got := mechanisms.Read(ctx, a); got.String() != c.value {
 			t.Errorf("%s: reads %s after %s was written", a, got, c.value)
 		}
-		if got := strings.TrimSpace(c.seen()); got != c.want {
-			t.Errorf("%s: another tool shows %q, want %q", a, got, c.want)
-		}
+		must.Equal(t, strings.TrimSpace(c.seen()), c.want, "%s: another tool shows", a)
 		must.Try(t, mechanisms.Write(ctx, a, before))
 		if after, shown := mechanisms.Read(ctx, a), strings.TrimSpace(c.seen()); !after.Same(before) ||
 			shown != shownBefore {
@@ -145,9 +143,8 @@ func TestRefusalsLeaveTheMachineAsItWas(t *testing.T) {
 		}
 	}
 	must.Do(t, mechanisms.Write(ctx, gather, setting.Value("on")))
-	if r := mechanisms.Read(ctx, segment); r.Value != "off" {
-		t.Errorf("segmentation became %s with scatter-gather: the refused wish was left behind", r)
-	}
+	must.Equal(t, mechanisms.Read(ctx, segment).String(), "off",
+		"segmentation with scatter-gather: a refused wish was left behind")
 }
 
 // TestRuleIsAddedAndRemovedExactly inserts the rule before an accounting rule and removes it again.
@@ -181,12 +178,9 @@ func TestRuleIsAddedAndRemovedExactly(t *testing.T) {
 			continue
 		}
 		a := must.Get(setting.ParseAddress(c.address))(t)
-		if r := mechanisms.Read(ctx, a); r.State != setting.Absent {
-			t.Errorf("%s: %s where there is no chain", a, r)
-		}
-		if err := mechanisms.Write(ctx, a, setting.Value("present")); err == nil {
-			t.Errorf("%s: expected a refusal where there is nothing to skip", a)
-		}
+		must.Equal(t, mechanisms.Read(ctx, a).State, setting.Absent, "%s where there is no chain", a)
+		must.Refuse(t, mechanisms.Write(ctx, a, setting.Value("present")),
+			"%s: expected a refusal where there is nothing to skip", a)
 		treetest.Tool(t, c.make[0], c.make[1:]...)
 		untouched := c.show()
 		for range 2 { // the second time it is there already
@@ -196,9 +190,7 @@ func TestRuleIsAddedAndRemovedExactly(t *testing.T) {
 			}
 		}
 		treetest.Tool(t, c.shift[0], c.shift[1:]...)
-		if r := mechanisms.Read(ctx, a); r.Value != "misplaced" {
-			t.Errorf("%s: reads %s behind another rule", a, r)
-		}
+		must.Equal(t, mechanisms.Read(ctx, a).String(), "misplaced", "%s behind another rule", a)
 		must.Try(t, mechanisms.Write(ctx, a, setting.Value("present")))
 		if r := mechanisms.Read(ctx, a); r.Value != "present" || strings.Count(c.show(), c.want) != 1 {
 			t.Errorf("%s: reads %s after it was put first again, the tool shows\n%s", a, r, c.show())

@@ -105,8 +105,6 @@ func TestStatesOfUnits(t *testing.T) {
 		"LoadState=not-found\nActiveState=inactive\n": "absent",
 		"LoadState=loaded\nActiveState=activating\n":  "unknown", "": "unknown",
 	} {
-		if got := systemd.UnitState(text, "irqbalance").String(); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
-		}
+		must.Equal(t, systemd.UnitState(text, "irqbalance").String(), want, "%q", text)
 	}
 }

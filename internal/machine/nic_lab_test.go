@@ -266,9 +266,7 @@ func TestVirtualFunctionsAreSeen(t *testing.T) {
 	}
 	sh(t, "echo 1 > /sys/class/net/"+name+"/device/sriov_drivers_autoprobe")
 	must.Try(t, mechanisms.Write(ctx, count, had))
-	if h := takeStock(t, m); len(h.VFs) != 0 {
-		t.Errorf("%d VFs after they were taken away", len(h.VFs))
-	}
+	must.Equal(t, len(takeStock(t, m).VFs), 0, "VFs after they were taken away")
 }
 
 func TestOverlaysAndRulesAreSeen(t *testing.T) {
@@ -340,7 +338,5 @@ func bridgeRulesGoAndComeBack(t *testing.T, m *Machine) {
 		t.Errorf("still there:\n%s", now)
 	}
 	must.Do(t, mechanism.Write(patient(t), a, before))
-	if now := sh(t, shown); now != was {
-		t.Errorf("put back:\n%s\nwas\n%s", now, was)
-	}
+	must.Equal(t, sh(t, shown), was, "put back")
 }

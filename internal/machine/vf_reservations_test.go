@@ -47,12 +47,8 @@ func TestReservations(t *testing.T) {
 	}
 	for _, name := range []string{"../vfs/x.json", "0000:01:10.json", "network-.json", "network-a b.json",
 		"0000:01:10.1.json.bak"} {
-		if err := setting.CheckFile(setting.Reservations + "/" + name); err == nil {
-			t.Errorf("%s is taken for a reservation", name)
-		}
+		must.Refuse(t, setting.CheckFile(setting.Reservations+"/"+name), "%s is taken for a reservation", name)
 	}
 	must.Do(t, f.Write(context.Background(), at, setting.NotThere().Target()))
-	if r := f.Read(context.Background(), at); r.State != setting.Absent {
-		t.Errorf("removed, and it is %s", r)
-	}
+	must.Equal(t, f.Read(context.Background(), at).State, setting.Absent, "removed")
 }

@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"errors"
 	"testing"
 
 	"mpps/internal/machine/tree"
@@ -48,14 +47,8 @@ func TestWritable(t *testing.T) {
 	} {
 		a := must.Get(setting.ParseAddress(address))(t)
 		can, wrote := m.Writable(a.Kind), mechanisms.Write(t.Context(), a, setting.Value(value))
-		if (can == nil) != (wrote == nil) {
-			t.Errorf("%s can be written: %v; a write says %v", address, can, wrote)
-		}
+		must.Equal(t, can == nil, wrote == nil, "%s can be written: %v; a write says %v", address, can, wrote)
 	}
-	if err := m.Writable(setting.Domain); !errors.Is(err, tree.ErrNotLive) {
-		t.Errorf("definitions of a recorded tree: %v", err)
-	}
-	if err := live(t).Writable(setting.Domain); err != nil {
-		t.Errorf("definitions of a live machine: %v", err)
-	}
+	must.Is(t, m.Writable(setting.Domain), tree.ErrNotLive, "definitions of a recorded tree")
+	must.Succeed(t, live(t).Writable(setting.Domain), "definitions of a live machine")
 }

@@ -1,7 +1,11 @@
-// Package must is for the steps of a test that have to succeed: it fails the test with their error, at their line.
+// Package must has what a test requires, said in one line: steps that have to succeed or to fail, texts and results.
+// The test fails at the line that requires it.
 package must
 
 import (
+	"errors"
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -48,5 +52,83 @@ func Lack(t testing.TB, text string, parts ...string) {
 		if strings.Contains(text, part) {
 			t.Errorf("found %q in\n%s", part, text)
 		}
+	}
+}
+
+// Equal requires that a result is the expected one, and goes on if it is not. The format says what it is the result of.
+func Equal[T comparable](t testing.TB, found, expected T, format string, args ...any) {
+	t.Helper()
+	if found == expected {
+		return
+	}
+	what := fmt.Sprintf(format, args...)
+	if text := fmt.Sprint(found, expected); strings.Contains(text, "\n") {
+		t.Errorf("%s: found\n%v\nexpected\n%v", what, found, expected)
+		return
+	}
+	t.Errorf("%s: found %+v, expected %+v", what, found, expected)
+}
+
+// Refuse requires an error, and goes on if there is none. The format says what was wrongly accepted.
+func Refuse(t testing.TB, err error, format string, args ...any) {
+	t.Helper()
+	if err == nil {
+		t.Errorf(format, args...)
+	}
+}
+
+// Fail requires that a call fails, like Refuse: must.Fail(os.Open(name))(t, "%s was opened", name).
+func Fail(_ any, err error) func(t testing.TB, format string, args ...any) {
+	return func(t testing.TB, format string, args ...any) {
+		t.Helper()
+		Refuse(t, err, format, args...)
+	}
+}
+
+// Succeed requires that there is no error, and goes on if there is one. The format says what failed.
+func Succeed(t testing.TB, err error, format string, args ...any) {
+	t.Helper()
+	if err != nil {
+		t.Errorf("%s: %v", fmt.Sprintf(format, args...), err)
+	}
+}
+
+// Pass requires that a call succeeds, like Succeed, and drops its result.
+func Pass(_ any, err error) func(t testing.TB, format string, args ...any) {
+	return func(t testing.TB, format string, args ...any) {
+		t.Helper()
+		Succeed(t, err, format, args...)
+	}
+}
+
+// Is requires an error that wraps the expected one, and goes on if it is another or none.
+func Is(t testing.TB, err, expected error, format string, args ...any) {
+	t.Helper()
+	if !errors.Is(err, expected) {
+		t.Errorf("%s: error %v, expected %v", fmt.Sprintf(format, args...), err, expected)
+	}
+}
+
+// Say requires an error whose text has a part, and goes on if it has not, or if there is no error.
+func Say(t testing.TB, err error, part, format string, args ...any) {
+	t.Helper()
+	if text := fmt.Sprint(err); err == nil || !strings.Contains(text, part) {
+		t.Errorf("%s: error %s, expected %q in it", fmt.Sprintf(format, args...), text, part)
+	}
+}
+
+// Same is Equal for what Go does not compare: lists, maps and what holds them. Empty and nil differ.
+func Same[T any](t testing.TB, found, expected T, format string, args ...any) {
+	t.Helper()
+	if !reflect.DeepEqual(found, expected) {
+		t.Errorf("%s: found %+v, expected %+v", fmt.Sprintf(format, args...), found, expected)
+	}
+}
+
+// Empty requires a list without elements, and goes on if it has some. The format says what they are.
+func Empty[T any](t testing.TB, list []T, format string, args ...any) {
+	t.Helper()
+	if len(list) > 0 {
+		t.Errorf("%s: %+v", fmt.Sprintf(format, args...), list)
 	}
 }

@@ -157,18 +157,15 @@ echo '- {id: memory.numa_balancing, address: "sysctl:kernel.numa_balancing", wan
 /opt/mpps snapshot -q -o /share/before.json; /opt/mpps apply --yes --pps 1.8M --confirm 0 >/share/apply.txt`)
 	defer s.Must("rm /etc/mpps/site.yaml")
 	s.stands("the apply")
-	if got := s.Must("systemctl is-active mpps-restore"); got != "active" {
-		t.Errorf("the service is %s", got)
-	}
+	must.Equal(t, s.Must("systemctl is-active mpps-restore"), "active", "the service")
 	s.sysctlsStand("the apply")
 
 	// A hard stop: sysctl.d and the service bring everything back at the next boot.
 	must.Do(t, l.Reset(t.Context()))
 	s.Must(prepare)
 	s.stands("a loss of power and the boot")
-	if got := s.Must("systemctl is-active mpps-restore irqbalance || true"); got != "active\ninactive" {
-		t.Errorf("after the boot: service and irqbalance: %q", got)
-	}
+	must.Equal(t, s.Must("systemctl is-active mpps-restore irqbalance || true"), "active\ninactive",
+		"after the boot: service and irqbalance")
 	s.sysctlsStand("the boot")
 
 	// The driver is reloaded: from the moment at which the device has its name.
@@ -204,9 +201,7 @@ echo $i; cat $F; ip link set $I down; ip link set $I up; sleep 2; cat $F`)
 	if left := s.Must("ls -A /etc/sysctl.d /etc/modprobe.d /var/lib/mpps; find /etc/systemd -name '*mpps*'"); strings.Contains(left, "mpps.conf") || strings.Contains(left, "desired") || strings.Contains(left, "restore") {
 		t.Errorf("left behind: %s", left)
 	}
-	if got := s.Must("systemctl show -P LoadState mpps-restore"); got != "not-found" {
-		t.Errorf("the service is %s", got)
-	}
+	must.Equal(t, s.Must("systemctl show -P LoadState mpps-restore"), "not-found", "the service")
 	if out := s.Must("/opt/mpps snapshot -q -o /share/after.json; /opt/mpps snapshot diff /share/before.json " +
 		"/share/after.json | grep -v -i irq || true"); strings.Contains(out, "readings[") {
 		t.Errorf("values differ from before the apply:\n%s", out)
@@ -262,9 +257,7 @@ F=/sys/class/net/$I/flags; echo $I >/root/nic; MPPS_PLAN_FILE=/root/cut.json MPP
 	// Confirmed: it stays, and the timer is gone.
 	got := s.Must(`MPPS_PLAN_FILE=/root/keep.json MPPS_PLAN_ONE=sysfs:class/net/$(cat /root/nic)/tx_queue_len=777 /share/lasting.test
 /opt/mpps apply --foreign --yes /root/keep.json --confirm 60s >/dev/null; systemctl list-timers --all --no-legend 'mpps-confirm-*' | wc -l; /opt/mpps confirm >/dev/null; systemctl list-timers --all --no-legend 'mpps-confirm-*' | wc -l; cat /sys/class/net/$(cat /root/nic)/tx_queue_len; /opt/mpps rollback >/dev/null; cat /sys/class/net/$(cat /root/nic)/tx_queue_len`)
-	if got != "1\n0\n777\n1000" {
-		t.Errorf("timers before and after mpps confirm, value, value after rollback: %q", got)
-	}
+	must.Equal(t, got, "1\n0\n777\n1000", "timers before and after mpps confirm, value, value after rollback")
 }
 
 // TestGuestStart binds a guest's vCPU as often as it is started, though no event of libvirt's is asked for.

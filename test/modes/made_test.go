@@ -83,9 +83,7 @@ func TestMadeGuests(t *testing.T) {
 		"e1000=" + native}
 	empty := func(when string) {
 		t.Helper()
-		if left := s.Must(running); left != "" {
-			t.Errorf("%s: guests %q", when, left)
-		}
+		must.Equal(t, s.Must(running), "", "%s: guests", when)
 	}
 
 	// What is missing, or in the way, is said before anything is made. Nobody's guest is touched.
@@ -95,18 +93,14 @@ func TestMadeGuests(t *testing.T) {
 	s.Must("mpps domain render --name mpps-vhost --memory 64MiB >/run/other.xml && virsh -q define /run/other.xml")
 	taken = s.MPPS(3, slices.Concat(lacking, argv)...)
 	must.Contain(t, taken.Stdout, "there is a guest mpps-vhost already")
-	if got := s.Must(running); got != "mpps-vhost" {
-		t.Errorf("guests %q, expected the one that was there", got)
-	}
+	must.Equal(t, s.Must(running), "mpps-vhost", "guests")
 	s.Must("virsh -q undefine mpps-vhost")
 	s.LogTime("refused")
 
 	for _, signal := range []string{"INT", "KILL"} {
 		s.Must("SIGNAL=" + signal + " ARGV='" + strings.Join(argv, " ") + "'\n" + killedBy)
 		left := s.Must(directories)
-		if (left != "") != (signal == "KILL") {
-			t.Errorf("after SIG%s: directories %q", signal, left)
-		}
+		must.Equal(t, left != "", signal == "KILL", "after SIG%s: directories %q", signal, left)
 		s.LogTime("SIG" + signal)
 	}
 
@@ -116,9 +110,7 @@ func TestMadeGuests(t *testing.T) {
 		dir := "/share/made" + string(rune('0'+try))
 		answer := s.MPPSAny([]int{0, 1}, append([]string{"acceptance", "-o", dir}, argv...)...)
 		empty("after a run")
-		if left := s.Must(directories); left != "" {
-			t.Errorf("after a run: directories %q", left)
-		}
+		must.Equal(t, s.Must(directories), "", "after a run: directories")
 		r = madeRun(t, filepath.Join(s.Lab.ShareDir(), filepath.Base(dir)))
 		s.LogTime(string(r.State) + " " + r.Why)
 		if r.State == acceptance.Done {

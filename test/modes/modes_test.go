@@ -70,9 +70,7 @@ func TestModes(t *testing.T) {
 	for i := range m.Runs {
 		hosts[m.Runs[i].Environment.FarHost] = true
 	}
-	if len(hosts) != 6 {
-		t.Errorf("agents on %v, expected six machines", hosts)
-	}
+	must.Equal(t, len(hosts), 6, "agents on %v", hosts)
 	text, err := os.ReadFile(samples)
 	if err != nil || bytes.Count(text, []byte("\n")) < 31 {
 		t.Errorf("the campaign's file has %d lines: %v", bytes.Count(text, []byte("\n")), err)

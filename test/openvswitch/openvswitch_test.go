@@ -18,15 +18,14 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestSwitch goes the way of a user on a host whose guest is behind Open vSwitch.
 func TestSwitch(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)
-	if out := s.ping(200, guestAddr); !strings.Contains(out, " 0% packet loss") {
-		t.Errorf("to the guest: %s", out)
-	}
+	must.Contain(t, s.ping(200, guestAddr), " 0% packet loss")
 	// Nobody has this address: requests for it are flooded into the tunnel, and leave by the NIC.
 	tunnel, nic := s.count("vxlan_sys_4789", "tx_packets"), s.count(s.nic, "tx_packets")
 	s.ping(1, "10.7.0.99")
@@ -39,9 +38,7 @@ func TestSwitch(t *testing.T) {
 	s.counters()
 	s.judged()
 	s.policed()
-	if out := s.ping(50, guestAddr); !strings.Contains(out, " 0% packet loss") {
-		t.Errorf("to the guest, at the end: %s", out)
-	}
+	must.Contain(t, s.ping(50, guestAddr), " 0% packet loss")
 }
 
 // TestSettings sets keys of the switch on a host without guests.

@@ -6,11 +6,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"mpps/internal/advise/queuepath"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/must"
 )
 
 // TestTunnelDevices runs cmd/mpps' TestSteerManyFlows on the emulated host, whose kernel has all tunnels: flows are
@@ -29,9 +29,7 @@ func TestTunnelDevices(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			out := s.In(t).Must("cd /tmp && MPPS_TEST_EMULATED=1 ./steer.test -test.run " +
 				"'^TestSteerManyFlows$/^" + kind + "$' -test.v")
-			if !strings.Contains(out, "--- PASS: TestSteerManyFlows/"+kind+" ") {
-				t.Errorf("not played:\n%s", out)
-			}
+			must.Contain(t, out, "--- PASS: TestSteerManyFlows/"+kind+" ")
 			t.Log(out)
 		})
 	}

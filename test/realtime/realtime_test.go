@@ -49,9 +49,7 @@ func TestRealtimeHost(t *testing.T) {
 	s.mpps(1, "apply", "--yes", "--resume")
 	// Huge pages come with the boot: before it the guest starts with what its definition has by now, which does not ask
 	// for them.
-	if got := s.pages(); got != "0" {
-		t.Errorf("before the reboot its definition has %s lines of huge pages", got)
-	}
+	must.Equal(t, s.pages(), "0", "lines of huge pages in its definition before the reboot")
 	s.Must("virsh -q destroy " + guestName + " && virsh -q start " + guestName)
 	s.LogTime("the guest was restarted before the reboot")
 
@@ -72,9 +70,7 @@ func TestRealtimeHost(t *testing.T) {
 			t.Errorf("booted with %q, without %s", words, word)
 		}
 	}
-	if got := s.Must("cat /sys/devices/system/cpu/isolated"); got != "2-3" {
-		t.Errorf("isolated are %q, expected 2-3", got)
-	}
+	must.Equal(t, s.Must("cat /sys/devices/system/cpu/isolated"), "2-3", "isolated")
 	st = s.status()
 	if st.Remains == nil || !st.Remains.Looked || st.Remains.TX != first || len(st.Remains.Changes) == 0 ||
 		!strings.Contains(st.Remains.Next, "--resume") {
@@ -142,20 +138,14 @@ func TestRealtimeHost(t *testing.T) {
 	s.Must("virsh -q destroy " + guestName)
 	s.mpps(1, "rollback", "-q", first) // not alone
 	s.rollback(first)
-	if st := s.status(); st.State != apply.IsWaiting {
-		t.Errorf("status is %s, expected waiting for the reboot", st.State)
-	}
+	must.Equal(t, s.status().State, apply.IsWaiting, "status before the reboot")
 	s.Must("rm /etc/mpps/site.yaml")
 	s.reboot()
-	if got := s.Must("uname -r"); got != usual {
-		t.Errorf("booted %s, expected %s", got, usual)
-	}
+	must.Equal(t, s.Must("uname -r"), usual, "booted")
 	if after := s.first(); after != before {
 		t.Errorf("after the rollback:\n%s\nbefore:\n%s", after, before)
 	}
-	if st := s.status(); st.State != apply.IsClean {
-		t.Errorf("status is %s, expected clean", st.State)
-	}
+	must.Equal(t, s.status().State, apply.IsClean, "status")
 }
 
 // rollback puts a transaction back with those that went on with it. Where libvirt hung for longer than mpps waits,

@@ -213,17 +213,13 @@ update-grub 2>&1`)
 	if _, rows := b.status(); rows[defaultKernel] != "compliant" {
 		t.Errorf("%s is %s, expected compliant: that kernel runs", defaultKernel, rows[defaultKernel])
 	}
-	if now := b.Must("cat /proc/cmdline; " + kernel); now != line+"\n"+byItself {
-		t.Errorf("the running kernel has changed: %s", now)
-	}
+	must.Equal(t, b.Must("cat /proc/cmdline; "+kernel), line+"\n"+byItself, "the running kernel has changed")
 
 	b.reboot()
 	b.all("applied", "compliant", append(addresses, defaultKernel))
 	want := "isolated 2-3\nnohz_full 2-3\nhugepages 1\nhugetlb 1048576\ncstate 1\naspm [performance]\nirqs " +
 		"3\nrelease " + own + "\nOffload RCU callbacks from CPUs: 2-3"
-	if now := b.Must(kernel); now != want {
-		t.Errorf("the rebooted kernel says %q, expected %q", now, want)
-	}
+	must.Equal(t, b.Must(kernel), want, "the rebooted kernel says")
 	words := strings.Fields(b.Must("cat /proc/cmdline"))
 	for _, word := range []string{"isolcpus=managed_irq,domain,2-3", "nohz_full=2-3", "rcu_nocbs=2-3",
 		"irqaffinity=0-1", "skew_tick=1", "mce=ignore_ce", "tsc=reliable", "processor.max_cstate=1"} {
@@ -251,12 +247,8 @@ update-grub 2>&1`)
 	if state, rows := b.status(); state != "clean" || len(rows) > 0 {
 		t.Errorf("status is %s with %d values, expected clean", state, len(rows))
 	}
-	if now := b.Must("cat /proc/cmdline"); now != line {
-		t.Errorf("booted with %q, expected as before %q", now, line)
-	}
-	if now := b.Must(kernel); now != byItself {
-		t.Errorf("the kernel says %q, expected as before %q", now, byItself)
-	}
+	must.Equal(t, b.Must("cat /proc/cmdline"), line, "booted with")
+	must.Equal(t, b.Must(kernel), byItself, "the kernel says")
 	var diff struct {
 		Differences []struct{ Path, Before, After string }
 	}

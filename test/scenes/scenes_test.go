@@ -101,9 +101,8 @@ func TestAnotherSceneMovesNone(t *testing.T) {
 	before := join(found, lines)
 	added := Scene{Package: "internal/aaa", Test: "TestNew"}
 	after := join(append([]Scene{added}, found...), lines)
-	if again := join(append([]Scene{added}, found...), lines); !slices.Equal(after, again) {
-		t.Error("the same scenes get other turns the second time")
-	}
+	must.Same(t, after, join(append([]Scene{added}, found...), lines),
+		"the same scenes get other turns the second time")
 	if len(after) != len(before)+1 || after[0].Test != "TestNew" || after[0].Seconds != unknown ||
 		!slices.Equal(after[1:], before) {
 		t.Errorf("with one more scene: %v\nbefore: %v", after, before)

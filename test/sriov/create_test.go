@@ -50,12 +50,8 @@ func TestCreate(t *testing.T) {
 	s := openScene(t)
 	s.Must("ip link set " + s.pf + " down")
 	first := labtest.Answer[apply.Result](s, 0, "sriov", "create", s.pf, "-n", "2").TX
-	if got := s.functions(); got != "2 2 2 2" {
-		t.Errorf("count, functions, with drivers, with names: %s", got)
-	}
-	if got := s.Must("cat /sys/class/net/" + s.pf + "/flags"); got != "0x1003" {
-		t.Errorf("the physical function is not up: flags %s", got)
-	}
+	must.Equal(t, s.functions(), "2 2 2 2", "count, functions, with drivers, with names")
+	must.Equal(t, s.Must("cat /sys/class/net/"+s.pf+"/flags"), "0x1003", "the physical function is not up: flags")
 	s.MPPS(0, "sriov", "set", s.pf+"/1", "mac", "52:54:00:0b:00:11", "vlan", "7")
 	kept := func(when string) {
 		t.Helper()
@@ -66,9 +62,7 @@ func TestCreate(t *testing.T) {
 
 	// Another number takes all away; what mpps keeps of those that are there again is set again.
 	s.MPPS(0, "sriov", "create", s.pf, "-n", "3", "--no-host-driver")
-	if got := s.functions(); got != "3 3 0 0" {
-		t.Errorf("count, functions, with drivers, with names: %s", got)
-	}
+	must.Equal(t, s.functions(), "3 3 0 0", "count, functions, with drivers, with names")
 	kept("with another number")
 
 	s.inUse()
@@ -80,25 +74,18 @@ func TestCreate(t *testing.T) {
 		t.Errorf("nothing is said of the guest:\n%s%s", r.Stdout, r.Stderr)
 	}
 	s.Must("virsh -q undefine off")
-	if got := s.functions(); got != "0 0 0 0" {
-		t.Errorf("after destroy: %s", got)
-	}
-	if left := s.Must(traces); left != "" {
-		t.Errorf("left by destroy:\n%s", left)
-	}
+	must.Equal(t, s.functions(), "0 0 0 0", "after destroy")
+	must.Equal(t, s.Must(traces), "", "left by destroy")
 
 	s.MPPS(0, "rollback")
-	if got := s.functions(); got != "3 3 0 0" {
-		t.Errorf("after the rollback of destroy: %s", got)
-	}
+	must.Equal(t, s.functions(), "3 3 0 0", "after the rollback of destroy")
 	kept("after the rollback of destroy")
 	if got := s.Must("systemctl is-enabled mpps-vfs mpps-restore; systemctl is-active mpps-restore"); got != "enabled\nenabled\nactive" {
 		t.Errorf("services after the rollback of destroy: %s", got)
 	}
 	s.MPPS(0, "rollback", first, "--with-later")
-	if got := s.functions() + s.Must(traces+"; cat /sys/class/net/"+s.pf+"/flags"); got != "0 0 0 00x1002" {
-		t.Errorf("after all rollbacks: %s", got)
-	}
+	must.Equal(t, s.functions()+s.Must(traces+"; cat /sys/class/net/"+s.pf+"/flags"), "0 0 0 00x1002",
+		"after all rollbacks")
 	s.MPPS(3, "status", "--detailed-exit-code")
 }
 
@@ -147,9 +134,8 @@ func TestFunctionsByUdev(t *testing.T) {
 		!strings.Contains(link, "blacklist igbvf") {
 		t.Errorf("files:\n%s", link)
 	}
-	if got := s.Must("grep -c vf-count /var/lib/mpps/desired.json || true"); got != "0" {
-		t.Errorf("a service makes the functions too")
-	}
+	must.Equal(t, s.Must("grep -c vf-count /var/lib/mpps/desired.json || true"), "0",
+		"a service makes the functions too")
 	// The card appears again.
 	s.Must("udevadm control --reload; D=$(basename $(readlink /sys/class/net/" + s.pf +
 		"/device)); echo $D >/sys/bus/pci/drivers/igb/unbind; echo $D >/sys/bus/pci/drivers/igb/bind; udevadm settle")
@@ -157,14 +143,10 @@ func TestFunctionsByUdev(t *testing.T) {
 		t.Errorf("after the card appeared: %s", got)
 	}
 	for _, f := range labtest.Answer[facts.Host](s, 0, "inspect").Housekeeping.VFFiles {
-		if f.Device != s.pf {
-			t.Errorf("%s makes functions of %q", f.Path, f.Device)
-		}
+		must.Equal(t, f.Device, s.pf, "%s makes functions of", f.Path)
 	}
 	s.MPPS(0, "sriov", "destroy", s.pf)
-	if left := s.Must(traces); left != "" {
-		t.Errorf("left by destroy:\n%s", left)
-	}
+	must.Equal(t, s.Must(traces), "", "left by destroy")
 }
 
 // TestFunctionsAtBoot: functions and what is set of them are there after a reboot before libvirt starts, and a guest
@@ -173,9 +155,7 @@ func TestFunctionsAtBoot(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)
 	s.MPPS(0, "sriov", "create", s.pf, "-n", "3", "--no-host-driver")
-	if got := s.functions(); got != "3 3 0 0" {
-		t.Errorf("without drivers of the host: %s", got)
-	}
+	must.Equal(t, s.functions(), "3 3 0 0", "without drivers of the host")
 	s.MPPS(0, "sriov", "set", s.pf+"/1", "mac", "52:54:00:0b:00:11", "vlan", "7", "rate", "100")
 	s.withFunction("auto", 2)
 	s.Must("virsh -q autostart auto")
@@ -214,7 +194,5 @@ func TestFunctionsAtBoot(t *testing.T) {
 	}
 	s.Must("virsh -q destroy auto; virsh -q undefine auto")
 	s.MPPS(0, "sriov", "destroy", s.pf)
-	if got := s.functions() + s.Must(traces); got != "0 0 0 0" {
-		t.Errorf("after destroy: %s", got)
-	}
+	must.Equal(t, s.functions()+s.Must(traces), "0 0 0 0", "after destroy")
 }

@@ -106,13 +106,9 @@ func TestDevices(t *testing.T) {
 			t.Error("nothing was taken out")
 		}
 		s.MPPS(0, "rollback", out)
-		if again := definition(); again != with {
-			t.Errorf("brought back it is\n%s\nand was\n%s", again, with)
-		}
+		must.Equal(t, definition(), with, "brought back")
 		s.MPPS(0, "rollback", tx)
-		if again := definition(); again != before {
-			t.Errorf("after the rollback it is\n%s\nand was\n%s", again, before)
-		}
+		must.Equal(t, definition(), before, "after the rollback")
 	})
 
 	t.Run("pair", func(t *testing.T) {
@@ -131,9 +127,7 @@ func TestDevices(t *testing.T) {
 			t.Errorf("the definition is now\n%s", with)
 		}
 		s.MPPS(0, "rollback", tx)
-		if again := definition(); again != before {
-			t.Errorf("after the rollback it is\n%s\nand was\n%s", again, before)
-		}
+		must.Equal(t, definition(), before, "after the rollback")
 	})
 
 	t.Run("running", func(t *testing.T) {
@@ -149,9 +143,7 @@ func TestDevices(t *testing.T) {
 		s.MPPS(0, "verify")
 		s.Must("virsh -q suspend " + guest)
 		_, said := s.apply(1, to(at, nic.Value(), ""))
-		if !strings.Contains(said, "the guest is paused") {
-			t.Errorf("of a paused guest: %s", said)
-		}
+		must.Contain(t, said, "the guest is paused")
 		s.Must("virsh -q resume " + guest)
 		// libvirt counts on
 		running := func() string { return s.Must("virsh dumpxml " + guest + " | grep -v '<alias '") }
@@ -176,9 +168,7 @@ func TestDevices(t *testing.T) {
 		of := func(what string) setting.Address { return setting.Of(setting.VirtNetwork, pool.Name, what) }
 		made, _ := s.apply(0, to(of("definition"), "", pool.Value()), to(of("active"), "no", "yes"),
 			to(of("autostart"), "no", "yes"))
-		if list := s.Must("virsh -q net-list --autostart"); !strings.Contains(list, "test-pool") {
-			t.Errorf("networks: %s", list)
-		}
+		must.Contain(t, s.Must("virsh -q net-list --autostart"), "test-pool")
 		s.MPPS(0, "verify")
 		nic := domain.NetworkInterface{Network: pool.Name}
 		at := setting.Of(setting.DomainDevice, guest, "interface/"+vfMAC)
@@ -199,9 +189,7 @@ func TestDevices(t *testing.T) {
 		}
 		s.MPPS(0, "rollback", plugged)
 		s.MPPS(0, "rollback", made)
-		if list := s.Must("virsh -q net-list --all --name"); strings.Contains(list, pool.Name) {
-			t.Errorf("networks left: %s", list)
-		}
+		must.Lack(t, s.Must("virsh -q net-list --all --name"), pool.Name)
 	})
 }
 

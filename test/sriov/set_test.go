@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mpps/internal/lab/labtest"
+	"mpps/internal/must"
 )
 
 // told is a virtual function as another program than mpps sees it: ip -j link show.
@@ -97,21 +98,16 @@ func TestSet(t *testing.T) {
 	s.MPPS(0, "sriov", "set", one, "mac", "52:54:00:0e:00:01", "vlan", "100", "qos", "3", "rate", "500", "spoofchk",
 		"off", "trust", "on")
 	all, _ := s.vfs()
-	if got := all[1].brief(); got != "mac 52:54:00:0e:00:01 vlan 100 qos 3 rate 500 spoofchk off trust on" {
-		t.Errorf("set: %s", got)
-	}
+	must.Equal(t, all[1].brief(), "mac 52:54:00:0e:00:01 vlan 100 qos 3 rate 500 spoofchk off trust on", "set")
 	if others := all[0].brief() + all[2].brief(); strings.Count(others, untouched) != 2 {
 		t.Errorf("others were touched: %s", others)
 	}
 	s.MPPS(0, "sriov", "set", s.pf, "vf", "1", "rate", "200", "vlan", "0")
 	s.MPPS(0, "sriov", "set", pci, "qos", "0", "spoofchk", "on")
 	all, set := s.vfs()
-	if got := all[1].brief(); got != "mac 52:54:00:0e:00:01 vlan 0 qos 0 rate 200 spoofchk on trust on" {
-		t.Errorf("set again: %s", got)
-	}
-	if n := strings.Count(s.Must("cat /var/lib/mpps/desired.json"), s.pf+"/1/max_tx_rate"); n != 1 {
-		t.Errorf("the rate is kept %d times", n)
-	}
+	must.Equal(t, all[1].brief(), "mac 52:54:00:0e:00:01 vlan 0 qos 0 rate 200 spoofchk on trust on", "set again")
+	must.Equal(t, strings.Count(s.Must("cat /var/lib/mpps/desired.json"), s.pf+"/1/max_tx_rate"), 1,
+		"times the rate is kept")
 
 	// What igb does not take, and what nobody should, is refused and changes nothing.
 	for _, c := range []struct {
@@ -153,9 +149,7 @@ func TestSet(t *testing.T) {
 	if !strings.Contains(all[1].brief(), untouched) || all[1].MAC == "52:54:00:0e:00:01" {
 		t.Errorf("reset: %s", all[1].brief())
 	}
-	if kept := s.Must("cat /var/lib/mpps/desired.json 2>/dev/null || true"); strings.Contains(kept, s.pf+"/1/") {
-		t.Errorf("kept after the reset:\n%s", kept)
-	}
+	must.Lack(t, s.Must("cat /var/lib/mpps/desired.json 2>/dev/null || true"), s.pf+"/1/")
 	s.MPPS(0, "rollback")
 	s.becomes(1, "mac 52:54:00:0e:00:01 vlan 0 qos 0 rate 200 spoofchk on trust on", time.Second)
 	for range 3 {
@@ -211,9 +205,7 @@ func TestLeft(t *testing.T) {
 		}
 	}
 	all, _ = s.vfs()
-	if got := all[0].brief(); got != "mac 52:54:00:0e:00:0a vlan 7 qos 0 rate 100 spoofchk off trust on" {
-		t.Errorf("a runs with %s", got)
-	}
+	must.Equal(t, all[0].brief(), "mac 52:54:00:0e:00:0a vlan 7 qos 0 rate 100 spoofchk off trust on", "a runs with")
 	end("a")
 	s.becomes(0, "vlan 0 qos 0 rate 100 spoofchk on trust on", time.Minute) // what is kept for a waits for it
 	start("b")

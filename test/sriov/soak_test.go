@@ -71,9 +71,7 @@ func TestSoak(t *testing.T) {
 		}
 		if soak {
 			s.MPPS(0, "sriov", "destroy", s.pf)
-			if got := s.functions(); got != "0 0 0 0" {
-				t.Errorf("round %d: functions: %s", round, got)
-			}
+			must.Equal(t, s.functions(), "0 0 0 0", "round %d: functions", round)
 		}
 		if got := s.definition("soaked"); got != before {
 			t.Fatalf("round %d (%s): the definition is\n%s\nand was\n%s", round, form, got, before)
@@ -81,9 +79,7 @@ func TestSoak(t *testing.T) {
 		if left := s.left() + s.Must(traces) + s.Must("virsh -q net-list --all --name"); left != "" {
 			t.Fatalf("round %d (%s): left: %s", round, form, left)
 		}
-		if got := s.Must("virsh -q list --all --name"); got != guests {
-			t.Errorf("round %d: guests: %s", round, got)
-		}
+		must.Equal(t, s.Must("virsh -q list --all --name"), guests, "round %d: guests", round)
 		grew := s.journals() - size
 		if first, known := written[form]; !known {
 			written[form] = grew
@@ -97,9 +93,7 @@ func TestSoak(t *testing.T) {
 	if !soak {
 		s.MPPS(0, "sriov", "destroy", s.pf)
 	}
-	if tmp := s.Must("find /var/lib/mpps /run/mpps -name '*draft*' -o -name '*.tmp'"); tmp != "" {
-		t.Errorf("half written: %s", tmp)
-	}
+	must.Equal(t, s.Must("find /var/lib/mpps /run/mpps -name '*draft*' -o -name '*.tmp'"), "", "half written")
 }
 
 // journals is the size of all journals in bytes.

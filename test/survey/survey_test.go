@@ -155,12 +155,9 @@ func TestAt(t *testing.T) {
 			t.Errorf("%s: %s (%v), want %s", c.address, r, err, c.want)
 		}
 	}
-	if _, err := s.At(setting.Of(setting.NICRing, "eth1", "rx")); err == nil {
-		t.Error("a value that nobody was asked for is no error")
-	}
-	if _, err := Take(nil, []setting.Address{setting.Of(setting.Service, "irqbalance")}); err == nil {
-		t.Error("a kind of which no other program is known is no error")
-	}
+	must.Fail(s.At(setting.Of(setting.NICRing, "eth1", "rx")))(t, "a value that nobody was asked for is no error")
+	must.Fail(Take(nil, []setting.Address{setting.Of(setting.Service, "irqbalance")}))(t,
+		"a kind of which no other program is known is no error")
 }
 
 func TestFirstEntryIsDefault(t *testing.T) {
@@ -173,9 +170,7 @@ func TestFirstEntryIsDefault(t *testing.T) {
 func TestDifferences(t *testing.T) {
 	a := setting.Of(setting.Sysctl, "net.core.dev_weight")
 	before, same := take(t, a), take(t, a)
-	if found := same.Differences(before); len(found) > 0 {
-		t.Errorf("differences of equal surveys: %q", found)
-	}
+	must.Empty(t, same.Differences(before), "differences of equal surveys")
 	same.text["sysctl net.core.dev_weight"] = "net.core.dev_weight = 65\n"
 	if found := same.Differences(before); len(found) != 1 ||
 		!strings.Contains(found[0], "line 1 was\n\tnet.core.dev_weight = 64") {

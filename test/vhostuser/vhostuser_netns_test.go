@@ -113,16 +113,12 @@ func TestMask(t *testing.T) {
 		cpus := s.host().OpenVSwitch.Polled.PMDCPUs()
 		return cpus.Equal(setting.CPUs(0))
 	})
-	if r := m.Read(t.Context(), at); r.Value != "0x1" {
-		t.Errorf("read back: %s", r)
-	}
+	must.Equal(t, m.Read(t.Context(), at).String(), "0x1", "read back")
 	must.Do(t, m.Write(t.Context(), at, was))
 	s.await("the polling thread on its CPU", func() bool {
 		return s.host().OpenVSwitch.Polled.PMDCPUs().Equal(setting.CPUs(pmdCPU))
 	})
-	if now := row(); now != before {
-		t.Errorf("the row was %s and is %s", before, now)
-	}
+	must.Equal(t, row(), before, "the row was")
 	if err := m.Write(t.Context(), at, setting.Value("0x0")); err == nil || !strings.Contains(row(), before) {
 		t.Error("a mask without CPUs was written")
 	}

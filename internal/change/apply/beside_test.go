@@ -29,9 +29,7 @@ func TestBesideStays(t *testing.T) {
 	e := engine(t, f)
 	before := f.snapshot()
 	applied(t, e, p, irq)
-	if got := f.values[irq].Value; got != "3" {
-		t.Errorf("after apply the affinity is %s, expected 3", got)
-	}
+	must.Equal(t, f.values[irq].Value, "3", "after apply the affinity")
 	f.values[irq] = setting.Value("5") // by hand: a rollback leaves it as it is
 	must.Get(e.Rollback(t.Context(), RollbackOptions{}))(t)
 	before[irq] = setting.Value("5")

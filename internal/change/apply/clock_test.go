@@ -97,9 +97,7 @@ func TestClockIsSetBetweenTransactions(t *testing.T) {
 					t.Errorf("%+v, %v; expected that of %s; the machine is %v", done, err, step.undoes, f.values)
 				}
 			}
-			if state(t, e) != IsClean {
-				t.Errorf("status is %s", state(t, e))
-			}
+			must.Equal(t, state(t, e), IsClean, "status")
 			entries, _, err := e.History(0)
 			if err != nil || len(entries) != 4 || entries[3].Of != first.TX || entries[2].Of != second.TX {
 				t.Errorf("history is %+v, %v", entries, err)

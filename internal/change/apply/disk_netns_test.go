@@ -78,9 +78,7 @@ func TestRollbackFullDisk(t *testing.T) {
 			if err != nil || len(restored) != 1 || restored[0].Unrecorded != "" || !f.same(before) {
 				t.Errorf("%+v, %v: %v, expected %v", restored, err, f.values, before)
 			}
-			if got := state(t, e); got != IsClean {
-				t.Errorf("status is %s, expected clean", got)
-			}
+			must.Equal(t, state(t, e), IsClean, "status")
 			nothingReserved(t, root)
 		})
 	}
@@ -137,9 +135,7 @@ func TestRollbackWithoutJournal(t *testing.T) {
 				len(restored) != 1 || restored[0].Unrecorded != "" {
 				t.Errorf("once the disk takes writes: %+v, %v", restored, err)
 			}
-			if got := state(t, e); got != IsClean {
-				t.Errorf("status is %s, expected clean", got)
-			}
+			must.Equal(t, state(t, e), IsClean, "status")
 			nothingReserved(t, root)
 		})
 	}
@@ -165,9 +161,7 @@ func TestDiskFillsUp(t *testing.T) {
 				}
 			}
 			if mode == "apply" {
-				if _, err := e.Run(t.Context(), changes(9), Options{Confirm: time.Minute}); err != nil {
-					t.Errorf("%s, full at %d: %v", mode, n, err)
-				}
+				must.Pass(e.Run(t.Context(), changes(9), Options{Confirm: time.Minute}))(t, "%s, full at %d", mode, n)
 				passed = at >= n
 				e.Journal.Appended = nil
 				if tx, err := e.Confirm(""); err != nil {
@@ -212,8 +206,6 @@ func TestApplyNeedsRoom(t *testing.T) {
 		}
 		free()
 		nothingReserved(t, root)
-		if _, err := e.Run(t.Context(), changes(30), Options{}); err != nil {
-			t.Errorf("with an empty disk of 512 KiB: %v", err)
-		}
+		must.Pass(e.Run(t.Context(), changes(30), Options{}))(t, "with an empty disk of 512 KiB")
 	}
 }

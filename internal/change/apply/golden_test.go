@@ -233,9 +233,8 @@ func same(text string) string { return text }
 func TestWordsDoNothing(t *testing.T) {
 	for name, record := range recordable {
 		t.Run(name, func(t *testing.T) {
-			if d := gocmp.Diff(played(t, record, same), played(t, record, golden.Scramble)); d != "" {
-				t.Errorf("with other words (+): %s", d)
-			}
+			must.Equal(t, gocmp.Diff(played(t, record, same), played(t, record, golden.Scramble)), "",
+				"with other words (+)")
 		})
 	}
 }

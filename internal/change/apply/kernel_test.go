@@ -90,9 +90,7 @@ func kernelRefuses(t *testing.T) {
 		t.Fatalf("%s, %v; expected EINVAL and everything put back", result.State, err)
 	}
 	must.Contain(t, err.Error(), "sysctl:net.ipv4.ip_default_ttl", "999", "invalid argument", "are put back")
-	if !maps.Equal(parameters(t), before) {
-		t.Error("parameters differ after the failure")
-	}
+	must.Same(t, parameters(t), before, "parameters differ after the failure")
 }
 
 // kernelDevice changes channels, features and masks of a veth pair. Fewer channels take the masks of their queues with
@@ -151,20 +149,14 @@ func kernelDevice(t *testing.T) {
 	if result, err := e.Run(t.Context(), p, apply.Options{Beside: beside}); err != nil || len(result.Moved) > 0 {
 		t.Fatalf("%+v, %v", result, err)
 	}
-	if !strings.Contains(run("ethtool", "-k", "ve0"), "tx-tcp-segmentation: off") {
-		t.Error("ethtool does not show the feature off")
-	}
+	must.Contain(t, run("ethtool", "-k", "ve0"), "tx-tcp-segmentation: off")
 	must.Get(e.Rollback(t.Context(), apply.RollbackOptions{}))(t)
-	if after := shows(); after != before {
-		t.Errorf("after rollback:\n%s\nexpected:\n%s", after, before)
-	}
+	must.Equal(t, shows(), before, "after rollback")
 	p.Changes = append(p.Changes, parameter(t, e, "net.ipv4.ip_default_ttl", "999"))
 	if _, err := e.Run(t.Context(), p, apply.Options{Beside: beside}); !errors.Is(err, syscall.EINVAL) {
 		t.Fatalf("error is %v, expected EINVAL", err)
 	}
-	if after := shows(); after != before {
-		t.Errorf("after a failure:\n%s\nexpected:\n%s", after, before)
-	}
+	must.Equal(t, shows(), before, "after a failure")
 }
 
 // kernelUndoes80 writes 80 parameters of loopback devices and puts them back within 2 s.
@@ -216,9 +208,7 @@ func kernelUndoes80(t *testing.T) {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	for name, text := range parameters(t) {
-		if before[name] != text {
-			t.Errorf("%s is %q, expected %q", name, text, before[name])
-		}
+		must.Equal(t, before[name], text, "%s", name)
 	}
 	if took > 2*time.Second {
 		t.Errorf("undone in %v, expected under 2 s", took)
@@ -260,9 +250,7 @@ func kernelFullDisk(t *testing.T) {
 			t.Errorf("%d pages: status %s, %v", pages, s.State, err)
 		}
 		must.Do(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT, "size=1m"))
-		if _, err := e.Rollback(t.Context(), apply.RollbackOptions{}); err != nil {
-			t.Errorf("%d pages: rollback: %v", pages, err)
-		}
+		must.Pass(e.Rollback(t.Context(), apply.RollbackOptions{}))(t, "%d pages: rollback", pages)
 		if s, err := e.Status(t.Context()); err != nil || s.State != apply.IsClean ||
 			!maps.Equal(parameters(t), before) {
 			t.Errorf("%d pages: status %s, %v", pages, s.State, err)

@@ -188,15 +188,9 @@ func killAnywhere(t *testing.T, modes []string, variables ...string) (kills int)
 			if got == IsInFlight || got == IsFailed || got == IsInDoubt || got == IsDrifted {
 				t.Errorf("%s killed at %d: status is %s", mode, n, got)
 			}
-			if _, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil {
-				t.Errorf("%s killed at %d: rollback: %v", mode, n, err)
-			}
-			if after := contents(t, root); !maps.Equal(after, before) {
-				t.Errorf("%s killed at %d: after rollback %v, expected %v", mode, n, after, before)
-			}
-			if got := state(t, e); got != IsClean {
-				t.Errorf("%s killed at %d: after rollback the status is %s, expected clean", mode, n, got)
-			}
+			must.Pass(e.Rollback(t.Context(), RollbackOptions{}))(t, "%s killed at %d: rollback", mode, n)
+			must.Same(t, contents(t, root), before, "%s killed at %d: after rollback", mode, n)
+			must.Equal(t, state(t, e), IsClean, "%s killed at %d: after rollback the status", mode, n)
 			if done, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil || len(done) > 0 {
 				t.Errorf("%s killed at %d: a second rollback did %v, %v", mode, n, done, err)
 			}

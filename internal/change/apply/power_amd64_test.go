@@ -385,13 +385,7 @@ func afterLoss(t *testing.T, root, what string, before, values map[string]string
 	if got == IsInFlight || got == IsFailed || got == IsInDoubt || got == IsDrifted && changed {
 		t.Errorf("%s: status is %s", what, got)
 	}
-	if _, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil {
-		t.Errorf("%s: rollback: %v", what, err)
-	}
-	if after := contents(t, root); !maps.Equal(after, before) {
-		t.Errorf("%s: after rollback %v, expected %v", what, after, before)
-	}
-	if got := state(t, e); got != IsClean {
-		t.Errorf("%s: after rollback the status is %s, expected clean", what, got)
-	}
+	must.Pass(e.Rollback(t.Context(), RollbackOptions{}))(t, "%s: rollback", what)
+	must.Same(t, contents(t, root), before, "%s: after rollback", what)
+	must.Equal(t, state(t, e), IsClean, "%s: after rollback the status", what)
 }

@@ -21,7 +21,7 @@ import (
 // appears.
 const (
 	resetWindow = 5 * time.Second
-	anewWindow  = 8 * time.Second
+	freshWindow = 8 * time.Second
 	slowWindow  = 30 * time.Second
 )
 
@@ -30,7 +30,7 @@ func window(object string, a setting.Address) time.Duration {
 	if object == "" || a.Kind == setting.ThreadAffinity {
 		return slowWindow
 	}
-	return anewWindow
+	return freshWindow
 }
 
 // standing is what is known of one desired value.
@@ -214,7 +214,7 @@ func (r *Restorer) judge(ctx context.Context, d *desired, now time.Time) bool {
 		return false
 	// it appeared, and no event told
 	case before == away, fewerLanes(d.Address, d.To, found), newThreads(d.Address, d.To, d.seen, found):
-		d.until = now.Add(anewWindow)
+		d.until = now.Add(freshWindow)
 	default:
 		if before != byHand {
 			d.since = now

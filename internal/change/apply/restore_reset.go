@@ -13,7 +13,7 @@ func (r *Restorer) Reset(object string, recreated bool, now time.Time) (concerne
 		if object != "" && d.Address.Device() != object && d.Address.Object() != object {
 			// it may be a tap of one of the lanes
 			if recreated && d.Address.Kind == setting.QueueLanes && d.standing != byHand {
-				d.until = now.Add(anewWindow)
+				d.until = now.Add(freshWindow)
 				concerned++
 			}
 			continue
@@ -47,7 +47,7 @@ func (r *Restorer) Link(object string, now time.Time) (concerned int) {
 func (r *Restorer) Function(name string, now time.Time) (concerned int) {
 	for _, d := range r.values {
 		if d.Address.Kind == setting.VFAttr && strings.HasPrefix(d.Address.Path, name+"/") {
-			d.standing, d.until = fresh, now.Add(anewWindow)
+			d.standing, d.until = fresh, now.Add(freshWindow)
 			concerned++
 		}
 	}

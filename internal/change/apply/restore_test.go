@@ -142,9 +142,7 @@ func TestRestoreKeepsOut(t *testing.T) {
 	if p, err := r.Look(t.Context(), now, true); err != nil || len(p.PutBack) != 0 {
 		t.Errorf("rolled back in the meantime: %+v, %v", p, err)
 	}
-	if len(f.writes) != 0 {
-		t.Errorf("wrote %v", f.writes)
-	}
+	must.Equal(t, len(f.writes), 0, "wrote %v", f.writes)
 	r.Desired = all
 	if p, err := r.Once(t.Context(), nil); err != nil || p.Values != 0 && len(p.PutBack) != 1 {
 		t.Errorf("%+v, %v", p, err)

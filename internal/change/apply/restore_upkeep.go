@@ -89,7 +89,7 @@ func (r *Restorer) Consider(ctx context.Context, events []Event, now time.Time) 
 	for _, d := range r.values {
 		_, was := r.lent[d.Address]
 		if _, is := due.Lent[d.Address]; was && !is || recreated[d.Address] {
-			d.standing, d.until = fresh, now.Add(anewWindow)
+			d.standing, d.until = fresh, now.Add(freshWindow)
 		}
 	}
 	r.lent = due.Lent

@@ -48,18 +48,15 @@ func TestRateAfterAnotherSpeed(t *testing.T) {
 	}
 	delete(f.refuse, rate)
 	now = now.Add(2 * time.Hour)
-	if r.Link("ens1", now) != 1 {
-		t.Error("a value that was refused is not looked at again")
-	}
+	must.Equal(t, r.Link("ens1", now), 1, "a value that was refused is not looked at again")
 	if p := look(t, r, now, false); len(p.PutBack) != 1 || p.Failed() != 0 || f.values[rate].Value != "100" {
 		t.Errorf("%+v, the rate is %s", p, f.values[rate])
 	}
 	// What somebody changed while the link was up is left alone.
 	f.values[rate] = setting.Value("50")
 	look(t, r, now.Add(time.Hour), true)
-	if n := r.Link("ens1", now.Add(time.Hour)); n != 0 {
-		t.Error("what was changed by hand would be put back when the link comes")
-	}
+	must.Equal(t, r.Link("ens1", now.Add(time.Hour)), 0,
+		"what was changed by hand would be put back when the link comes")
 }
 
 // TestFunctionMadeAnew: a function that was remade has nothing of what is kept, and that is nobody's change by hand;

@@ -120,13 +120,9 @@ func TestResumeOverBoot(t *testing.T) {
 	if !b.same(before) {
 		t.Errorf("values %v, before %v", b.values, before)
 	}
-	if state := state(t, b.Engine); state != IsWaiting {
-		t.Errorf("status is %s, expected waiting: the kernel still has the argument", state)
-	}
+	must.Equal(t, state(t, b.Engine), IsWaiting, "status while the kernel still has the argument")
 	b.boot("boot-4")
-	if state := state(t, b.Engine); state != IsClean {
-		t.Errorf("status is %s, expected clean", state)
-	}
+	must.Equal(t, state(t, b.Engine), IsClean, "status")
 }
 
 // TestResumeWithoutTheFirst: what was put back meanwhile is not resumed; after the later one alone was put back
@@ -156,9 +152,7 @@ func TestResumeOlder(t *testing.T) {
 		" does not say what it was for") {
 		t.Errorf("%v", err)
 	}
-	if rollBack(t, b.Engine, RollbackOptions{}).State != journal.Applied {
-		t.Error("not put back")
-	}
+	must.Equal(t, rollBack(t, b.Engine, RollbackOptions{}).State, journal.Applied, "not put back")
 }
 
 // TestResumeInterrupted: a machine on which a going on was cut short is put in order first; then the first is gone on
@@ -247,8 +241,6 @@ func TestChainKilled(t *testing.T) {
 			t.Errorf("died at record %d: values %v, before %v", die, b.values, before)
 		}
 		b.boot("boot-4")
-		if state := state(t, b.Engine); state != IsClean {
-			t.Errorf("died at record %d: status %s", die, state)
-		}
+		must.Equal(t, state(t, b.Engine), IsClean, "died at record %d: status", die)
 	}
 }

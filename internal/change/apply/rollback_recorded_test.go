@@ -51,9 +51,7 @@ func TestRollbackOfARecordedMachine(t *testing.T) {
 	}
 	e := on(t, root, f.mechanisms())
 	e.BootID = "6ab6"
-	if got := state(t, e); got != IsInterrupted {
-		t.Errorf("status is %s, expected interrupted", got)
-	}
+	must.Equal(t, state(t, e), IsInterrupted, "status")
 	if done, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil || len(done) != 1 ||
 		f.values[setting.Of(setting.Sysctl, "net.d")].Value != "1" {
 		t.Fatalf("%+v, %v, the machine is %v", done, err, f.values)
@@ -64,11 +62,7 @@ func TestRollbackOfARecordedMachine(t *testing.T) {
 		t.Errorf("%+v, %v", done, err)
 	}
 	for a, r := range f.values {
-		if r.Value != "1" {
-			t.Errorf("%s is %s, expected 1", a, r)
-		}
+		must.Equal(t, r.Value, "1", "%s is %s", a, r)
 	}
-	if got := state(t, e); got != IsClean {
-		t.Errorf("status is %s, expected clean", got)
-	}
+	must.Equal(t, state(t, e), IsClean, "status")
 }

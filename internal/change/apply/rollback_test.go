@@ -41,9 +41,7 @@ func TestRollbackIsInReverse(t *testing.T) {
 	if err != nil || len(done) != 1 || done[0].Of != tx || done[0].Written() != 3 {
 		t.Fatalf("%+v, %v", done, err)
 	}
-	if got := strings.Join(f.writes, " "); got != "net.v02=old net.v01=old net.v00=old" {
-		t.Errorf("writes are %s", got)
-	}
+	must.Equal(t, strings.Join(f.writes, " "), "net.v02=old net.v01=old net.v00=old", "writes")
 	if !f.same(before) || state(t, e) != IsClean {
 		t.Errorf("the machine is %v (%s)", f.values, state(t, e))
 	}
@@ -71,9 +69,7 @@ func TestRollbackOfWhatIsInHand(t *testing.T) {
 		tx := applied(t, e, changes(2))
 		f.writes = nil
 		e.InHand = func(_ context.Context, all []journal.Change) error {
-			if len(all) != 2 {
-				t.Errorf("asked about %d changes", len(all))
-			}
+			must.Equal(t, len(all), 2, "changes asked about")
 			return held
 		}
 		_, err := e.Rollback(t.Context(), c.options)
@@ -88,9 +84,7 @@ func TestRollbackLeavesDriftAlone(t *testing.T) {
 	e := engine(t, f)
 	tx := applied(t, e, changes(3))
 	f.values[address(1)] = setting.Value("by hand")
-	if got := state(t, e); got != IsDrifted {
-		t.Errorf("status is %s, expected drifted", got)
-	}
+	must.Equal(t, state(t, e), IsDrifted, "status")
 	preview, err := e.Rollback(t.Context(), RollbackOptions{DryRun: true})
 	if err != nil || preview[0].Drifted() != 1 || f.values[address(0)].Value != "new" {
 		t.Fatalf("dry run: %+v, %v", preview, err)
@@ -99,15 +93,11 @@ func TestRollbackLeavesDriftAlone(t *testing.T) {
 	if err != nil || done[0].Drifted() != 1 || done[0].Written() != 2 {
 		t.Fatalf("%+v, %v; expected one left alone", done, err)
 	}
-	if got := f.values[address(1)].Value; got != "by hand" {
-		t.Errorf("the value changed by hand is %s", got)
-	}
+	must.Equal(t, f.values[address(1)].Value, "by hand", "the value changed by hand")
 	if done, err = e.Rollback(t.Context(), RollbackOptions{TX: tx, Force: true}); err != nil || done[0].Written() != 1 {
 		t.Fatalf("--force: %+v, %v; expected one put back", done, err)
 	}
-	if got := f.values[address(1)].Value; got != "old" {
-		t.Errorf("the value changed by hand is %s after --force, expected old", got)
-	}
+	must.Equal(t, f.values[address(1)].Value, "old", "the value changed by hand after --force")
 }
 
 func TestRollbackOfAGuestThatIsOff(t *testing.T) {
@@ -130,12 +120,8 @@ func TestRollbackOfAGuestThatIsOff(t *testing.T) {
 	if err != nil || done[0].Drifted() != 0 || done[0].Written() != 1 {
 		t.Fatalf("%+v, %v; expected the rule removed and nothing to restore for the thread", done, err)
 	}
-	if got := f.values[rule]; got.State != setting.Absent {
-		t.Errorf("the rule is %s, expected absent", got)
-	}
-	if why := done[0].Changes[1].Reason; why != journal.Gone {
-		t.Errorf("the thread: %q, expected %q", why, journal.Gone)
-	}
+	must.Equal(t, f.values[rule].State, setting.Absent, "the rule")
+	must.Equal(t, done[0].Changes[1].Reason, journal.Gone, "the thread")
 }
 
 func TestRollbackOfAGuestThatWasStartedAnew(t *testing.T) {
@@ -236,15 +222,11 @@ func TestWaiting(t *testing.T) {
 func TestConfirm(t *testing.T) {
 	f := newFake(t, 2)
 	e := engine(t, f)
-	if _, err := e.Confirm(""); err == nil {
-		t.Error("confirmed where nothing waits")
-	}
+	must.Fail(e.Confirm(""))(t, "confirmed where nothing waits")
 	armed := ""
 	result, err := e.Run(t.Context(), changes(2), Options{Confirm: time.Minute, Arm: func(tx string) error {
 		armed = tx
-		if len(f.writes) > 0 {
-			t.Error("armed after the first write")
-		}
+		must.Equal(t, len(f.writes), 0, "armed after the first write")
 		return nil
 	}})
 	if err != nil || armed != result.TX || result.ConfirmWithin != 60 {

@@ -119,9 +119,7 @@ func TestFaultThenRollbackSettles(t *testing.T) {
 			t.Errorf("error is %q, expected it to hold %q", err, want)
 		}
 	}
-	if got := f.values[address(1)].Value; got != "old" {
-		t.Errorf("the change between the two that cannot be undone is %s, expected old", got)
-	}
+	must.Equal(t, f.values[address(1)].Value, "old", "the change between the two that cannot be undone")
 	s, err := e.Status(t.Context())
 	if err != nil || s.State != IsFailed || len(s.Rows) != 2 {
 		t.Fatalf("status is %+v, %v; expected failed, and the two values that could not be put back", s, err)
@@ -141,17 +139,13 @@ func TestFaultThenRollbackSettles(t *testing.T) {
 		!errors.Is(err, syscall.EIO) {
 		t.Errorf("rollback: %v, expected both refusals", err)
 	}
-	if got := state(t, e); got != IsFailed {
-		t.Errorf("status is %s, expected failed", got)
-	}
+	must.Equal(t, state(t, e), IsFailed, "status")
 	clear(f.refuseTo)
 	must.Get(e.Rollback(t.Context(), RollbackOptions{}))(t)
 	if !f.same(before) {
 		t.Errorf("the machine is %v, expected %v", f.values, before)
 	}
-	if got := state(t, e); got != IsClean {
-		t.Errorf("status is %s, expected clean", got)
-	}
+	must.Equal(t, state(t, e), IsClean, "status")
 }
 
 func TestHangSettlesByRollback(t *testing.T) {
@@ -164,9 +158,7 @@ func TestHangSettlesByRollback(t *testing.T) {
 	if result.State != journal.Doubtful || err == nil {
 		t.Fatalf("state is %s, error %v; expected in-doubt", result.State, err)
 	}
-	if got := state(t, e); got != IsInDoubt {
-		t.Errorf("status is %s, expected in-doubt", got)
-	}
+	must.Equal(t, state(t, e), IsInDoubt, "status")
 	e.Deadline = 5 * time.Second
 	f.mu.Lock()
 	f.hang[address(1)] = false
@@ -188,9 +180,7 @@ func TestStalePlanWritesNothing(t *testing.T) {
 	if !errors.As(err, &stale) || len(stale.Changed) != 2 {
 		t.Fatalf("error is %v, expected two stale values", err)
 	}
-	if len(f.writes) > 0 {
-		t.Errorf("written: %v", f.writes)
-	}
+	must.Equal(t, len(f.writes), 0, "written: %v", f.writes)
 	if entries, _, err := e.History(0); err != nil || len(entries) != 0 {
 		t.Errorf("history is %v, %v; expected none", entries, err)
 	}
@@ -201,20 +191,14 @@ func TestAlreadyAsWanted(t *testing.T) {
 	e := engine(t, f)
 	f.values[address(1)] = setting.Value("new")
 	result := must.Get(e.Run(t.Context(), changes(3), Options{}))(t)
-	if got := strings.Join(f.writes, " "); got != "net.v00=new net.v02=new" {
-		t.Errorf("writes are %s", got)
-	}
-	if got := result.Changes[1].State; got != journal.ChangeAlready {
-		t.Errorf("the change is %s, expected already", got)
-	}
+	must.Equal(t, strings.Join(f.writes, " "), "net.v00=new net.v02=new", "writes")
+	must.Equal(t, result.Changes[1].State, journal.ChangeAlready, "the change")
 	again, err := e.Run(t.Context(), changes(3), Options{})
 	if err != nil || again.TX != "" {
 		t.Errorf("applied again: transaction %q, %v; expected none", again.TX, err)
 	}
 	must.Get(e.Rollback(t.Context(), RollbackOptions{}))(t)
-	if got := f.values[address(1)].Value; got != "new" {
-		t.Errorf("a value that mpps never wrote was rolled back to %s", got)
-	}
+	must.Equal(t, f.values[address(1)].Value, "new", "a value that mpps never wrote was rolled back to")
 }
 
 func TestDriverRounds(t *testing.T) {
@@ -290,9 +274,7 @@ func TestLockedNamesTheHolder(t *testing.T) {
 	if locked.OutcomeCode() != 11 || locked.Holder.PID == 0 || locked.Holder.Command != "apply" {
 		t.Errorf("holder is %+v", locked.Holder)
 	}
-	if got := state(t, e); got != IsInFlight {
-		t.Errorf("status is %s, expected in-flight", got)
-	}
+	must.Equal(t, state(t, e), IsInFlight, "status")
 	must.Do(t, lock.Release())
 	if _, err := e.Run(t.Context(), changes(1), Options{}); err != nil {
 		t.Error(err)
@@ -310,9 +292,7 @@ func TestDoubtOfTheMechanism(t *testing.T) {
 	if result.State != journal.Doubtful || !errors.Is(err, setting.ErrInDoubt) || state(t, e) != IsInDoubt {
 		t.Fatalf("state is %s, status %s, error %v; expected in-doubt", result.State, state(t, e), err)
 	}
-	if _, err := e.Run(t.Context(), changes(3), Options{}); err == nil {
-		t.Error("another plan was applied meanwhile")
-	}
+	must.Fail(e.Run(t.Context(), changes(3), Options{}))(t, "another plan was applied meanwhile")
 	delete(f.refuse, address(1))
 	f.values[address(1)] = setting.Value("new") // it comes about
 	restored, err := e.Rollback(t.Context(), RollbackOptions{})
@@ -349,7 +329,5 @@ func TestUnwritable(t *testing.T) {
 		t.Errorf("written %v, status %s", f.writes, state(t, e))
 	}
 	f.values[address(1)], f.values[address(2)] = setting.Value("new"), setting.Value("new")
-	if _, err := e.Run(t.Context(), changes(3), Options{}); err != nil {
-		t.Errorf("what is as wanted need not be written: %v", err)
-	}
+	must.Pass(e.Run(t.Context(), changes(3), Options{}))(t, "what is as wanted need not be written")
 }

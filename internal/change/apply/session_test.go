@@ -32,9 +32,7 @@ func TestSessionInterrupted(t *testing.T) {
 	for n := 2; n <= 3; n++ {
 		must.Get(e.Run(t.Context(), changes(n), Options{Session: session}))(t)
 	}
-	if got := state(t, e); got != IsInterrupted {
-		t.Errorf("status is %s, expected %s", got, IsInterrupted)
-	}
+	must.Equal(t, state(t, e), IsInterrupted, "status")
 	var unended *Unended
 	if _, err := e.Run(t.Context(), changes(4), Options{}); !errors.As(err, &unended) || unended.Transactions != 2 {
 		t.Errorf("an apply on top of it: %v", err)
@@ -47,9 +45,7 @@ func TestSessionInterrupted(t *testing.T) {
 		!f.same(beginning) {
 		t.Errorf("%d transactions put back, %v: %v, expected %v", len(restored), err, f.values, beginning)
 	}
-	if got := state(t, e); got != IsApplied {
-		t.Errorf("status is %s, expected %s", got, IsApplied)
-	}
+	must.Equal(t, state(t, e), IsApplied, "status")
 }
 
 // TestSessionAtWork: while a run's process lives nobody else changes the machine or puts its transactions back; it does
@@ -60,9 +56,7 @@ func TestSessionAtWork(t *testing.T) {
 	beginning := f.snapshot()
 	session := journal.NewSession("tune")
 	first := must.Get(e.Run(t.Context(), changes(1), Options{Session: session}))(t)
-	if got := state(t, e); got != IsInFlight {
-		t.Errorf("status is %s, expected %s", got, IsInFlight)
-	}
+	must.Equal(t, state(t, e), IsInFlight, "status")
 	var locked *journal.Locked
 	if _, err := e.Run(t.Context(), changes(3), Options{}); !errors.As(err, &locked) {
 		t.Errorf("an apply beside it: %v", err)
@@ -74,18 +68,14 @@ func TestSessionAtWork(t *testing.T) {
 		!f.same(beginning) {
 		t.Errorf("its own rollback: %v, %v", err, f.values)
 	}
-	if _, err := e.Run(t.Context(), changes(3), Options{}); err != nil {
-		t.Errorf("an apply behind it: %v", err)
-	}
+	must.Pass(e.Run(t.Context(), changes(3), Options{}))(t, "an apply behind it")
 }
 
 // TestSettled: what Run would refuse whatever the plan is told beforehand.
 func TestSettled(t *testing.T) {
 	f := newFake(t, 3)
 	e := engine(t, f)
-	if err := e.Settled(); err != nil {
-		t.Errorf("a machine that nobody changed: %v", err)
-	}
+	must.Succeed(t, e.Settled(), "a machine that nobody changed")
 	must.Get(e.Run(t.Context(), changes(2), Options{Session: dead(t)}))(t)
 	var unended *Unended
 	if err := e.Settled(); !errors.As(err, &unended) {

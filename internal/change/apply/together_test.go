@@ -90,9 +90,7 @@ func TestChangesTogetherAreRefused(t *testing.T) {
 		t.Fatalf("error is %v", err)
 	}
 	for _, c := range result.Changes {
-		if c.State != journal.ChangeUndone {
-			t.Errorf("%s is %s", c.Address, c.State)
-		}
+		must.Equal(t, c.State, journal.ChangeUndone, "%s", c.Address)
 	}
 	if !m.same(before) || len(m.runs) != 1 || state(t, e) != IsClean {
 		t.Errorf("runs of %v, the machine is %v", m.runs, m.values)
@@ -141,9 +139,7 @@ func TestTogetherInterrupted(t *testing.T) {
 			}
 			must.Do(t, w.Close())
 			lock.Release()
-			if got := state(t, e); got != IsInterrupted {
-				t.Errorf("state is %s", got)
-			}
+			must.Equal(t, state(t, e), IsInterrupted, "state")
 			if _, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil || !m.same(before) ||
 				state(t, e) != IsClean {
 				t.Errorf("the machine is %v, %v", m.values, err)
@@ -164,8 +160,6 @@ func TestTogetherOnRollbackOneByOne(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	for a, r := range m.values {
-		if want := map[bool]string{true: "new", false: "old"}[a == b]; r.Value != want {
-			t.Errorf("%s is %s, expected %s", a, r, want)
-		}
+		must.Equal(t, r.Value, map[bool]string{true: "new", false: "old"}[a == b], "%s is %s", a, r)
 	}
 }

@@ -69,14 +69,10 @@ func TestWaitingAfterRollback(t *testing.T) {
 	g.start()
 	g.on(e)
 	applied(t, e, needing(1))
-	if got := state(t, e); got != IsWaiting {
-		t.Errorf("applied: status is %s, expected waiting", got)
-	}
+	must.Equal(t, state(t, e), IsWaiting, "applied: status")
 	time.Sleep(2 * time.Millisecond)
 	g.start()
-	if got := state(t, e); got != IsApplied {
-		t.Errorf("started: status is %s, expected applied", got)
-	}
+	must.Equal(t, state(t, e), IsApplied, "started: status")
 	if r := rollBack(t, e, RollbackOptions{DryRun: true}); r.Changes[0].Needs.IsZero() {
 		t.Errorf("dry run: %+v; expected it to need a restart", r.Changes)
 	}
@@ -88,17 +84,11 @@ func TestWaitingAfterRollback(t *testing.T) {
 		s.Rows[0].Found != "old" || !strings.Contains(s.Why, "still runs with") {
 		t.Errorf("rolled back: %+v, %v; expected the guest to be waited for", s, err)
 	}
-	if len(s.Transactions) != 0 {
-		t.Errorf("rolled back: %+v stand", s.Transactions)
-	}
+	must.Equal(t, len(s.Transactions), 0, "rolled back: %+v stand", s.Transactions)
 	g.start()
-	if got := state(t, e); got != IsClean {
-		t.Errorf("started again: status is %s, expected clean", got)
-	}
+	must.Equal(t, state(t, e), IsClean, "started again: status")
 	g.values[address(0)] = setting.Value("else") // by somebody, later
-	if got := state(t, e); got != IsClean {
-		t.Errorf("edited by somebody else: status is %s, expected clean", got)
-	}
+	must.Equal(t, state(t, e), IsClean, "edited by somebody else: status")
 }
 
 // TestNeverInEffect: what is rolled back before any restart needs none, and nothing waits.
@@ -113,9 +103,7 @@ func TestNeverInEffect(t *testing.T) {
 			t.Errorf("dry run %v: %+v; expected it to need nothing", dryRun, r.Changes)
 		}
 	}
-	if got := state(t, e); got != IsClean {
-		t.Errorf("status is %s, expected clean", got)
-	}
+	must.Equal(t, state(t, e), IsClean, "status")
 }
 
 // TestStatusWhileApplying: at every record of an apply, of one that fails and of a rollback, the status says that
@@ -138,9 +126,7 @@ func TestStatusWhileApplying(t *testing.T) {
 	applied(t, e, changes(2))
 	rollBack(t, e, RollbackOptions{})
 	f.refuse[address(2)] = syscall.EINVAL
-	if _, err := e.Run(t.Context(), changes(3), Options{}); err == nil {
-		t.Error("the apply did not fail")
-	}
+	must.Fail(e.Run(t.Context(), changes(3), Options{}))(t, "the apply did not fail")
 	if looked < 18 || state(t, e) != IsClean {
 		t.Errorf("looked %d times, status %s", looked, state(t, e))
 	}
@@ -162,9 +148,7 @@ func TestStatusWhileRollingBack(t *testing.T) {
 				t.Errorf("status is %+v, %v; expected in-flight with %d values that stand", s, err, i)
 			}
 			for _, r := range s.Rows {
-				if r.State != Compliant {
-					t.Errorf("%s is listed as %s", r.Address, r.State)
-				}
+				must.Equal(t, r.State, Compliant, "%s is listed as", r.Address)
 			}
 		}
 	}
@@ -235,9 +219,7 @@ func TestKernelStillHasIt(t *testing.T) {
 	}}}
 	is := func(when string, want Summary) {
 		t.Helper()
-		if got := state(t, e); got != want {
-			t.Errorf("%s: %s, expected %s", when, got, want)
-		}
+		must.Equal(t, state(t, e), want, "%s", when)
 	}
 	applied(t, e, p)
 	is("applied", IsWaiting)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestBuiltOn has two transactions that stand, and asks whether the second built on the first.
@@ -66,8 +67,6 @@ func TestBuiltOn(t *testing.T) {
 			}
 			found = append(found, b.Because)
 		}
-		if got := strings.Join(found, ", "); got != c.because {
-			t.Errorf("%s, then %s: %q, expected %q", c.first, c.second, got, c.because)
-		}
+		must.Equal(t, strings.Join(found, ", "), c.because, "%s, then %s", c.first, c.second)
 	}
 }

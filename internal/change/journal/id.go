@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"regexp"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // IDs sort by the start time of the transaction: "20261120T210912.123456Z-3f9a1c".
@@ -26,3 +28,16 @@ func newID(now time.Time, last string) string {
 	}
 	return now.Format(idTime) + "-" + hex.EncodeToString(random[:])
 }
+
+// Clock tells the time in two ways. The time of day may be set at any moment, so no deadline rests on it.
+type Clock struct {
+	Now func() time.Time     // time of day
+	Up  func() time.Duration // since the boot, suspends included
+}
+
+// SystemClock is the machine's.
+var SystemClock = Clock{Now: time.Now, Up: func() time.Duration {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) // never fails since Linux 2.6.39: clock_gettime(2)
+	return time.Duration(t.Nano())
+}}

@@ -118,9 +118,7 @@ func TestStates(t *testing.T) {
 			w := create(t, d, lock(t, d), Header{Kind: Apply})
 			add(t, w, c.records...)
 			got := must.Get(d.Load(w.TX()))(t)
-			if got.State() != c.state {
-				t.Errorf("state is %s, expected %s", got.State(), c.state)
-			}
+			must.Equal(t, got.State(), c.state, "state")
 			if changes := got.Changes(); c.change != "" && changes[0].State != c.change {
 				t.Errorf("the change is %s, expected %s", changes[0].State, c.change)
 			}
@@ -143,14 +141,10 @@ func TestLedgerFollowsRollbacks(t *testing.T) {
 	}
 	half := create(t, d, l, Header{Kind: Rollback, Of: w.TX()})
 	add(t, half, intent(1, "a", "2", "1"))
-	if got := strings.Join(states(), " "); got != "interrupted interrupted" {
-		t.Errorf("half a rollback: %s", got)
-	}
+	must.Equal(t, strings.Join(states(), " "), "interrupted interrupted", "half a rollback")
 	whole := create(t, d, l, Header{Kind: Rollback, Of: w.TX()})
 	add(t, whole, Record{Event: Committed})
-	if got := strings.Join(states(), " "); got != "rolled-back superseded applied" {
-		t.Errorf("a whole one: %s", got)
-	}
+	must.Equal(t, strings.Join(states(), " "), "rolled-back superseded applied", "a whole one")
 }
 
 // TestTornAnywhere cuts a file at every byte: behind the header that is an unfinished last line, before it a refusal.
@@ -194,9 +188,7 @@ func TestDamageAnywhere(t *testing.T) {
 		}
 	}
 	lines := bytes.SplitAfter(text, []byte("\n"))
-	if _, err := Parse(bytes.Join([][]byte{lines[0], lines[2], lines[3]}, nil)); err == nil {
-		t.Error("a line taken out: accepted")
-	}
+	must.Fail(Parse(bytes.Join([][]byte{lines[0], lines[2], lines[3]}, nil)))(t, "a line taken out: accepted")
 }
 
 func TestReopenRemovesATornLine(t *testing.T) {

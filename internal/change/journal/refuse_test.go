@@ -71,9 +71,7 @@ func TestRefusals(t *testing.T) {
 			if !strings.Contains(err.Error(), c.says) {
 				t.Errorf("error is %q, expected it to say %q", err, c.says)
 			}
-			if !strings.Contains(refused.Hint(), c.hint) {
-				t.Errorf("hint is %q, expected it to say %q", refused.Hint(), c.hint)
-			}
+			must.Contain(t, refused.Hint(), c.hint)
 		})
 	}
 }
@@ -100,9 +98,7 @@ func TestCutOffLater(t *testing.T) {
 			add(t, w, Record{Event: Committed})
 		}
 		check(t, w.Close())
-		if _, err := d.Load(w.TX()); err != nil {
-			t.Errorf("complete %v: %v", complete, err)
-		}
+		must.Pass(d.Load(w.TX()))(t, "complete %v", complete)
 		name := file(root, w.TX())
 		info, err := os.Stat(name)
 		check(t, err)
@@ -136,9 +132,7 @@ func TestConfirmedLater(t *testing.T) {
 	check(t, again.Close())
 	info, err := os.Stat(file(root, w.TX()))
 	check(t, err)
-	if got := info.Mode().Perm(); got != 0o444 {
-		t.Errorf("mode %04o, expected 0444", got)
-	}
+	must.Equal(t, info.Mode().Perm(), 0o444, "mode")
 }
 
 // TestMalformed has journals that are whole, by their sums, and make no sense.

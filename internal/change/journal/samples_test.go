@@ -46,9 +46,7 @@ func TestSamples(t *testing.T) {
 			t.Errorf("%s: %s with %d changes, torn %d; expected %+v", name, got.State(), len(got.Changes()), got.Torn,
 				want)
 		}
-		if got.Header.Schema != Schema {
-			t.Errorf("%s: %s", name, got.Header.Schema)
-		}
+		must.Equal(t, got.Header.Schema, Schema, "%s", name)
 		states[got.State()] = true
 		for _, r := range got.Records {
 			events[r.Event] = true
@@ -101,9 +99,7 @@ func TestSampleOfAMachine(t *testing.T) {
 			len(l.Unsettled()))
 	}
 	l.Holder = &Holder{PID: 1, TX: l.Transactions[7].Header.TX}
-	if got := l.State(l.Transactions[6]); got != InFlight {
-		t.Errorf("the one whose rollback is under way is %s, expected in-flight", got)
-	}
+	must.Equal(t, l.State(l.Transactions[6]), InFlight, "the one whose rollback is under way")
 }
 
 // recordMachine makes it: one rolled back at the second try, one that failed, two of which the later built on the
@@ -268,9 +264,7 @@ func FuzzParse(f *testing.F) {
 			l.Open()
 			l.Dependents(got)
 			got.Confirmation()
-			if got.size+got.Torn != len(candidate) {
-				t.Errorf("%d good and %d torn bytes of %d", got.size, got.Torn, len(candidate))
-			}
+			must.Equal(t, got.size+got.Torn, len(candidate), "%d good and %d torn bytes of", got.size, got.Torn)
 		}
 	})
 }

@@ -59,9 +59,7 @@ func TestHolds(t *testing.T) {
 		{look(8, "~values value.drifted ksm:run"), ""},
 	} {
 		events := w.Observe(c.look)
-		if got := reported(events); got != c.want {
-			t.Errorf("look %d: told %q, expected %q", i, got, c.want)
-		}
+		must.Equal(t, reported(events), c.want, "look %d: told", i)
 		for _, e := range events {
 			if e.Event == Begins && e.Found != (i == 0 || i == 1) || e.Event == Ends &&
 				(e.Since == nil || e.To != "a") || e.Schema != Schema || e.Host != "h" {
@@ -83,16 +81,12 @@ func TestUnseen(t *testing.T) {
 		if n == 2 {
 			want = "begins watch.unseen isolated; begins watch.unseen observed"
 		}
-		if got := reported(w.Observe(l)); got != want {
-			t.Errorf("look %d: told %q, expected %q", n, got, want)
-		}
+		must.Equal(t, reported(w.Observe(l)), want, "look %d: told", n)
 		if w.OK() {
 			t.Error("a host that was not seen is said to be fine")
 		}
 	}
-	if got := reported(w.Observe(look(4, "isolated irq.aimed irq 4"))); got != "" {
-		t.Errorf("told %q", got)
-	}
+	must.Equal(t, reported(w.Observe(look(4, "isolated irq.aimed irq 4"))), "", "told")
 	if got := reported(w.Observe(look(5))); got != "ends irq.aimed irq 4; ends watch.unseen isolated; ends watch.unseen "+
 		"observed" {
 		t.Errorf("told %q", got)
@@ -190,15 +184,11 @@ func TestChanges(t *testing.T) {
 			"boot; changed guest.stopped rt1; changed service.stopped tuned"},
 		{host("ro quiet", "5.14.0-427.rt14.712.el9", nil), "changed boot.kernel next boot"},
 	} {
-		if got := take(n, c.h); got != c.want {
-			t.Errorf("look %d: told %q, expected %q", n, got, c.want)
-		}
+		must.Equal(t, take(n, c.h), c.want, "look %d: told", n)
 	}
 	for version, is := range map[string]bool{"6.12.48+deb13-rt-amd64": true, "5.4.17-2136.uek": false,
 		"6.1.0-start-1": false, "5.15.0-1-realtime": true, "4.18.0-1.rt7.1": true} {
-		if realtimeName(version) != is {
-			t.Errorf("%s: expected %v", version, is)
-		}
+		must.Equal(t, realtimeName(version), is, "%s", version)
 	}
 }
 
@@ -226,9 +216,7 @@ func TestFrom(t *testing.T) {
 	}
 	want := "observed true; isolated false; observed true; isolated true; boot false; isolated true"
 	got := facts.Map(RealtimeFindings(r), func(f Finding) string { return fmt.Sprintf("%s %v", f.Source, f.Twice) })
-	if strings.Join(got, "; ") != want {
-		t.Errorf("%v, expected %s", got, want)
-	}
+	must.Equal(t, strings.Join(got, "; "), want, "%v", got)
 	for _, k := range realtime.Kinds() { // every kind has a source and none is lost
 		if all := RealtimeFindings(&realtime.Report{Findings: []realtime.Finding{{ID: k.ID}}}); len(all) != 1 ||
 			all[0].Source == "" {
@@ -240,9 +228,7 @@ func TestFrom(t *testing.T) {
 // TestMetrics reads what is written back and compares it with what stands.
 func TestMetrics(t *testing.T) {
 	w := New()
-	if text := w.Metrics("1"); !strings.Contains(text, "mpps_realtime_ok 0\n") {
-		t.Errorf("before the first look:\n%s", text)
-	}
+	must.Contain(t, w.Metrics("1"), "mpps_realtime_ok 0\n")
 	l := look(0, "isolated irq.aimed irq 4", "isolated irq.aimed irq 5", "~observed threads.user_ran thread x (1)")
 	l.Values, l.Drifted, l.Took, l.Cost, l.Pause = 12, 3, 1500*time.Millisecond, 250*time.Millisecond, 30*time.Second
 	l.Saw, l.Unseen = map[Source]bool{Isolated: true, Values: true}, map[Source]string{Observed: "not root"}

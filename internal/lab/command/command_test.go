@@ -37,9 +37,7 @@ func TestLabAnswers(t *testing.T) {
 		var out bytes.Buffer
 		p := report.NewPrinter(&out, &out, report.Options{JSON: true})
 		must.Do(t, p.Answer(report.Answer{Verb: verb, Result: result}))
-		if err := valid("mpps."+verb+".1", out.String()); err != nil {
-			t.Errorf("%s: %v", verb, err)
-		}
+		must.Succeed(t, valid("mpps."+verb+".1", out.String()), "%s", verb)
 	}
 }
 

@@ -221,12 +221,12 @@ func (s *scene) closeAfter(err error) error {
 }
 
 // keep runs mpps on the demo's host and stores its output in a file next to the report.
-func (d *demo) keep(ctx context.Context, file string, argv ...string) (string, error) {
+func (d *demo) keep(ctx context.Context, file string, argv ...string) error {
 	text, err := d.scene.mpps(ctx, []int{outcome.CodeOK}, argv...)
 	if err != nil {
-		return "", err
+		return err
 	}
-	return text, d.file(file, []byte(text))
+	return d.file(file, []byte(text))
 }
 
 // demoWorst is the number of findings that the demo shows.
@@ -236,10 +236,10 @@ func (d *demo) audit(ctx context.Context) error {
 	if err := d.snapshot(ctx, "before.json", &d.state.hostBefore); err != nil {
 		return err
 	}
-	if _, err := d.keep(ctx, "inspect.txt", "inspect"); err != nil {
+	if err := d.keep(ctx, "inspect.txt", "inspect"); err != nil {
 		return err
 	}
-	if _, err := d.keep(ctx, "audit.txt", append([]string{"audit"}, d.goal()...)...); err != nil {
+	if err := d.keep(ctx, "audit.txt", append([]string{"audit"}, d.goal()...)...); err != nil {
 		return err
 	}
 	h := d.state.hostBefore
@@ -274,7 +274,7 @@ func (d *demo) before(ctx context.Context) error { return d.bench(ctx, "before",
 // apply makes and applies the plan, and restarts the guest, because the plan requires it. Changes that need a reboot of
 // the host are left pending.
 func (d *demo) apply(ctx context.Context) error {
-	if _, err := d.keep(ctx, "plan.txt", append([]string{"plan", "-o", "/share/plan.json"},
+	if err := d.keep(ctx, "plan.txt", append([]string{"plan", "-o", "/share/plan.json"},
 		d.goal()...)...); err != nil {
 		return err
 	}
@@ -284,14 +284,14 @@ func (d *demo) apply(ctx context.Context) error {
 	}
 	d.state.plans = []*plan.Plan{p}
 	d.stage.say("  %d changes; all of them, and why: %s", len(p.Changes), filepath.Join(d.out, "plan.txt"))
-	if _, err := d.keep(ctx, "apply.txt", "apply", "--yes", "/share/plan.json"); err != nil {
+	if err := d.keep(ctx, "apply.txt", "apply", "--yes", "/share/plan.json"); err != nil {
 		return err
 	}
 	d.stage.say("  restart the guest, which mpps never does by itself")
 	if err := d.scene.guest.Restart(ctx); err != nil {
 		return err
 	}
-	if _, err := d.keep(ctx, "verify.txt", "verify"); err != nil {
+	if err := d.keep(ctx, "verify.txt", "verify"); err != nil {
 		return err
 	}
 	return d.snapshot(ctx, "after.json", &d.state.hostAfter)

@@ -44,9 +44,7 @@ func TestDemoBeats(t *testing.T) {
 		if n := strings.Count(f.terminal.String(), "trial 5 of 6"); n < 3 {
 			t.Errorf("%d heartbeats in a minute, want 3:\n%s", n, f.terminal.String())
 		}
-		if f.reports != 1 {
-			t.Errorf("%d reports after 1 act", f.reports)
-		}
+		must.Equal(t, f.reports, 1, "reports after 1 act")
 		must.Contain(t, f.terminal.String(),
 			"running, 15 s of about 40 s: ", "running, 45 s, on a quiet machine 40 s: ")
 	})
@@ -151,9 +149,7 @@ func TestDemoLines(t *testing.T) {
 	if len(lines) != demoLines || len([]rune(lines[1])) != 80 {
 		t.Errorf("%d lines, the second of %d columns", len(lines), len([]rune(lines[1])))
 	}
-	if n := strings.Count(f.log.String(), strings.Repeat("x", 100)); n != 40 {
-		t.Errorf("%d of 40 lines in the log", n)
-	}
+	must.Equal(t, strings.Count(f.log.String(), strings.Repeat("x", 100)), 40, "lines in the log")
 }
 
 // TestDemoUnfinishedReport says what is missing and compares nothing where nothing was measured.

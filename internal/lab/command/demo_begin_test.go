@@ -60,9 +60,7 @@ func TestDemoBegins(t *testing.T) {
 	}
 	unlock()
 	log.Close()
-	if err := d.file("other.txt", nil); err == nil {
-		t.Error("a file that no later demo removes was written")
-	}
+	must.Refuse(t, d.file("other.txt", nil), "a file that no later demo removes was written")
 }
 
 func sameFiles(a, b map[string]string) bool {

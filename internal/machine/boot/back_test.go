@@ -34,9 +34,7 @@ func TestPuttingBackCutShort(t *testing.T) {
 					}
 					must.Try(t, k.Tidy(t.Context(), one.Address))
 				}
-				if left := differences(before, contents(t, m)); len(left) > 0 {
-					t.Errorf("not as it was: %v", left)
-				}
+				must.Empty(t, differences(before, contents(t, m)), "not as it was")
 			})
 		}
 	}

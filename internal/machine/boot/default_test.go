@@ -57,13 +57,9 @@ func TestDefaultKernel(t *testing.T) {
 			if strings.HasSuffix(c.file, "grubenv") && len(text) != environmentSize {
 				t.Errorf("/%s is %d bytes long, expected %d", c.file, len(text), environmentSize)
 			}
-			if len(stand.calls) != c.runs {
-				t.Errorf("ran %q", stand.calls)
-			}
+			must.Equal(t, len(stand.calls), c.runs, "ran %q", stand.calls)
 			put(was)
-			if left := differences(before, contents(t, m)); len(left) > 0 {
-				t.Errorf("not as it was: %v", left)
-			}
+			must.Empty(t, differences(before, contents(t, m)), "not as it was")
 			// Together with arguments, restored in either order.
 			for _, argumentFirst := range []bool{true, false} {
 				a := setting.Of(setting.KernelArg, "iommu")
@@ -79,9 +75,7 @@ func TestDefaultKernel(t *testing.T) {
 					put(was)
 				} else {
 					put(was)
-					if found := k.kernelArg.Read(t.Context(), a); found.Value != "pt" {
-						t.Errorf("with the former kernel iommu is %s", found)
-					}
+					must.Equal(t, k.kernelArg.Read(t.Context(), a).String(), "pt", "with the former kernel iommu")
 					back()
 				}
 				if left := differences(before, contents(t, m)); len(left) > 0 {
@@ -136,9 +130,7 @@ func TestDefaultKernelForms(t *testing.T) {
 					t.Errorf("wrote %s, found %s", to, found)
 				}
 			}
-			if left := differences(before, contents(t, m)); len(left) > 0 {
-				t.Errorf("not as it was: %v", left)
-			}
+			must.Empty(t, differences(before, contents(t, m)), "not as it was")
 		})
 	}
 }
@@ -168,13 +160,8 @@ func TestDefaultKernelRefused(t *testing.T) {
 				k.run = nil // as on a machine, where what cannot be written is refused before
 			}
 			before := contents(t, m)
-			if err := k.Write(t.Context(), defaultKernel, setting.Value(c.to)); err == nil ||
-				!strings.Contains(err.Error(), c.why) {
-				t.Errorf("error %v, expected one about %q", err, c.why)
-			}
-			if left := differences(before, contents(t, m)); len(left) > 0 {
-				t.Errorf("not as it was: %v", left)
-			}
+			must.Say(t, k.Write(t.Context(), defaultKernel, setting.Value(c.to)), c.why, "error")
+			must.Empty(t, differences(before, contents(t, m)), "not as it was")
 		})
 	}
 }
@@ -212,9 +199,7 @@ func TestDefaultKernelCutShort(t *testing.T) {
 				t.Errorf("found %s, expected %s: nothing was written", now, was)
 			}
 			must.Do(t, k.Tidy(t.Context(), defaultKernel))
-			if left := differences(before, contents(t, m)); len(left) > 0 {
-				t.Errorf("not as it was: %v", left)
-			}
+			must.Empty(t, differences(before, contents(t, m)), "not as it was")
 		})
 	}
 	for _, dies := range []string{"before", "first", "behind"} {
@@ -238,9 +223,7 @@ func TestDefaultKernelCutShort(t *testing.T) {
 			}
 			must.Do(t, errors.Join(k.Write(t.Context(), defaultKernel, was),
 				k.Tidy(t.Context(), defaultKernel)))
-			if left := differences(before, contents(t, m)); len(left) > 0 {
-				t.Errorf("not as it was: %v", left)
-			}
+			must.Empty(t, differences(before, contents(t, m)), "not as it was")
 		})
 	}
 }

@@ -232,9 +232,7 @@ func TestRefusedArguments(t *testing.T) {
 				t.Errorf("error %v, expected one about %q", err, c.why)
 			}
 			c.stand.fail = nil
-			if left := differences(before, contents(t, m)); len(left) > 0 {
-				t.Errorf("not as it was: %v", left)
-			}
+			must.Empty(t, differences(before, contents(t, m)), "not as it was")
 		})
 	}
 }
@@ -345,13 +343,9 @@ func TestModuleArguments(t *testing.T) {
 		"kvm_intel.plegap": facts.ParameterMissing, "i915.x": facts.ModuleNotLoaded, "nothing.y": facts.ModuleSilent,
 	}
 	for name, state := range want {
-		if got[name] != state {
-			t.Errorf("%s: %q, expected %q", name, got[name], state)
-		}
+		must.Equal(t, got[name], state, "%s", name)
 	}
-	if len(got) != len(want) {
-		t.Errorf("found %v", got)
-	}
+	must.Equal(t, len(got), len(want), "found %v", got)
 }
 
 func FuzzBootFiles(f *testing.F) {

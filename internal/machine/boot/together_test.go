@@ -30,9 +30,7 @@ func TestArgumentsTogether(t *testing.T) {
 			before := contents(t, m)
 			forth, back := together(t, k)
 			must.Do(t, k.WriteAll(t.Context(), forth))
-			if !slices.Equal(stand.calls, runs) {
-				t.Errorf("ran %q, expected %q", stand.calls, runs)
-			}
+			must.Same(t, stand.calls, runs, "ran")
 			for _, one := range forth {
 				if found := k.Read(t.Context(), one.Address); !found.Same(one.To) {
 					t.Errorf("%s: wrote %s, found %s", one.Address, one.To, found)
@@ -40,12 +38,8 @@ func TestArgumentsTogether(t *testing.T) {
 			}
 			stand.calls = nil
 			must.Do(t, k.WriteAll(t.Context(), back))
-			if len(stand.calls) != len(runs) {
-				t.Errorf("ran %q on the way back, expected %d", stand.calls, len(runs))
-			}
-			if left := differences(before, contents(t, m)); len(left) > 0 {
-				t.Errorf("not as it was: %v", left)
-			}
+			must.Equal(t, len(stand.calls), len(runs), "ran %q on the way back", stand.calls)
+			must.Empty(t, differences(before, contents(t, m)), "not as it was")
 		})
 	}
 }

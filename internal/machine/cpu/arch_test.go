@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/must"
 )
 
 func TestArchRecorded(t *testing.T) {
@@ -19,9 +20,7 @@ func TestArchRecorded(t *testing.T) {
 		"processor\t: 0\ncpu\t\t: POWER9, altivec supported\n":                                          "",
 		"": "",
 	} {
-		if found := Arch(treetest.Lines(t, map[string]string{"proc/cpuinfo": text})); found != want {
-			t.Errorf("%q: %q, expected %q", text, found, want)
-		}
+		must.Equal(t, Arch(treetest.Lines(t, map[string]string{"proc/cpuinfo": text})), want, "%q", text)
 	}
 }
 
@@ -34,8 +33,6 @@ func TestModelOfArm(t *testing.T) {
 		"model name\t: Some Arm\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n": "Some Arm",
 		"processor\t: 0\n": "",
 	} {
-		if found := Model(FirstCPU(treetest.Lines(t, map[string]string{"proc/cpuinfo": text}))); found != want {
-			t.Errorf("%q: %q, expected %q", text, found, want)
-		}
+		must.Equal(t, Model(FirstCPU(treetest.Lines(t, map[string]string{"proc/cpuinfo": text}))), want, "%q", text)
 	}
 }

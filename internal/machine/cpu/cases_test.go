@@ -371,12 +371,8 @@ func TestComputeUnits(t *testing.T) {
 	family := func(n string) files {
 		return files{"proc/cpuinfo": "processor: 0\nvendor_id: AuthenticAMD\ncpu family: " + n}
 	}
-	if top := look(t, f.plus(family("21"))); top.Counts.Cores != 4 {
-		t.Errorf("family 15h: %d cores, expected 4", top.Counts.Cores)
-	}
-	if top := look(t, f.plus(family("25"))); top.Counts.Cores != 2 {
-		t.Errorf("family 19h: %d cores, expected 2", top.Counts.Cores)
-	}
+	must.Equal(t, look(t, f.plus(family("21"))).Counts.Cores, 4, "family 15h cores")
+	must.Equal(t, look(t, f.plus(family("25"))).Counts.Cores, 2, "family 19h cores")
 }
 
 // TestCoreKinds: hybrid processors list each kind's CPUs, ARM's tell a capacity; one kind alone is none.
@@ -400,14 +396,10 @@ func TestCoreKinds(t *testing.T) {
 		"no capacity": {files{}, []string{"", "", "", ""}},
 	} {
 		top := look(t, fourCPUs().plus(c.more))
-		if found := facts.Map(top.CPUs, func(c facts.CPU) string { return c.Kind }); !slices.Equal(found, c.want) {
-			t.Errorf("%s: %q, expected %q", name, found, c.want)
-		}
+		must.Same(t, facts.Map(top.CPUs, func(c facts.CPU) string { return c.Kind }), c.want, "%s", name)
 	}
 	top := facts.Topology{CPUs: []facts.CPU{{Kind: "459", Online: true}, {Kind: "1024", Online: true}, {}}}
-	if found := top.Kinds(); !slices.Equal(found, []string{"1024", "459"}) {
-		t.Errorf("kinds %q, expected the fastest first", found)
-	}
+	must.Same(t, top.Kinds(), []string{"1024", "459"}, "kinds")
 }
 
 func TestLargeMachine(t *testing.T) {

@@ -30,9 +30,7 @@ func TestIoctlSpeaksAsNetlinkDoes(t *testing.T) {
 		field  string
 		value  uint32
 	}{{channelGroup, "v0", "rx", 3}, {coalesceGroup, "t0", "rx-frames", 16}} {
-		if err := old.write(c.g, c.device, c.field, c.value); err != nil {
-			t.Errorf("%s of %s by ioctl: %v", c.g.what, c.device, err)
-		}
+		must.Succeed(t, old.write(c.g, c.device, c.field, c.value), "%s of %s by ioctl", c.g.what, c.device)
 		newer, err1 := e.read(c.g, c.device)
 		older, err2 := old.read(c.g, c.device)
 		if err1 != nil || err2 != nil || newer[c.field] != c.value {

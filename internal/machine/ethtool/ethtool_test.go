@@ -30,9 +30,7 @@ func TestCoalesceTellsOnlyWhatTheDriverHas(t *testing.T) {
 		want) {
 		t.Errorf("%v, want %v", values, want)
 	}
-	if got := coalesceGroup.value("adaptive-rx", 1); got != "on" {
-		t.Errorf("adaptive-rx 1 reads %q, want on", got)
-	}
+	must.Equal(t, coalesceGroup.value("adaptive-rx", 1), "on", "adaptive-rx 1 reads")
 	for field, bad := range map[string]string{"adaptive-rx": "3", "rx-usecs": "4294967296"} {
 		if n, err := coalesceGroup.parse(field, bad); err == nil {
 			t.Errorf("%s %s: expected an error, found %d", field, bad, n)
@@ -119,9 +117,7 @@ func TestTellingCounters(t *testing.T) {
 		"rx_queue_63_drops": false, "rx_packets": false, "rx5_drops": true, "tx_timeout_count": true,
 		"rx_64_bytes_phy": false,
 	} {
-		if got := showsLoss(name); got != want {
-			t.Errorf("%s kept: %v, want %v", name, got, want)
-		}
+		must.Equal(t, showsLoss(name), want, "%s kept", name)
 	}
 }
 
@@ -133,4 +129,15 @@ func FuzzEthtoolAnswers(f *testing.F) {
 		_, _ = decodeFeatures(data)
 		_, _ = coalesceGroup.decode(data)
 	})
+}
+
+func TestParseRSS(t *testing.T) {
+	words := []uint32{getRSS, 0, 4, 8, 1, 0, 3, 0, 3, 1, 0xaaaa, 0xbbbb}
+	if r := parseRSS(words, 4); !reflect.DeepEqual(r, &facts.RSS{Entries: 4, Queues: []int{0, 1, 3}}) {
+		t.Errorf("found %+v", r)
+	}
+	words[transformWord] = 1 | 1<<8 // Toeplitz, RXH_XFRM_SYM_XOR
+	if r := parseRSS(words, 4); !r.Symmetric {
+		t.Error("not symmetric")
+	}
 }

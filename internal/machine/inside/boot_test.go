@@ -111,9 +111,7 @@ func TestArguments(t *testing.T) {
 				}
 			}
 			must.Do(t, arguments.WriteAll(t.Context(), absent(all)))
-			if d := cmp.Diff(began, listing(t, agent.dir)); d != "" {
-				t.Errorf("put back, the guest is not as before: %s", d)
-			}
+			must.Equal(t, cmp.Diff(began, listing(t, agent.dir)), "", "put back, the guest is not as before")
 		})
 	}
 }
@@ -127,12 +125,8 @@ func TestArgumentsOfLoaderWithoutWay(t *testing.T) {
 	if r := in.Arguments().Read(t.Context(), guestArg("isolcpus")); r.State != setting.Absent || !r.ReadOnly {
 		t.Errorf("it reads as %+v", r)
 	}
-	if err := in.Arguments().WriteAll(t.Context(), realtimeArguments()); err == nil {
-		t.Error("it was written")
-	}
-	if d := cmp.Diff(began, listing(t, agent.dir)); d != "" {
-		t.Errorf("refused, and changed: %s", d)
-	}
+	must.Refuse(t, in.Arguments().WriteAll(t.Context(), realtimeArguments()), "it was written")
+	must.Equal(t, cmp.Diff(began, listing(t, agent.dir)), "", "refused, and changed")
 }
 
 // TestArgumentsOfGuestThatVanishes has the guest end after each of the programs of a change in turn. When it is back,
@@ -161,9 +155,8 @@ func TestArgumentsOfGuestThatVanishes(t *testing.T) {
 				case r.State != setting.Absent && !r.Same(setting.Value("1-3")):
 					t.Errorf("after call %d: %+v", vanish, r)
 				}
-				if err := in.Arguments().WriteAll(t.Context(), absent(realtimeArguments())); err != nil {
-					t.Errorf("after call %d: %v", vanish, err)
-				}
+				must.Succeed(t, in.Arguments().WriteAll(t.Context(), absent(realtimeArguments())),
+					"after call %d", vanish)
 				must.Do(t, in.Arguments().Tidy(t.Context(), guestArg("idle")))
 				if d := cmp.Diff(began, listing(t, agent.dir)); d != "" {
 					t.Fatalf("after call %d the guest is not as before: %s", vanish, d)
@@ -176,17 +169,11 @@ func TestArgumentsOfGuestThatVanishes(t *testing.T) {
 // TestArgumentsOfGuestThatIsOff: its disk still has them, and nobody can look.
 func TestArgumentsOfGuestThatIsOff(t *testing.T) {
 	in := withStatus(t, "", &thisMachine{t: t})
-	if r := in.Arguments().Read(t.Context(), guestArg("idle")); r.State != setting.Absent {
-		t.Errorf("of no guest: %+v", r)
-	}
+	must.Equal(t, in.Arguments().Read(t.Context(), guestArg("idle")).State, setting.Absent, "of no guest")
 	must.Do(t, in.tree.MakeFolder(libvirt.DefinedFolder))
 	must.Do(t, in.tree.Replace(libvirt.DefinedFolder+"/vm1.xml", "<domain/>"))
-	if r := in.Arguments().Read(t.Context(), guestArg("idle")); r.State != setting.Unknown {
-		t.Errorf("of a guest that is off: %+v", r)
-	}
-	if err := in.Arguments().WriteAll(t.Context(), realtimeArguments()); err == nil {
-		t.Error("of a guest that is off it was written")
-	}
+	must.Equal(t, in.Arguments().Read(t.Context(), guestArg("idle")).State, setting.Unknown, "of a guest that is off")
+	must.Refuse(t, in.Arguments().WriteAll(t.Context(), realtimeArguments()), "of a guest that is off it was written")
 }
 
 // archive returns a tar archive of files; a text "-> TARGET" is a link.
@@ -233,11 +220,8 @@ func TestHostileBootFiles(t *testing.T) {
 	} {
 		h := &facts.Host{}
 		readBoot(t.Context(), "vm1", []libvirt.Result{{Out: c.archive}, {}, {}, {}}, h)
-		if (h.Boot != nil) != c.known {
-			t.Errorf("%s: %+v, unseen %+v", name, h.Boot, h.Unseen)
-		}
+		must.Equal(t, h.Boot != nil, c.known, "%s: %+v, unseen %+v", name, h.Boot, h.Unseen)
 	}
-	if _, err := tree.NewMemory(t.Context()).Remote("vm1", fetched{{Failed: os.ErrNotExist}, {}, {}, {}}); err == nil {
-		t.Error("a guest without tar has no boot loader, and no reason")
-	}
+	must.Fail(tree.NewMemory(t.Context()).Remote("vm1", fetched{{Failed: os.ErrNotExist}, {}, {}, {}}))(t,
+		"a guest without tar has no boot loader, and no reason")
 }

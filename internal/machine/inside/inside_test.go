@@ -56,9 +56,7 @@ func TestInsideIsReadAsAHost(t *testing.T) {
 		"swap":     {len(want.Housekeeping.Swap), len(got.Housekeeping.Swap)},
 		"name":     {want.Name, got.Name},
 	} {
-		if d := cmp.Diff(pair[0], pair[1]); d != "" {
-			t.Errorf("%s: %s", what, d)
-		}
+		must.Equal(t, cmp.Diff(pair[0], pair[1]), "", "%s", what)
 	}
 	var nics, seen []string
 	for _, n := range want.NICs {
@@ -69,9 +67,7 @@ func TestInsideIsReadAsAHost(t *testing.T) {
 		seen = append(seen, fmt.Sprint(n.Name, n.MAC, n.Driver, n.Bus, n.PCI, n.Index, n.MTU, n.RxQueues, n.TxQueues,
 			n.XPS, n.RPS, len(n.IRQs), n.Up))
 	}
-	if d := cmp.Diff(nics, seen); d != "" {
-		t.Errorf("NICs: %s", d)
-	}
+	must.Equal(t, cmp.Diff(nics, seen), "", "NICs")
 }
 
 // TestChannelsUnseen: the reason why a guest's channels are unknown is kept.
@@ -128,9 +124,7 @@ func TestUnreachable(t *testing.T) {
 		})
 	}
 	in := withStatus(t, statusFile("running", "<job type='none' async='migration out'/>", connected), nil)
-	if job := libvirt.Job(in.tree, "vm1"); job != "migration out" {
-		t.Errorf("job %q", job)
-	}
+	must.Equal(t, libvirt.Job(in.tree, "vm1"), "migration out", "job")
 }
 
 // TestInsideValues reads values of this machine through an agent, and compares each with the mechanism's own reading.
@@ -202,9 +196,7 @@ func TestInsideWrites(t *testing.T) {
 	if text, err := os.ReadFile(file); err != nil || string(text) != "7\n" || results[0].Problem() != nil {
 		t.Errorf("wrote %q: %v, %v", text, err, results[0].Problem())
 	}
-	if err := results[1].Problem(); err == nil || !strings.Contains(err.Error(), "No such file") {
-		t.Errorf("a refused write: %v", err)
-	}
+	must.Say(t, results[1].Problem(), "No such file", "a refused write")
 	if err := results[2].Problem(); err == nil || errors.Is(err, setting.ErrInDoubt) {
 		t.Errorf("a program that is not there: %v", err)
 	}
@@ -229,9 +221,7 @@ func TestGuestGoesAwayMidway(t *testing.T) {
 			t.Errorf("of a guest that hangs: %+v", r)
 		}
 	}
-	if agent.asked != 1 {
-		t.Errorf("an agent that hangs was asked %d times", agent.asked)
-	}
+	must.Equal(t, agent.asked, 1, "times an agent that hangs was asked")
 }
 
 // TestInsideWritesTogether: all values are written in a few rounds, and none if one is refused.
@@ -258,9 +248,7 @@ func TestInsideWritesTogether(t *testing.T) {
 		!strings.Contains(err.Error(), "Invalid argument") {
 		t.Errorf("refused: %v", err)
 	}
-	if d := cmp.Diff(before, g.files); d != "" {
-		t.Errorf("one was refused, and the others stand: %s", d)
-	}
+	must.Equal(t, cmp.Diff(before, g.files), "", "one was refused, and the others stand")
 }
 
 // TestInsideFiles reads files of this machine, then asks an agent that no longer replies.
@@ -291,9 +279,7 @@ func TestSelected(t *testing.T) {
 	}{{"", true}, {"vm1", true}, {"vm2", false}, {NoGuest, false}} {
 		in := &Guests{}
 		in.Select(c.look)
-		if in.Selected("vm1") != c.want {
-			t.Errorf("Select(%q): %v", c.look, !c.want)
-		}
+		must.Equal(t, in.Selected("vm1"), c.want, "Select(%q)", c.look)
 	}
 }
 

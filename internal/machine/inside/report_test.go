@@ -87,7 +87,5 @@ func show(t *testing.T, h *facts.Host, g goal.Goal) {
 	if i := strings.IndexFunc(text.String(), func(r rune) bool { return r < ' ' && r != '\n' || r == 0x7f }); i >= 0 {
 		t.Errorf("a control character is shown: %q", text.String()[max(0, i-60):min(text.Len(), i+20)])
 	}
-	if err := seats.HTML(io.Discard, placing, "test", time.Unix(0, 0)); err != nil {
-		t.Errorf("the page: %v", err)
-	}
+	must.Succeed(t, seats.HTML(io.Discard, placing, "test", time.Unix(0, 0)), "the page")
 }

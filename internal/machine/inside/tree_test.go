@@ -14,6 +14,7 @@ import (
 	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/tree"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // TestInsideTreeDoesNotTrust: files that a malicious guest reports do not lead out of the tree.
@@ -157,9 +158,7 @@ func TestParseChannels(t *testing.T) {
 	const text = "Channel parameters for eth0:\nPre-set " +
 		"maximums:\nRX:\t\tn/a\nTX:\t\tn/a\nOther:\t\tn/a\nCombined:\t4\nCurrent hardware " +
 		"settings:\nRX:\t\tn/a\nTX:\t\tn/a\nOther:\t\tn/a\nCombined:\t1\n"
-	if d := cmp.Diff(&facts.Channels{MaxCombined: 4, Combined: 1}, parseChannels(text)); d != "" {
-		t.Error(d)
-	}
+	must.Equal(t, cmp.Diff(&facts.Channels{MaxCombined: 4, Combined: 1}, parseChannels(text)), "", "difference")
 	if c := parseChannels("netlink error: Operation not supported\n"); c != nil {
 		t.Errorf("made of an error: %+v", c)
 	}

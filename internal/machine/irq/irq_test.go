@@ -63,9 +63,7 @@ func TestInterruptsOfRecordedHosts(t *testing.T) {
 		for _, irq := range matchInterrupts(&nic, c.bus, nil, ParseInterrupts(string(text)), nil) {
 			got = append(got, fmt.Sprintf("%d %s", irq.Number, irq.On))
 		}
-		if joined := strings.Join(got, ", "); joined != c.want {
-			t.Errorf("%s, %s:\n%s\nwant:\n%s", c.file, c.device, joined, c.want)
-		}
+		must.Equal(t, strings.Join(got, ", "), c.want, "%s, %s", c.file, c.device)
 	}
 }
 
@@ -82,9 +80,7 @@ func TestInterruptNames(t *testing.T) {
 		{"eth0-q0", "eth0", "0000:00:05.0", "be2net", "q0"},
 		{"eth0-tx/rx", "eth0", "0000:00:05.0", "x", "tx_rx"},
 	} {
-		if got := irqNameOn(c.action, c.device, c.bus, c.driver); got != c.want {
-			t.Errorf("%s on %s: %q, want %q", c.action, c.device, got, c.want)
-		}
+		must.Equal(t, irqNameOn(c.action, c.device, c.bus, c.driver), c.want, "%s on %s", c.action, c.device)
 	}
 	if containsName("eth10-TxRx-0", []string{"eth1"}) || !containsName("i40e-eth1-TxRx-0", []string{"eth1"}) {
 		t.Error("a device's name must match as a whole word only")

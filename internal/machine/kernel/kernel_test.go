@@ -3,6 +3,7 @@ package kernel
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"testing"
 
 	"mpps/internal/machine/tree/treetest"
@@ -118,8 +119,61 @@ func TestRealtimeGroupsOfKernel(t *testing.T) {
 		"a broken one beside it": {map[string]string{"proc/config.gz": "no gzip", "boot/config-6.1.0": without}, "",
 			facts.No},
 	} {
-		if got := realtimeGroups(treetest.Lines(t, c.files), "6.1.0", c.command); got != c.want {
-			t.Errorf("%s: %q, expected %q", name, got, c.want)
-		}
+		must.Equal(t, realtimeGroups(treetest.Lines(t, c.files), "6.1.0", c.command), c.want, "%s", name)
+	}
+}
+
+func TestXenDom0(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		dom0  bool
+	}{
+		"control domain":                    {map[string]string{"proc/xen/capabilities": "control_d\n"}, true},
+		"control domain without xenfs":      {xen("00000000000008c5"), true},
+		"guest of Xen":                      {treetest.Merged(xen("00002705"), map[string]string{"proc/xen/capabilities": ""}), false},
+		"KVM, whose features are a guest's": {map[string]string{"sys/hypervisor/properties/features": "ffff\n"}, false},
+		"no hypervisor":                     {nil, false},
+	} {
+		h := &facts.Host{}
+		KVM(context.Background(), treetest.Recorded(t, c.files), h)
+		must.Equal(t, h.KVM.XenDom0, c.dom0, "%s", name)
+	}
+}
+
+func xen(features string) map[string]string {
+	return map[string]string{"sys/hypervisor/type": "xen\n", "sys/hypervisor/properties/features": features + "\n"}
+}
+
+func TestFirmware(t *testing.T) {
+	var h facts.Host
+	Firmware(t.Context(), treetest.Lines(t, map[string]string{"sys/firmware/acpi/tables/DMAR": "x",
+		"sys/firmware/acpi/tables/APIC": "x", "sys/kernel/iommu_groups/0/type": "DMA",
+		"sys/kernel/iommu_groups/1/type": "DMA"}), &h)
+	if f := h.Firmware; !f.Tables || !f.DMAR || f.IVRS || f.Groups != 2 {
+		t.Errorf("found %+v", f)
+	}
+	h = facts.Host{}
+	Firmware(t.Context(), treetest.Lines(t, map[string]string{"proc/cmdline": ""}), &h)
+	must.Equal(t, h.Firmware, facts.Firmware{}, "firmware of a machine that shows nothing")
+}
+
+func TestMemoryType(t *testing.T) {
+	device := func(kind byte, size byte) string {
+		fields := make([]byte, 0x22)
+		fields[0], fields[1], fields[0x0c], fields[0x12] = 17, byte(len(fields)), size, kind
+		return string(fields) + "DIMM A1\x00maker\x00\x00"
+	}
+	board := "\x02\x08\x01\x00\x01\x02\x03\x04maker\x00board\x00\x00"
+	for name, c := range map[string]struct{ dmi, want string }{
+		"all alike":           {board + device(0x22, 32) + device(0x22, 32), "DDR5"},
+		"an empty slot":       {device(0x02, 0) + device(0x1a, 16), "DDR4"},
+		"two types":           {device(0x1a, 16) + device(0x22, 16), ""},
+		"a virtual machine":   {device(0x07, 16), ""},
+		"no memory":           {board, ""},
+		"unreadable":          {"", ""},
+		"cut off":             {(board + device(0x22, 32))[:40], ""},
+		"a length of nothing": {"\x11\x00\x00\x00", ""},
+	} {
+		must.Equal(t, memoryType(c.dmi), c.want, "%s", name)
 	}
 }

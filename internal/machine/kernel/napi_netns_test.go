@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestNAPIFiles sets how a device's queues are polled and whether a bridge floods to it, and puts that back, checked
@@ -31,9 +32,7 @@ func TestNAPIFiles(t *testing.T) {
 			continue
 		}
 		for _, to := range []string{value, before.Value} {
-			if err := mechanisms.Write(t.Context(), a, setting.Value(to)); err != nil {
-				t.Errorf("%s = %s: %v", file, to, err)
-			}
+			must.Succeed(t, mechanisms.Write(t.Context(), a, setting.Value(to)), "%s = %s", file, to)
 			if r := mechanisms.Read(t.Context(), a); r.Value != to || shown() != to {
 				t.Errorf("%s reads %+v, and cat shows %s; expected %s", file, r, shown(), to)
 			}

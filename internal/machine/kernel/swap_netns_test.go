@@ -40,7 +40,5 @@ func TestSwapFile(t *testing.T) {
 		t.Errorf("after swapon: %+v", r)
 	}
 	must.Do(t, mechanism.Write(ctx, a, setting.Value("off")))
-	if r := mechanism.Read(ctx, a); r.Value != "off" {
-		t.Errorf("after swapoff: %+v", r)
-	}
+	must.Equal(t, mechanism.Read(ctx, a).String(), "off", "after swapoff")
 }

@@ -3,15 +3,15 @@ package kernel
 import (
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 func TestRoomForSwap(t *testing.T) {
 	if checkRoom(8<<30, 16<<30) != nil || checkRoom(0, 0) != nil {
 		t.Error("enough is refused")
 	}
-	if err := checkRoom(15<<30, 16<<30); err == nil || !strings.Contains(err.Error(), "15360 MiB") {
-		t.Errorf("too little: %v", err)
-	}
+	must.Say(t, checkRoom(15<<30, 16<<30), "15360 MiB", "too little")
 }
 
 func FuzzParseSwaps(f *testing.F) {
@@ -23,4 +23,9 @@ func FuzzParseSwaps(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestSwapsAreBounded: a table of a recorded tree has no more areas than a kernel, each of which is read from it again.
+func TestSwapsAreBounded(t *testing.T) {
+	must.Equal(t, len(ParseSwaps("Filename\n"+strings.Repeat("/swap file 1024 0 -2\n", 100))), 32, "areas")
 }

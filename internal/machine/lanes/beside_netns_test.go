@@ -72,13 +72,9 @@ func TestFilterInFront(t *testing.T) {
 
 	must.Do(t, prog.Write(windows))
 	do("filter add dev nic0 egress pref 1" + sayOK)
-	if found := prog.reads(t); found != "idle" {
-		t.Errorf("with a filter in front it reads %s", found)
-	}
+	must.Equal(t, prog.reads(t), "idle", "with a filter in front it reads")
 	must.Do(t, prog.Write(windows))
-	if found := prog.reads(t); found != setting.LanesText(windows) {
-		t.Errorf("written again it reads %s", found)
-	}
+	must.Equal(t, prog.reads(t), setting.LanesText(windows), "written again it reads")
 	p.run(had, 200).exact(t, "written again", 200, p.guests, windows)
 	must.Do(t, prog.Remove())
 	do("filter del dev nic0 egress")
@@ -102,13 +98,9 @@ func TestOneTap(t *testing.T) {
 			!strings.Contains(err.Error(), "tap0: tap0 has a filter of somebody else's (u32)") {
 			t.Errorf("with a tap that cannot be attached: %v", err)
 		}
-		if found := prog.reads(t); found != "tap1=2+2" {
-			t.Errorf("with a tap that cannot be attached it reads %s", found)
-		}
+		must.Equal(t, prog.reads(t), "tap1=2+2", "with a tap that cannot be attached it reads")
 		must.Do(t, tc(t, "filter del dev tap0 ingress"))
-		if err := prog.Write(one); err != nil {
-			t.Errorf("without that filter: %v", err)
-		}
+		must.Succeed(t, prog.Write(one), "without that filter")
 		must.Do(t, prog.Remove())
 		must.Do(t, tc(t, "qdisc del dev tap0 clsact"))
 		nothingLeft(t)
@@ -123,25 +115,18 @@ func TestOneTap(t *testing.T) {
 			}
 			return there(tap)
 		}
-		if err := prog.Write(append(windows, setting.Lane{Tap: "tap9", Base: 4, Count: 1})); err != nil {
-			t.Errorf("with a tap that went a moment ago: %v", err)
-		}
+		must.Succeed(t, prog.Write(append(windows, setting.Lane{Tap: "tap9", Base: 4, Count: 1})),
+			"with a tap that went a moment ago")
 		gone = false
-		if found := prog.reads(t); found != "tap0=0+2 tap1=2+2 tap9=4+1" {
-			t.Errorf("with a tap that went a moment ago it reads %s", found)
-		}
+		must.Equal(t, prog.reads(t), "tap0=0+2 tap1=2+2 tap9=4+1", "with a tap that went a moment ago it reads")
 		must.Do(t, prog.Remove())
 		nothingLeft(t)
 	})
 	prog := program(t, true)
 	must.Do(t, errors.Join(tc(t, "qdisc del dev tap1 clsact"),
 		tc(t, "qdisc add dev tap1 handle ffff: ingress")))
-	if err := prog.Write(windows); err != nil {
-		t.Errorf("with the queue discipline ingress at a tap: %v", err)
-	}
-	if found := prog.reads(t); found != setting.LanesText(windows) {
-		t.Errorf("with the queue discipline ingress at a tap it reads %s", found)
-	}
+	must.Succeed(t, prog.Write(windows), "with the queue discipline ingress at a tap")
+	must.Equal(t, prog.reads(t), setting.LanesText(windows), "with the queue discipline ingress at a tap it reads")
 	must.Do(t, prog.Remove())
 	nothingLeft(t)
 }
@@ -187,9 +172,7 @@ func TestFiltersOfAnotherVersion(t *testing.T) {
 	if n, taps := count(prog.NIC, nicSide), count(find(t, prog, "tap0"), tapSide); n != 1 || taps != 1 {
 		t.Errorf("written over another version's: %d filters at the NIC and %d at the tap, expected 1 each", n, taps)
 	}
-	if found := prog.reads(t); found != setting.LanesText(windows) {
-		t.Errorf("reads %s", found)
-	}
+	must.Equal(t, prog.reads(t), setting.LanesText(windows), "reads")
 	must.Do(t, prog.Remove())
 	old()
 	must.Do(t, prog.Remove())

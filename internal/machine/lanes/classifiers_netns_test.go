@@ -38,9 +38,7 @@ func TestClassifiers(t *testing.T) {
 		if kinds, err := Classifiers(find(t, prog, "tap1")); err != nil || len(kinds) != 0 {
 			t.Errorf("%s without a filter: %v, %v", c.qdisc, kinds, err)
 		}
-		if found := prog.reads(t); found != setting.LanesText(windows) {
-			t.Errorf("%s without a filter reads %s", c.qdisc, found)
-		}
+		must.Equal(t, prog.reads(t), setting.LanesText(windows), "%s without a filter reads", c.qdisc)
 		words := strings.Fields("filter add dev tap1 " + c.filter)
 		for i := range words {
 			words[i] = strings.ReplaceAll(words[i], "\x00", " ")
@@ -51,9 +49,7 @@ func TestClassifiers(t *testing.T) {
 		if kinds, err := Classifiers(find(t, prog, "tap1")); err != nil || !slices.Equal(kinds, []string{c.kind}) {
 			t.Errorf("%s: %v, %v", c.kind, kinds, err)
 		}
-		if found := prog.reads(t); found != "tap0=0+4" {
-			t.Errorf("with a classifier (%s) at tap1 it reads %s", c.kind, found)
-		}
+		must.Equal(t, prog.reads(t), "tap0=0+4", "with a classifier (%s) at tap1 it reads", c.kind)
 		m, planned := p.run(had, 200), 0
 		for q := range 4 {
 			planned += m[[3]int{1, q, 4 + q}]
@@ -62,9 +58,7 @@ func TestClassifiers(t *testing.T) {
 			t.Errorf("%s: lanes come through, and are said not to", c.kind)
 		}
 		tc("qdisc del dev tap1 " + strings.TrimPrefix(c.qdisc, "handle ffff: "))
-		if found := prog.reads(t); found != setting.LanesText(windows) {
-			t.Errorf("%s is gone: it reads %s", c.kind, found)
-		}
+		must.Equal(t, prog.reads(t), setting.LanesText(windows), "%s is gone: it reads", c.kind)
 		p.run(had, 200).exact(t, "without a classifier", 200, p.guests, windows)
 		must.Do(t, prog.Remove())
 		nothingLeft(t)
@@ -87,9 +81,7 @@ func TestClassifierBetween(t *testing.T) {
 		must.Do(t, prog.Write(windows))
 		p.run(had, 200).exact(t, "without a classifier", 200, p.guests, windows)
 		must.Do(t, errors.Join(tc(t, "qdisc add dev vx0 clsact"), tc(t, "filter add dev vx0 egress"+sayOK)))
-		if found := prog.reads(t); found != "idle" {
-			t.Errorf("with a classifier at the tunnel it reads %s", found)
-		}
+		must.Equal(t, prog.reads(t), "idle", "with a classifier at the tunnel it reads")
 		planned := 0
 		for key, n := range p.run(had, 200) {
 			if key[2] == 4*key[0]+key[1] {
@@ -100,9 +92,7 @@ func TestClassifierBetween(t *testing.T) {
 			t.Error("lanes come through, and are said not to")
 		}
 		must.Do(t, tc(t, "qdisc del dev vx0 clsact"))
-		if found := prog.reads(t); found != setting.LanesText(windows) {
-			t.Errorf("the classifier is gone: it reads %s", found)
-		}
+		must.Equal(t, prog.reads(t), setting.LanesText(windows), "the classifier is gone: it reads")
 		must.Do(t, prog.Remove())
 		nothingLeft(t)
 	})

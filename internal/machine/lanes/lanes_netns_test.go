@@ -40,9 +40,7 @@ func TestLanes(t *testing.T) {
 		}
 		windows := []setting.Lane{{Tap: "tap0", Base: 0, Count: 4}, {Tap: "tap1", Base: 4, Count: 4}}
 		must.Do(t, prog.Write(windows))
-		if found := prog.reads(t); found != "tap0=0+4 tap1=4+4" {
-			t.Errorf("reads %s", found)
-		}
+		must.Equal(t, prog.reads(t), "tap0=0+4 tap1=4+4", "reads")
 		p.t = t
 		p.run(had, each).exact(t, "steered", each, p.guests, windows)
 		// Other windows, swapped and with too few queues.
@@ -56,9 +54,7 @@ func TestLanes(t *testing.T) {
 			}
 		}
 		must.Do(t, prog.Remove())
-		if found := prog.reads(t); found != "absent" {
-			t.Errorf("reads %s after it was removed", found)
-		}
+		must.Equal(t, prog.reads(t), "absent", "removed, it reads")
 		nothingLeft(t)
 		if after := p.run(had, each); len(after) != len(before) {
 			t.Errorf("after the programs were removed: %v, before %v", after, before)
@@ -84,9 +80,7 @@ func TestTwoNICs(t *testing.T) {
 			must.Do(t, prog.Write(windows))
 		}
 		for _, prog := range []Program{first, second} {
-			if found := prog.reads(t); found != "tap0=0+4 tap1=2+2" {
-				t.Errorf("%s reads %s", prog.NIC.Name, found)
-			}
+			must.Equal(t, prog.reads(t), "tap0=0+4 tap1=2+2", "%s reads", prog.NIC.Name)
 		}
 		p.run(had, 300).exact(t, "by two NICs", 300, p.guests, windows)
 		must.Do(t, second.Remove())

@@ -74,9 +74,7 @@ func TestOutlivesTheProcess(t *testing.T) {
 		p.run(had, 500).exact(t, "with other windows", 500, p.guests, windows)
 		// One tap less: its program is detached, the other's stays.
 		must.Do(t, prog.Write(windows[:1]))
-		if found := prog.reads(t); found != "tap0=4+4" {
-			t.Errorf("reads %s", found)
-		}
+		must.Equal(t, prog.reads(t), "tap0=4+4", "reads")
 		if is, err := prog.attached(find(t, prog, "tap1"), tapSide); is || err != nil {
 			t.Errorf("attached to tap1: %v, %v", is, err)
 		}
@@ -209,9 +207,7 @@ func TestKilled(t *testing.T) {
 					{Tap: "tap1", Base: 2, Count: 2}}); err != nil {
 					t.Fatalf("over %s: %v", found, err)
 				}
-				if again := prog.reads(t); again != "tap0=0+2 tap1=2+2" {
-					t.Errorf("written over %s it reads %s", found, again)
-				}
+				must.Equal(t, prog.reads(t), "tap0=0+2 tap1=2+2", "written over %s it reads", found)
 			}
 			if err := prog.Remove(); err != nil {
 				t.Fatalf("over %s: %v", found, err)
@@ -245,22 +241,14 @@ func TestTapMadeAnew(t *testing.T) {
 		const all = "tap0=0+2 tap1=2+2"
 		must.Do(t, prog.Write(windows))
 		p.guests[1].close() // the tap goes with its last descriptor
-		if found := prog.reads(t); found != all {
-			t.Errorf("with its tap gone: reads %s", found)
-		}
-		if err := prog.Write(windows); err != nil {
-			t.Errorf("with its tap gone: %v", err)
-		}
+		must.Equal(t, prog.reads(t), all, "with its tap gone: reads")
+		must.Succeed(t, prog.Write(windows), "with its tap gone")
 		sent := p.guests[1].sent
 		p.guests[1] = p.guest(1, 2)
 		p.guests[1].sent = sent
-		if found := prog.reads(t); found != "tap0=0+2" {
-			t.Errorf("with its tap recreated: reads %s", found)
-		}
+		must.Equal(t, prog.reads(t), "tap0=0+2", "with its tap recreated: reads")
 		must.Do(t, prog.Write(windows))
-		if found := prog.reads(t); found != all {
-			t.Errorf("written again: reads %s", found)
-		}
+		must.Equal(t, prog.reads(t), all, "written again: reads")
 		p.run(had, 200).exact(t, "with its tap recreated", 200, p.guests, windows)
 		pins, err := filepath.Glob(prog.dir() + "/" + tapPin + "*")
 		if err != nil || !filters && len(pins) != 2 {

@@ -27,9 +27,7 @@ func TestRefused(t *testing.T) {
 	prog := program(t, false)
 	lo := prog
 	lo.NIC.Index = 4711 // no such device
-	if err := lo.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 1}}); err == nil {
-		t.Error("attached to a device that is not there")
-	}
+	must.Refuse(t, lo.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 1}}), "attached to a device that is not there")
 	nothingLeft(t)
 	must.Do(t, prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 2}}))
 	twice := prog
@@ -38,9 +36,7 @@ func TestRefused(t *testing.T) {
 		{Tap: "tap1", Base: 4, Count: 2}}); err == nil || !strings.Contains(err.Error(), "two lanes name tap1") {
 		t.Errorf("two lanes of one tap: %v", err)
 	}
-	if found := prog.reads(t); found != "tap0=0+2" {
-		t.Errorf("after a write that was refused it reads %s", found)
-	}
+	must.Equal(t, prog.reads(t), "tap0=0+2", "after a write that was refused it reads")
 	must.Do(t, prog.Remove())
 	must.Do(t, unix.Unmount(FileSystem, 0))
 	err := prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 2}})
@@ -98,9 +94,7 @@ func TestAnotherVersion(t *testing.T) {
 		must.Do(t, l.Pin(filepath.Join(newer, filepath.Base(prog.pin(d, s)))))
 		l.Close()
 	}
-	if found := prog.reads(t); !strings.Contains(found, "another version") {
-		t.Errorf("reads %s", found)
-	}
+	must.Contain(t, prog.reads(t), "another version")
 	must.Do(t, prog.Remove())
 	nothingLeft(t)
 }
@@ -125,9 +119,7 @@ func TestUntouched(t *testing.T) {
 		}
 	}
 	for q := range 4 {
-		if after[[3]int{0, q, 4 + q}] != 300 {
-			t.Errorf("tap0: %v", after)
-		}
+		must.Equal(t, after[[3]int{0, q, 4 + q}], 300, "tap0: %v", after)
 	}
 	pass := must.Get(ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "GPL",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}}))(t)
@@ -136,9 +128,7 @@ func TestUntouched(t *testing.T) {
 		Attach: ebpf.AttachTCXIngress, Anchor: link.Tail()}))(t)
 	after = p.run(had, 300)
 	for q := range 4 {
-		if after[[3]int{0, q, 4 + q}] != 300 {
-			t.Errorf("tap0, with another program that says pass: %v", after)
-		}
+		must.Equal(t, after[[3]int{0, q, 4 + q}], 300, "tap0, with another program that says pass: %v", after)
 	}
 	must.Do(t, l.Close())
 	if n := p.changed.Load(); n > 0 {
@@ -189,9 +179,7 @@ func TestByHand(t *testing.T) {
 		if err := c.spoil(); err != nil {
 			t.Fatalf("%s: %v", c.what, err)
 		}
-		if found := prog.reads(t); found != c.reads {
-			t.Errorf("without %s it reads %s, expected %s", c.what, found, c.reads)
-		}
+		must.Equal(t, prog.reads(t), c.reads, "without %s it reads", c.what)
 	}
 	must.Do(t, prog.Write(windows))
 	p.run(had, 200).exact(t, "written again", 200, p.guests, windows)

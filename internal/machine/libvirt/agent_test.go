@@ -33,13 +33,9 @@ func TestAgentRefuses(t *testing.T) {
 		`{"supported_commands":[{"name":"guest-exec","enabled":false},{"name":"guest-exec-status","enabled":true}]}`: ErrAgentRefuse,
 		`{"supported_commands":[{"name":"guest-ping","enabled":true}]}`:                                              ErrAgentRefuse,
 	} {
-		if err := Allows(json.RawMessage(answer), "guest-exec", "guest-exec-status"); !errors.Is(err, want) {
-			t.Errorf("%s: %v", answer, err)
-		}
+		must.Is(t, Allows(json.RawMessage(answer), "guest-exec", "guest-exec-status"), want, "%s", answer)
 	}
-	if err := Allows(json.RawMessage(`[`), "guest-exec"); err == nil {
-		t.Error("an answer that is none was accepted")
-	}
+	must.Refuse(t, Allows(json.RawMessage(`[`), "guest-exec"), "an answer that is none was accepted")
 }
 
 func TestAgentFailures(t *testing.T) {
@@ -51,8 +47,6 @@ func TestAgentFailures(t *testing.T) {
 		"error: internal error: End of file from agent socket":                                                   ErrNoAgent,
 		"error: argument unsupported: QEMU guest agent is not configured":                                        ErrNoChannel,
 	} {
-		if err := AgentFailure(errors.New("virsh: exit status 1: " + said)); !errors.Is(err, want) {
-			t.Errorf("%s: %v", said, err)
-		}
+		must.Is(t, AgentFailure(errors.New("virsh: exit status 1: "+said)), want, "%s", said)
 	}
 }

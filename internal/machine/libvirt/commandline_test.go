@@ -9,6 +9,7 @@ import (
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestCommandLinesOfOthers reads command lines that no libvirt has written.
@@ -48,9 +49,7 @@ func TestCommandLinesOfOthers(t *testing.T) {
 			{Type: "tap", Tap: "b", Backend: "qemu", Queues: 1}},
 	} {
 		q := parseQEMU(strings.Fields(line))
-		if got := q.guest().Interfaces; !reflect.DeepEqual(got, want) {
-			t.Errorf("%s:\ngot  %+v\nwant %+v", line, got, want)
-		}
+		must.Same(t, q.guest().Interfaces, want, "%s", line)
 	}
 }
 
@@ -60,9 +59,7 @@ func TestCPUsAndFunctionsOfCommandLine(t *testing.T) {
 		"q -smp sockets=2,cores=4,threads=2": 16,
 		"q -smp cores=-3":                    1,
 	} {
-		if q := parseQEMU(strings.Fields(line)); q.cpus != cpus {
-			t.Errorf("%s: %d CPUs, want %d", line, q.cpus, cpus)
-		}
+		must.Equal(t, parseQEMU(strings.Fields(line)).cpus, cpus, "%s CPUs", line)
 	}
 	q := parseQEMU(strings.Fields("q -device vfio-pci,host=41:10.0 " +
 		"-device vfio-pci,sysfsdev=/sys/bus/pci/devices/0001:41:10.1 " +
@@ -135,9 +132,7 @@ func TestSessionGuests(t *testing.T) {
 			if g.Managed && g.PID != managed || !g.Managed && g.PID != other {
 				t.Errorf("%s: guest %s, managed %v, is process %d", what, g.Name, g.Managed, g.PID)
 			}
-			if g.Managed != (g.Name == "web") {
-				t.Errorf("%s: process %d is guest %s", what, g.PID, g.Name)
-			}
+			must.Equal(t, g.Managed, g.Name == "web", "%s: process %d is guest %s", what, g.PID, g.Name)
 		}
 	}
 	check("the system's is shut off", 0, 20)
@@ -147,8 +142,6 @@ func TestSessionGuests(t *testing.T) {
 	pins := threadPins{machine: treetest.Recorded(t, files)}
 	for range 2 {
 		r := pins.Read(context.Background(), setting.Of(setting.ThreadAffinity, "web", "emulator"))
-		if r.State != setting.Unknown {
-			t.Errorf("the threads of one of two processes are taken for the guest's: %+v", r)
-		}
+		must.Equal(t, r.State, setting.Unknown, "the threads of one of two processes are taken for the guest's: %+v", r)
 	}
 }

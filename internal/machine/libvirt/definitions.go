@@ -85,21 +85,32 @@ func (d *Definitions) value(ctx context.Context, m *tree.Tree, guest, path strin
 	return reading, err
 }
 
-// valueIn returns one value of a definition.
-func valueIn(doc *domain.Doc, path string) (setting.Reading, error) {
+// canonicalIn returns a value of a document as a reading of a kind, and as it stands there; absent is the reason where
+// it does not.
+func canonicalIn(doc *domain.Doc, kind setting.Kind, path, absent string) (setting.Reading, string, error) {
 	value, present, err := doc.Get(path)
 	switch {
 	case err != nil:
-		return setting.Reading{}, err
+		return setting.Reading{}, "", err
 	case !present:
-		return setting.Missing("not in the definition"), nil
+		return setting.Missing(absent), "", nil
 	}
-	canonical, err := setting.Kinds[setting.Domain].Canonical(value)
+	canonical, err := setting.Kinds[kind].Canonical(value)
 	if err != nil {
-		return setting.Reading{}, err
+		return setting.Reading{}, "", err
 	}
 	reading := setting.Value(canonical)
-	if reading.Verbatim = doc.Verbatim(path); reading.Verbatim != "" && strings.HasPrefix(value, "<") {
+	reading.Verbatim = doc.Verbatim(path)
+	return reading, value, nil
+}
+
+// valueIn returns one value of a definition.
+func valueIn(doc *domain.Doc, path string) (setting.Reading, error) {
+	reading, value, err := canonicalIn(doc, setting.Domain, path, "not in the definition")
+	if err != nil || reading.State != setting.Known {
+		return reading, err
+	}
+	if reading.Verbatim != "" && strings.HasPrefix(value, "<") {
 		return reading, nil // only ever restored as it was
 	}
 	if _, err := doc.Check(path, value); err != nil {

@@ -73,20 +73,8 @@ func pluggedIn(doc *domain.Doc, a setting.Address) (setting.Reading, error) {
 	if !domain.IsDevice(path) {
 		return setting.Reading{}, a.Errorf("expected interface/MAC or hostdev/PCI of a guest")
 	}
-	value, present, err := doc.Get(path)
-	switch {
-	case err != nil:
-		return setting.Reading{}, err
-	case !present:
-		return setting.Missing("the guest runs without it"), nil
-	}
-	canonical, err := setting.Kinds[setting.DomainDevice].Canonical(value)
-	if err != nil {
-		return setting.Reading{}, err
-	}
-	reading := setting.Value(canonical)
-	reading.Verbatim = doc.Verbatim(path)
-	return reading, nil
+	reading, _, err := canonicalIn(doc, setting.DomainDevice, path, "the guest runs without it")
+	return reading, err
 }
 
 // Write plugs or unplugs a device and waits until the guest has added or released it. It first unplugs a device that

@@ -101,15 +101,11 @@ func TestDevicesOfARunningGuest(t *testing.T) {
 		if found.String() != want {
 			t.Errorf("%s is %s (%s), expected %s", address, found, found.Why, want)
 		}
-		if off := a.Object() != "pooled"; found.NoObject != off {
-			t.Errorf("%s: that the guest does not run is said: %v", address, found.NoObject)
-		}
+		must.Equal(t, found.NoObject, a.Object() != "pooled", "%s: that the guest does not run is said", address)
 		if found.State == setting.Known && !strings.Contains(found.Verbatim, "<interface") {
 			t.Errorf("%s: it comes back as %q", address, found.Verbatim)
 		}
-		if err := all.Write(t.Context(), a, setting.Missing("")); err == nil {
-			t.Errorf("%s was written in a recorded tree", address)
-		}
+		must.Refuse(t, all.Write(t.Context(), a, setting.Missing("")), "%s was written in a recorded tree", address)
 	}
 }
 
@@ -160,17 +156,11 @@ func TestNetworksOfLibvirt(t *testing.T) {
 		if found := all.Read(t.Context(), a); found.String() != want || found.NoObject {
 			t.Errorf("%s is %s (%s), expected %s", address, found, found.Why, want)
 		}
-		if err := all.Write(t.Context(), a, setting.Value("yes")); err == nil {
-			t.Errorf("%s was written in a recorded tree", address)
-		}
+		must.Refuse(t, all.Write(t.Context(), a, setting.Value("yes")), "%s was written in a recorded tree", address)
 	}
 	err := virtNetworks{m}.checkUnused(t.Context(), "pool")
-	if err == nil || !strings.Contains(err.Error(), "running guests: pooled") {
-		t.Errorf("a network in use: %v", err)
-	}
-	if err := (virtNetworks{m}).checkUnused(t.Context(), "default"); err != nil {
-		t.Errorf("a network that nobody uses: %v", err)
-	}
+	must.Say(t, err, "running guests: pooled", "a network in use")
+	must.Succeed(t, (virtNetworks{m}).checkUnused(t.Context(), "default"), "a network that nobody uses")
 }
 
 // handed is a libvirt of a recorded tree that records which devices it is asked to plug and unplug.
@@ -265,7 +255,5 @@ func TestPlugFindsAnotherPlace(t *testing.T) {
 	if err := (devices{m, time.Second}).plug(t.Context(), v, a, text, was); err != nil || len(v.asked) != 2 {
 		t.Errorf("%v, libvirt was asked %q", err, v.asked)
 	}
-	if found := Mechanisms(m, new(Definitions)).Read(t.Context(), a); found.Value != "managed" {
-		t.Errorf("it runs with %s", found)
-	}
+	must.Equal(t, Mechanisms(m, new(Definitions)).Read(t.Context(), a).String(), "managed", "it runs with")
 }

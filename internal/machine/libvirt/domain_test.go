@@ -42,13 +42,9 @@ func TestMechanismsOfGuestsOnARecordedHost(t *testing.T) {
 		}
 	}
 	err := all.Write(t.Context(), setting.Of(setting.ThreadAffinity, "vm 1", "emulator"), setting.Value("0"))
-	if !errors.Is(err, tree.ErrNotLive) {
-		t.Errorf("writing to a recorded tree: %v", err)
-	}
+	must.Is(t, err, tree.ErrNotLive, "writing to a recorded tree")
 	err = all.Write(t.Context(), setting.Of(setting.Domain, "vm 1", "vcpupin", "0"), setting.Value("0"))
-	if !errors.Is(err, tree.ErrNotLive) {
-		t.Errorf("defining in a recorded tree: %v", err)
-	}
+	must.Is(t, err, tree.ErrNotLive, "defining in a recorded tree")
 }
 
 // keeper is a libvirt that stores one definition and may alter it.
@@ -84,9 +80,8 @@ func TestDefinitionsAreEditedInPlace(t *testing.T) {
 	k := &keeper{text: definedXML, alter: same}
 	path := "interface/52:54:00:aa:00:01/driver.queues"
 	must.Do(t, redefine(t.Context(), k, "vm 1", path, setting.Value("4")))
-	if want := strings.Replace(definedXML, "queues='2'", "queues='4'", 1); k.text != want {
-		t.Errorf("expected only the number of queues to change, found\n%s", k.text)
-	}
+	must.Equal(t, k.text, strings.Replace(definedXML, "queues='2'", "queues='4'", 1),
+		"expected only the number of queues to change")
 	if err := redefine(t.Context(), k, "vm 1", path, setting.Value("4")); err != nil || len(k.given) != 1 {
 		t.Errorf("the same value was written again (%d definitions, %v)", len(k.given), err)
 	}
@@ -129,9 +124,7 @@ func TestValuesThatWouldBeRefusedCanBePutBack(t *testing.T) {
 	}
 	k := &keeper{text: odd, alter: func(text string) string { return text }}
 	must.Do(t, redefine(t.Context(), k, "vm 1", path, setting.Value("4")))
-	if err := redefine(t.Context(), k, "vm 1", path, setting.Value("3000")); err == nil {
-		t.Error("3000 queues were set")
-	}
+	must.Refuse(t, redefine(t.Context(), k, "vm 1", path, setting.Value("3000")), "3000 queues were set")
 	before.Why = "other words"
 	if err := redefine(t.Context(), k, "vm 1", path, before); err != nil || k.text != odd {
 		t.Errorf("not put back: %v\n%s", err, k.text)
@@ -173,9 +166,7 @@ func TestRefusedDefinitionsLeaveTheGuestAsItWas(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("expected an error with %q, found %v", c.want, err)
 			}
-			if k.text != definedXML {
-				t.Errorf("the guest is not as it was:\n%s", k.text)
-			}
+			must.Equal(t, k.text, definedXML, "the guest is not as it was")
 		})
 	}
 }
@@ -193,9 +184,7 @@ func TestParseDomstats(t *testing.T) {
 	if l != "11.3.0" || q != "10.0.13" {
 		t.Errorf("found libvirt %q, QEMU %q", l, q)
 	}
-	if q := Quote("it's; rm"); q != `'it'\''s; rm'` {
-		t.Errorf("quoted as %s", q)
-	}
+	must.Equal(t, Quote("it's; rm"), `'it'\''s; rm'`, "quoted as")
 }
 
 // TestDefinitionsAreReadAnewWhenTheyChange reads a definition, changes its file, and reads it again.

@@ -9,6 +9,7 @@ import (
 	"mpps/internal/machine/trust"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // qemuFiles returns the files of a process that calls itself the QEMU of guest vm1.
@@ -98,14 +99,10 @@ func TestImpostorTakesNothing(t *testing.T) {
 		return h
 	}
 	without, with := look(nil), look(files)
-	if len(with.Unverified) != 1 {
-		t.Errorf("unverified: %+v", with.Unverified)
-	}
+	must.Equal(t, len(with.Unverified), 1, "unverified: %+v", with.Unverified)
 	if found := facts.Diff(&without, &with); len(found) > 0 || len(with.Guests) != len(without.Guests) {
 		t.Errorf("the host differs: %+v", found)
 	}
 	m := guestHostWith(t, files)
-	if GuestsOf(m, trust.Processes(m))[900] != "" {
-		t.Error("the process is taken for a guest's")
-	}
+	must.Equal(t, GuestsOf(m, trust.Processes(m))[900], "", "the process is taken for a guest's")
 }

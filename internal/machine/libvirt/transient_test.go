@@ -76,30 +76,22 @@ func TestTransient(t *testing.T) {
 	held := &Transient{virsh: v, uuids: []string{uuidA, uuidB}, said: &tail{}}
 	must.Do(t, held.create(t.Context(), []string{a, b}))
 	must.Do(t, held.check(t.Context()))
-	if n := guestsIn(t, dir); n != 2 {
-		t.Errorf("%d guests run", n)
-	}
+	must.Equal(t, guestsIn(t, dir), 2, "guests run")
 	must.Do(t, held.End(t.Context()))
-	if n := guestsIn(t, dir); n != 0 {
-		t.Errorf("%d guests run at the end", n)
-	}
+	must.Equal(t, guestsIn(t, dir), 0, "guests run at the end")
 
 	// What a killed mpps leaves is a virsh whose input has ended.
 	held = &Transient{virsh: v, uuids: []string{uuidA}, said: &tail{}}
 	must.Do(t, held.create(t.Context(), []string{a}))
 	must.Do(t, held.to.Close())
 	_ = held.holder.Wait()
-	if n := guestsIn(t, dir); n != 0 {
-		t.Errorf("%d guests outlived who made them", n)
-	}
+	must.Equal(t, guestsIn(t, dir), 0, "guests outlived who made them")
 
 	refused := definitionFile(t, "refused", uuidB, nil)
 	held = &Transient{virsh: v, uuids: []string{uuidA, uuidB}, said: &tail{}}
 	must.Do(t, held.create(t.Context(), []string{a, refused}))
 	err := held.check(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "Failed to create domain: refused") {
-		t.Errorf("found %v, expected libvirt's reason", err)
-	}
+	must.Say(t, err, "Failed to create domain: refused", "the error")
 	must.Do(t, held.End(t.Context()))
 }
 

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // TestOnlyWayOut asks where an external tunnel's packets leave on hosts with one way out and with several.
@@ -81,9 +82,7 @@ func TestEncapsulation(t *testing.T) {
 		"2001:db8::7": encapsulation(message(5, encapIP6, "2001:db8::7"), 5),
 		"invalid IP":  encapsulation(message(6, encapIP, "192.0.2.7"), 5),
 	} {
-		if got.String() != want {
-			t.Errorf("found %s, expected %s", got, want)
-		}
+		must.Equal(t, got.String(), want, "transport")
 	}
 	if to := encapsulation(message(5, 1, "192.0.2.7"), 5); to.IsValid() { // MPLS
 		t.Errorf("of another type: found %s", to)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/mdlayher/netlink"
+
+	"mpps/internal/must"
 )
 
 // TestGREMade: the words that make a gretap again are those that it was made with (ip-link(8)).
@@ -31,9 +33,7 @@ func TestGREMade(t *testing.T) {
 		if err := d.parseTunnel(ad, gre); err != nil || ad.Err() != nil {
 			t.Fatal(err, ad.Err())
 		}
-		if got := strings.Join(d.made("eth0"), " "); got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
-		}
+		must.Equal(t, strings.Join(d.made("eth0"), " "), want, "Join")
 	}
 	if d := (Device{Kind: "gretap", tunnel: ends{link: 4}}); d.made("") != nil {
 		t.Error("made again over a device that has no name here")

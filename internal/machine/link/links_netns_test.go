@@ -117,12 +117,9 @@ func TestUnderlays(t *testing.T) {
 		"x-unreachable": "", "x-single": "a0 b0", "x-encap": "c0",
 	} {
 		x := tunnelNamed(t, h, name)
-		if got := strings.Join(x.Underlay, " "); got != want {
-			t.Errorf("%s leaves by %q, want %q", name, got, want)
-		}
-		if x.External != slices.Contains([]string{"x-meta", "x-single", "x-encap"}, name) {
-			t.Errorf("%s: external %v", name, x.External)
-		}
+		must.Equal(t, strings.Join(x.Underlay, " "), want, "%s leaves by", name)
+		must.Equal(t, x.External, slices.Contains([]string{"x-meta", "x-single", "x-encap"}, name),
+			"%s: external", name)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"slices"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 func TestDefaultRoutes(t *testing.T) {
@@ -16,9 +18,7 @@ func TestDefaultRoutes(t *testing.T) {
 		"ffffffff 00000001 00000000 00200200       lo\n" +
 		"fe800000000000000000000000000000 40 00000000000000000000000000000000 00 00000000000000000000000000000000 " +
 		"00000100 00000001 00000000 00000001     eth1\n"
-	if got := defaultRoutes(ipv4, ipv6); !slices.Equal(got, []string{"br0", "bond0"}) {
-		t.Errorf("default routes by %v, want br0 and bond0", got)
-	}
+	must.Same(t, defaultRoutes(ipv4, ipv6), []string{"br0", "bond0"}, "default routes by")
 }
 
 func TestWayInGoesThroughBridgesVLANsAndBonds(t *testing.T) {
@@ -62,9 +62,7 @@ func TestSSHConnection(t *testing.T) {
 			t.Errorf("%q: %s, %v; want %q", value, got, known, want)
 		}
 	}
-	if pid := parentOf("77 (a) b) S 42 77 77 0"); pid != 42 {
-		t.Errorf("parent %d, want 42", pid)
-	}
+	must.Equal(t, parentOf("77 (a) b) S 42 77 77 0"), 42, "parent")
 }
 
 func TestSockets(t *testing.T) {
@@ -88,9 +86,7 @@ func TestSockets(t *testing.T) {
 		"socket:[1002]": "192.0.2.7:50022 192.0.2.1:22", "socket:[1003]": "[2001:db8::7]:50022 [2001:db8::1]:22",
 		"socket:[1004]": "192.0.2.7:50023 192.0.2.1:22",
 	} {
-		if got := all[name].client.String() + " " + all[name].server.String(); got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
+		must.Equal(t, all[name].client.String()+" "+all[name].server.String(), want, "%s", name)
 	}
 	if len(all) != 3 {
 		t.Errorf("%d sockets, want 3: %v", len(all), all)

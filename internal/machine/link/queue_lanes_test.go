@@ -57,9 +57,7 @@ func TestBetween(t *testing.T) {
 			names = append(names, d.Name)
 		}
 		slices.Sort(names)
-		if got := strings.Join(names, " "); got != c.want {
-			t.Errorf("from %d to %d: %q, expected %q", c.tap, c.nic, got, c.want)
-		}
+		must.Equal(t, strings.Join(names, " "), c.want, "from %d to %d", c.tap, c.nic)
 	}
 }
 
@@ -72,8 +70,6 @@ func TestLanesOfRecordedTree(t *testing.T) {
 		t.Errorf("reads %s (%s)", r, r.Why)
 	}
 	for _, to := range []setting.Reading{setting.Value("tap0=0+1"), setting.Missing("")} {
-		if err := (queueLanes{m}).Write(t.Context(), nic, to); err == nil {
-			t.Errorf("%s was written", to)
-		}
+		must.Refuse(t, (queueLanes{m}).Write(t.Context(), nic, to), "%s was written", to)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/must"
 )
 
 // TestClasses: without traffic classes the kernel shows 0 for every queue, and nothing for a device with one queue.
@@ -13,8 +14,6 @@ func TestClasses(t *testing.T) {
 		3: {"net/queues/tx-0/traffic_class": "0\n", "net/queues/tx-1/traffic_class": "2\n"},
 	} {
 		m := treetest.Recorded(t, of)
-		if n := classes(m, "net", 2); n != want {
-			t.Errorf("%v: %d classes, expected %d", of, n, want)
-		}
+		must.Equal(t, classes(m, "net", 2), want, "%v classes", of)
 	}
 }

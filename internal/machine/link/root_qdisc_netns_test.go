@@ -71,17 +71,12 @@ func TestRootQdisc(t *testing.T) {
 		if r.State != setting.Known || !r.ReadOnly || r.Why == "" {
 			t.Errorf("%s with parameters: %+v", device, r)
 		}
-		if err := write(device, setting.NoQueue); err == nil ||
-			!strings.Contains(err.Error(), "put back as they were") {
-			t.Errorf("%s with parameters was exchanged: %v", device, err)
-		}
+		must.Say(t, write(device, setting.NoQueue), "put back as they were", "%s with parameters was exchanged", device)
 		if after := shown(device); after != before {
 			t.Errorf("%s: %s, before %s", device, after, before)
 		}
 	}
 	for _, value := range []string{"htb 1:", "default noqueue", "fq_codel"} {
-		if err := write("br0", value); err == nil {
-			t.Errorf("%s was written", value)
-		}
+		must.Refuse(t, write("br0", value), "%s was written", value)
 	}
 }

@@ -2,13 +2,13 @@ package link
 
 import (
 	"context"
-	"reflect"
 	"testing"
 
 	"mpps/internal/machine/netfilter"
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func TestNetworkOfRecordedHost(t *testing.T) {
@@ -64,9 +64,7 @@ func TestNetworkOfRecordedHost(t *testing.T) {
 			Up: true, MTU: 1500}},
 		{"softnet", h.Softnet, []facts.Softnet{{Processed: 10, Dropped: 2, Squeezed: 3, RPS: 5, FlowLimit: 6}}},
 	} {
-		if !reflect.DeepEqual(c.got, c.want) {
-			t.Errorf("%s:\ngot  %+v\nwant %+v", c.what, c.got, c.want)
-		}
+		must.Same(t, c.got, c.want, "%s", c.what)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/must"
 )
 
 // TestLink reads udev's record of a device, and systemd's version from its library.
@@ -25,8 +26,7 @@ func TestLink(t *testing.T) {
 	}
 	for name, want := range map[string]int{"libsystemd-shared-239.so": 239, "libsystemd-shared-257.13-1.el10.so": 257,
 		"libsystemd-core-257.so": 0} {
-		if got := systemdVersion(treetest.Recorded(t, map[string]string{"usr/lib/systemd/" + name: ""})); got != want {
-			t.Errorf("%s: %d", name, got)
-		}
+		must.Equal(t, systemdVersion(treetest.Recorded(t, map[string]string{"usr/lib/systemd/" + name: ""})), want,
+			"%s", name)
 	}
 }

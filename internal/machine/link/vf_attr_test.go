@@ -2,10 +2,10 @@ package link
 
 import (
 	"reflect"
-	"strings"
 	"testing"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 func TestVFEncode(t *testing.T) {
@@ -37,9 +37,7 @@ func TestVFEncode(t *testing.T) {
 	} {
 		_, data, err := v.encode(c.attribute, c.value, facts.VFPort{Driver: c.driver, Speed: c.speed})
 		if c.err != "" {
-			if err == nil || !strings.Contains(err.Error(), c.err) {
-				t.Errorf("%s=%s: %v, want %s", c.attribute, c.value, err, c.err)
-			}
+			must.Say(t, err, c.err, "%s=%s", c.attribute, c.value)
 			continue
 		}
 		if err != nil || !reflect.DeepEqual(data, words(c.words...)) {

@@ -58,16 +58,12 @@ func TestRuleSets(t *testing.T) {
 				t.Errorf("read twice:\n%s\n%s", before.Value, again.Value)
 			}
 			must.Do(t, mechanism.Write(ctx, a, setting.Missing("removed")))
-			if r := mechanism.Read(ctx, a); r.State != setting.Absent {
-				t.Errorf("emptied: %+v", r)
-			}
+			must.Equal(t, mechanism.Read(ctx, a).State, setting.Absent, "emptied")
 			if text := shown(); strings.Contains(text, "22") || strings.Contains(text, "DROP") {
 				t.Errorf("still there: %s", text)
 			}
 			must.Do(t, mechanism.Write(ctx, a, before))
-			if now := shown(); now != was {
-				t.Errorf("restored:\n%s\nwas:\n%s", now, was)
-			}
+			must.Equal(t, shown(), was, "restored")
 		})
 	}
 }
@@ -80,12 +76,8 @@ func TestNetfilterOfNamespace(t *testing.T) {
 	ctx := context.Background()
 	empty := &facts.Host{}
 	Inventory(ctx, m, empty)
-	if len(empty.Netfilter.Backends) != 0 {
-		t.Errorf("rules in a new namespace: %+v", empty.Netfilter)
-	}
-	if tables := m.Line("proc/net/ip_tables_names"); tables != "" {
-		t.Errorf("looking at the rules has made tables %q", tables)
-	}
+	must.Equal(t, len(empty.Netfilter.Backends), 0, "rules in a new namespace: %+v", empty.Netfilter)
+	must.Equal(t, m.Line("proc/net/ip_tables_names"), "", "looking at the rules has made tables")
 	want := map[string]int{}
 	for _, c := range []struct {
 		backend string
@@ -133,9 +125,7 @@ func TestMasquerade(t *testing.T) {
 		Inventory(context.Background(), m, h)
 		return h.Routing.Masquerade
 	}
-	if got := masquerades(); got != facts.No {
-		t.Errorf("without rules: %q", got)
-	}
+	must.Equal(t, masquerades(), facts.No, "without rules")
 	nat := []string{"nft", "add table ip t", "nft", "add chain ip t post { type nat hook postrouting priority 100 ; }",
 		"nft", "add chain ip t pre { type nat hook prerouting priority -100 ; }",
 		"nft", "add rule ip t pre udp dport 53 dnat to 192.0.2.1 comment \"-j MASQUERADE\""}
@@ -144,14 +134,10 @@ func TestMasquerade(t *testing.T) {
 			t.Skipf("%s: %v: %s", nat[i+1], err, out)
 		}
 	}
-	if got := masquerades(); got != facts.No {
-		t.Errorf("with destination NAT alone: %q", got)
-	}
+	must.Equal(t, masquerades(), facts.No, "with destination NAT alone")
 	for _, rule := range []string{"masquerade", "snat to 192.0.2.1"} {
 		treetest.Tool(t, "nft", "add rule ip t post ip saddr 10.0.0.0/8 "+rule)
-		if got := masquerades(); got != facts.Yes {
-			t.Errorf("with %s: %q", rule, got)
-		}
+		must.Equal(t, masquerades(), facts.Yes, "with %s", rule)
 		treetest.Tool(t, "nft", "flush chain ip t post")
 	}
 	for _, program := range []string{"iptables-nft", "ip6tables-nft", "iptables-legacy"} {
@@ -160,12 +146,8 @@ func TestMasquerade(t *testing.T) {
 			t.Logf("%s: %v: %s", program, err, out)
 			continue
 		}
-		if got := masquerades(); got != facts.Yes {
-			t.Errorf("with %s: %q", program, got)
-		}
+		must.Equal(t, masquerades(), facts.Yes, "with %s", program)
 		treetest.Tool(t, program, "-t", "nat", "-F", "POSTROUTING")
-		if got := masquerades(); got != facts.No {
-			t.Errorf("after %s has removed it: %q", program, got)
-		}
+		must.Equal(t, masquerades(), facts.No, "after %s has removed it", program)
 	}
 }

@@ -34,37 +34,27 @@ func TestRulesOfIptables(t *testing.T) {
 		`-t raw -A PREROUTING ! -p 253 -m comment --comment "mpps nflog-skip" -j ACCEPT`,
 		`-t raw -A PREROUTING -i vnet0 -j NFLOG --nflog-prefix "in * COMMIT"`,
 	})
-	if rules != 2 {
-		t.Errorf("%d rules, want 2", rules)
-	}
+	must.Equal(t, rules, 2, "rules")
 	lines, rules = parseSave(text, "filter")
 	wantLines(t, lines, []string{
 		"-t filter -P FORWARD DROP", "-t filter -A FORWARD -m physdev --physdev-is-bridged -j sg",
 		"-t filter -A sg -p tcp -m tcp --dport 22 -j ACCEPT",
 	})
-	if rules != 2 {
-		t.Errorf("%d rules, want 2: a policy is none", rules)
-	}
-	if marks := ownLegacyRules(text); !slices.Equal(marks, []bool{true, false}) {
-		t.Errorf("our rule among the two of raw PREROUTING: %v, want the first", marks)
-	}
+	must.Equal(t, rules, 2, "rules: a policy is none")
+	must.Same(t, ownLegacyRules(text), []bool{true, false}, "our rule among the two of raw PREROUTING")
 }
 
 func TestRulesOfArptables(t *testing.T) {
 	lines, rules := parseSave(saveArptables(recordedRules(t, "arptables.txt"), "filter"), "filter")
 	wantLines(t, lines, []string{"-t filter -A INPUT -j DROP -i eth0 -s 192.0.2.1", "-t filter -P OUTPUT DROP"})
-	if rules != 1 {
-		t.Errorf("%d rules, want 1", rules)
-	}
+	must.Equal(t, rules, 1, "rules")
 }
 
 func TestRulesOfEbtables(t *testing.T) {
 	lines, rules := parseSave("ebtables -t filter -P FORWARD DROP\nebtables -t filter -P INPUT ACCEPT\n"+
 		"ebtables -t filter -A FORWARD -p ARP -i vnet0 -j ACCEPT \n", "filter")
 	wantLines(t, lines, []string{"-t filter -P FORWARD DROP", "-t filter -A FORWARD -p ARP -i vnet0 -j ACCEPT"})
-	if rules != 1 {
-		t.Errorf("%d rules, want 1", rules)
-	}
+	must.Equal(t, rules, 1, "rules")
 }
 
 func TestRulesOfNft(t *testing.T) {
@@ -100,9 +90,7 @@ func TestRulesAreNotAskedForWhereTheyWouldBeLoaded(t *testing.T) {
 		"sys/module/nf_conntrack/parameters/hashsize": "1\n",
 	})
 	for module, want := range map[string]bool{"nf_tables": false, "kvm": true, "nf_log": true, "nf_conntrack": true} {
-		if got := present(m, module); got != want {
-			t.Errorf("%s present: %v, want %v", module, got, want)
-		}
+		must.Equal(t, present(m, module), want, "%s present", module)
 	}
 }
 
@@ -112,9 +100,7 @@ func FuzzRules(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, line := range parseNft(text) {
-			if strings.Contains(line, "\n") {
-				t.Errorf("rule over more than one line: %q", line)
-			}
+			must.Lack(t, line, "\n")
 		}
 		if lines, rules := parseSave(text, "filter"); rules > len(lines) {
 			t.Errorf("%d rules in %d lines", rules, len(lines))
@@ -136,9 +122,7 @@ func TestRuleSetText(t *testing.T) {
 		t.Errorf("%q, empty %v", text, empty)
 	}
 	bare := emptyTables(text)
-	if bare != "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\nCOMMIT\n" {
-		t.Errorf("emptied: %q", bare)
-	}
+	must.Equal(t, bare, "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\nCOMMIT\n", "emptied")
 	if _, empty := withoutCounters(bare); !empty {
 		t.Error("what was emptied is not empty")
 	}
@@ -153,8 +137,6 @@ func TestTargetOfRule(t *testing.T) {
 		`-t nat -A PREROUTING -g other`:                                              "",
 		`-t nat -P POSTROUTING DROP`:                                                 "",
 	} {
-		if got := target(rule); got != want {
-			t.Errorf("%s: %q, want %q", rule, got, want)
-		}
+		must.Equal(t, target(rule), want, "%s", rule)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // The output of ebtables 2.0.11 for a table with two user-defined chains, and the input of ebtables-legacy-restore that
@@ -34,9 +36,7 @@ func TestBridgeRules(t *testing.T) {
 	if text != bridgeSaved || empty || err != nil {
 		t.Errorf("empty %v, %v:\n%s\nwant\n%s", empty, err, text, bridgeSaved)
 	}
-	if text := emptyTables(bridgeSaved + "*nat\n-A PREROUTING -j DROP\n"); text != "*filter\n*nat\n" {
-		t.Errorf("emptied: %q", text)
-	}
+	must.Equal(t, emptyTables(bridgeSaved+"*nat\n-A PREROUTING -j DROP\n"), "*filter\n*nat\n", "emptied")
 	if text, empty, err := bridgeRules("", "nat"); text != "*nat\n" || !empty || err != nil {
 		t.Errorf("without rules: %q, empty %v, %v", text, empty, err)
 	}

@@ -1,8 +1,9 @@
 package nicctl
 
 import (
-	"maps"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // TestByQueue has drivers' counters of queues: packets, bytes and losses.
@@ -32,8 +33,6 @@ func TestByQueue(t *testing.T) {
 		"none": {map[string]uint64{"rx99999999999_packets": 5, "rx_queue_65535_packets": 6, "peer_ifindex": 3},
 			map[Queue]QueueCounts{}},
 	} {
-		if found := ByQueue(c.statistics); !maps.Equal(found, c.want) {
-			t.Errorf("%s: found %v, expected %v", name, found, c.want)
-		}
+		must.Same(t, ByQueue(c.statistics), c.want, "%s", name)
 	}
 }

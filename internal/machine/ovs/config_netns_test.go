@@ -88,12 +88,8 @@ func TestRealDatabase(t *testing.T) {
 		e, result, err := transaction(t, h)
 		t.Logf("killed %s: %s, %v", death, result.State, err)
 		if err == nil {
-			if got := value(); got != `"20000"` {
-				t.Errorf("killed %s: ovs-vsctl reads %s", death, got)
-			}
-			if _, err := e.Rollback(t.Context(), apply.RollbackOptions{}); err != nil {
-				t.Errorf("killed %s: rollback: %v", death, err)
-			}
+			must.Equal(t, value(), `"20000"`, "killed %s: ovs-vsctl reads", death)
+			must.Pass(e.Rollback(t.Context(), apply.RollbackOptions{}))(t, "killed %s: rollback", death)
 		}
 		if now := vsctl("list", "Open_vSwitch"); now != row {
 			t.Errorf("killed %s: the row was\n%s\nand is\n%s", death, row, now)
@@ -106,16 +102,11 @@ func TestRealDatabase(t *testing.T) {
 	must.Do(t, m.Write(t.Context(), limit, setting.Value("5000")))
 	kill()
 	kill = ovsdbServer(t)
-	if r := m.Read(t.Context(), limit); r.Value != "5000" {
-		t.Errorf("after a crash: %+v", r)
-	}
+	must.Equal(t, m.Read(t.Context(), limit).String(), "5000", "after a crash")
 	if err := m.Write(t.Context(), limit, was); err != nil || vsctl("list", "Open_vSwitch") != row {
 		t.Errorf("%v: the row was\n%s\nand is\n%s", err, row, vsctl("list", "Open_vSwitch"))
 	}
-	if log := treetest.Tool(t, "ovsdb-tool", "show-log", databaseFile); !strings.Contains(log,
-		`"mpps: other_config:flow-limit=5000"`) {
-		t.Errorf("the database's log does not name mpps:\n%s", log)
-	}
+	must.Contain(t, treetest.Tool(t, "ovsdb-tool", "show-log", databaseFile), `"mpps: other_config:flow-limit=5000"`)
 	// Somebody else between the read and the write.
 	m.Read(t.Context(), idle)
 	vsctl("set", "Open_vSwitch", ".", "other_config:max-idle=7000")
@@ -168,13 +159,9 @@ func TestRealOVN(t *testing.T) {
 		if h.OpenVSwitch == nil || len(h.OpenVSwitch.Bridges) != 1 {
 			t.Fatalf("%s: %+v, unseen %+v", file, h.OpenVSwitch, h.Unseen)
 		}
-		if d := cmp.Diff(want, h.OpenVSwitch.Bridges[0].Ports); d != "" {
-			t.Errorf("%s: %s", file, d)
-		}
+		must.Equal(t, cmp.Diff(want, h.OpenVSwitch.Bridges[0].Ports), "", "%s", file)
 		chassis := &facts.OVN{Chassis: "hv1", Remote: "ssl:192.0.2.1:6642", Bridge: "br-int", EncapType: "geneve",
 			EncapIP: "192.0.2.7", Mappings: map[string]string{"physnet1": "br-ex"}, Zones: 1}
-		if d := cmp.Diff(chassis, h.OpenVSwitch.OVN); d != "" {
-			t.Errorf("%s: %s", file, d)
-		}
+		must.Equal(t, cmp.Diff(chassis, h.OpenVSwitch.OVN), "", "%s", file)
 	}
 }

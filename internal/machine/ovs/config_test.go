@@ -224,9 +224,7 @@ func TestConfig(t *testing.T) {
 	commits := s.commits
 	for a, value := range map[setting.Address]setting.Reading{other: setting.Value("false"), limit: setting.Value("-1"),
 		idle: setting.Value("")} {
-		if err := c.Write(t.Context(), a, value); err == nil {
-			t.Errorf("%s was set to %s", a, value)
-		}
+		must.Refuse(t, c.Write(t.Context(), a, value), "%s was set to %s", a, value)
 	}
 	if err := c.Write(t.Context(), idle, setting.CouldNotTell("x")); err == nil || s.commits != commits {
 		t.Errorf("written: %v", err)
@@ -370,9 +368,8 @@ func TestRestartInApply(t *testing.T) {
 			}
 			t.Logf("stopped after %s, late %v: %s, %v", at, late, result.State, err)
 			if err == nil || late {
-				if _, err := e.Rollback(t.Context(), apply.RollbackOptions{}); err != nil {
-					t.Errorf("stopped after %s, late %v: rollback: %v", at, late, err)
-				}
+				must.Pass(e.Rollback(t.Context(), apply.RollbackOptions{}))(t,
+					"stopped after %s, late %v: rollback", at, late)
 			}
 			if s.value("max-idle") != "-" || s.value("dpdk-init") != "true" {
 				t.Errorf("stopped after %s, late %v: %v", at, late, s.held)

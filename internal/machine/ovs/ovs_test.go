@@ -132,9 +132,7 @@ func TestDatabase(t *testing.T) {
 			t.Errorf("%s: %v, %v after %v", name, results, err, time.Since(begun))
 		}
 		var refused *Refused
-		if errors.As(err, &refused) != (name == "version") {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Equal(t, errors.As(err, &refused), name == "version", "%s: %v", name, err)
 	}
 	if _, err := ask(filepath.Join(t.TempDir(), "none"), selects()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no database answered: %v", err)
@@ -206,9 +204,7 @@ func TestParseDatapath(t *testing.T) {
 	if diff := cmp.Diff(want, d); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
-	if _, err := parseDatapath([]byte{1, 2}); err == nil {
-		t.Error("half a header was read")
-	}
+	must.Fail(parseDatapath([]byte{1, 2}))(t, "half a header was read")
 	ae = netlink.NewAttributeEncoder()
 	ae.String(vportName, "tap0")
 	ae.Nested(vportUpcalls, func(in *netlink.AttributeEncoder) error {

@@ -150,18 +150,14 @@ func TestPlaceChildren(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	if pid != 0 {
-		t.Errorf("process %d is left behind", pid)
-	}
+	must.Equal(t, pid, 0, "process left behind")
 	w := headWriter{room: 3}
 	for _, said := range []string{"ab", "cd", "e"} {
 		if n, err := w.Write([]byte(said)); n != len(said) || err != nil {
 			t.Errorf("%q: %d, %v", said, n, err)
 		}
 	}
-	if w.text.String() != "abc" {
-		t.Errorf("kept %q", w.text.String())
-	}
+	must.Equal(t, w.text.String(), "abc", "kept")
 }
 
 // TestPlaceMute: an agent that stops replying while a program runs is an error, not an endless wait.
@@ -186,8 +182,6 @@ func TestMonotonic(t *testing.T) {
 		t.Errorf("%v, %v", d, err)
 	}
 	for _, text := range []string{"", "now at -5 nsecs", "now at x nsecs", "later"} {
-		if _, err := parseTimerList(text); err == nil {
-			t.Errorf("%q is a time", text)
-		}
+		must.Fail(parseTimerList(text))(t, "%q is a time", text)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // process returns the files of a process: its descriptors, and threads as "TID state CPUs".
@@ -81,9 +82,7 @@ func TestMessagesOfSockets(t *testing.T) {
 	}
 	number := func(n uint32) string { return string(binary.NativeEndian.AppendUint32(nil, n)) }
 	one := parseUnix([]byte(head(unixMessage, 7) + attribute(unixName, "/run/vhu1\x00") + attribute(unixPeer, number(8))))
-	if one != (unixSocket{7, 8, "/run/vhu1"}) {
-		t.Errorf("%+v", one)
-	}
+	must.Equal(t, one, unixSocket{7, 8, "/run/vhu1"}, "one")
 	bound, is := parseXDP([]byte(head(xdpMessage, 9) + attribute(xdpInfo, number(4)+number(1))))
 	if !is || bound != (xdpSocket{9, 4}) {
 		t.Errorf("%+v", bound)

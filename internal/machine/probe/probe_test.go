@@ -32,9 +32,7 @@ func TestStageOf(t *testing.T) {
 		{"_raw_spin_lock", "", ""}, {"kmem_cache_alloc_noprof", "", ""}, {"ext4_file_write_iter", "ext4", ""},
 		{"x", "", ""},
 	} {
-		if stage := stageOf(c.name, c.module); stage != c.stage {
-			t.Errorf("%s [%s]: found %q, expected %q", c.name, c.module, stage, c.stage)
-		}
+		must.Equal(t, stageOf(c.name, c.module), c.stage, "%s [%s]", c.name, c.module)
 	}
 }
 
@@ -62,20 +60,14 @@ func TestSymbols(t *testing.T) {
 		0xffffffff810000ff: "br_handle_frame", 0xffffffff810001ff: "nft_do_chain",
 		0xffffffff81ffffff: "do_idle",
 	} {
-		if at := s.find(address); s[at].name != name {
-			t.Errorf("%x: found %s, expected %s", address, s[at].name, name)
-		}
+		must.Equal(t, s[s.find(address)].name, name, "%x", address)
 	}
-	if at := s.find(0xffffffff80ffffff); at != -1 {
-		t.Errorf("before the first: found %d", at)
-	}
+	must.Equal(t, s.find(0xffffffff80ffffff), -1, "before the first")
 	if _, err := parseSymbols(strings.NewReader(
 		"0000000000000000 T _stext\n0000000000000000 T _text\n")); err != errHiddenAddresses {
 		t.Errorf("hidden addresses: %v", err)
 	}
-	if _, err := parseSymbols(strings.NewReader("wrong T _stext\n")); err == nil {
-		t.Error("nonsense: expected an error")
-	}
+	must.Fail(parseSymbols(strings.NewReader("wrong T _stext\n")))(t, "nonsense: expected an error")
 }
 
 // TestSample has stacks, innermost function first, and the stage of each.
@@ -118,9 +110,7 @@ func TestSample(t *testing.T) {
 			p.sample(3, 2, nil)
 			entries := p.entries()
 			if c.stage == "" {
-				if len(entries) != 0 {
-					t.Errorf("found %+v, expected none", entries)
-				}
+				must.Equal(t, len(entries), 0, "found %+v", entries)
 				return
 			}
 			if len(entries) != 1 || entries[0].Stage != c.stage || entries[0].Symbol != c.function ||
@@ -140,15 +130,11 @@ func TestQuantiles(t *testing.T) {
 	w.Steps[stepOf(40_000)] = 2
 	w.Longest = 41_000
 	for part, want := range map[float64]float64{0.5: 1.023, 0.98: 1.023, 0.99: 40.959, 1: 40.959} {
-		if found := quantile(w, part); found != want {
-			t.Errorf("%v of the waits: found %v µs, expected %v", part, found, want)
-		}
+		must.Equal(t, quantile(w, part), want, "%v of the waits, µs", part)
 	}
 	w.Steps[len(w.Steps)-1]++
 	w.Longest = 3e9
-	if found := quantile(w, 1); found != 3e6 {
-		t.Errorf("the longest: %v", found)
-	}
+	must.Equal(t, quantile(w, 1), 3e6, "the longest")
 	for _, ns := range []uint64{0, 1, 3, 4, 5, 7, 8, 100, 1000, 1023, 1024, 5_000_000} {
 		s := stepOf(ns)
 		if upper(s) < ns || s > 0 && upper(s-1) >= ns {

@@ -3,6 +3,8 @@ package probe
 import (
 	"testing"
 	"time"
+
+	"mpps/internal/must"
 )
 
 // TestThinnedOnce: the time that thinned programs were attached counts once; otherwise their counts would be scaled up
@@ -25,10 +27,6 @@ func TestThinnedOnce(t *testing.T) {
 	if thins != 1 || !w.thinned {
 		t.Fatalf("thinned out %d times, expected once", thins)
 	}
-	if w.attachedFor != 100*time.Millisecond {
-		t.Errorf("attached for %v, expected 100ms", w.attachedFor)
-	}
-	if scale := w.scale(400 * time.Millisecond); scale != 4 {
-		t.Errorf("counts are scaled by %g, expected 4", scale)
-	}
+	must.Equal(t, w.attachedFor, 100*time.Millisecond, "attached for")
+	must.Equal(t, w.scale(400*time.Millisecond), 4, "counts are scaled by")
 }

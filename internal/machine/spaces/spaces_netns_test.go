@@ -203,9 +203,7 @@ func TestMasqueradeBinding(t *testing.T) {
 		"{ type nat hook postrouting priority 100; }; add rule ip k p masquerade")
 	h := s.host()
 	s.is(h, "other-namespace routed", "wire", "pod:tap0 pod:k6t pod:route pod:eth0 v0 cni0 route wire")
-	if len(h.Namespaces) != 1 {
-		t.Errorf("the neighbours are kept: %d namespaces", len(h.Namespaces))
-	}
+	must.Equal(t, len(h.Namespaces), 1, "namespaces, without the neighbours'")
 	mac := treetest.IPLinkIn(t, "pod", "k6t")["address"].(string)
 	to := must.Get(net.ParseMAC(mac))(t)
 	s.arrive("pod", udp(to, "10.0.2.2", "192.0.2.1"))

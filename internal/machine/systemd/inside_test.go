@@ -23,8 +23,6 @@ func TestInside(t *testing.T) {
 		must.Do(t, os.MkdirAll(filepath.Join(root, "proc/self"), 0o755))
 		must.Do(t, os.WriteFile(filepath.Join(root, "proc/self/cgroup"), []byte(text), 0o644))
 		m := must.Get(tree.Open(root))(t)
-		if got := inside(m, "mpps-restore.service"); got != want {
-			t.Errorf("%q: %v", text, got)
-		}
+		must.Equal(t, inside(m, "mpps-restore.service"), want, "%q", text)
 	}
 }

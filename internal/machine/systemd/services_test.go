@@ -61,9 +61,7 @@ func TestKnowsUnit(t *testing.T) {
 			false},
 		{"a systemd that does not tell", "LoadState=loaded\nFragmentPath=" + file + "\n", true, false},
 	} {
-		if got := isCurrent(c.text, file, c.exists); got != c.want {
-			t.Errorf("%s: %v, expected %v", c.name, got, c.want)
-		}
+		must.Equal(t, isCurrent(c.text, file, c.exists), c.want, "%s", c.name)
 	}
 }
 

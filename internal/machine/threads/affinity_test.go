@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func TestOwnAffinity(t *testing.T) {
@@ -11,15 +12,9 @@ func TestOwnAffinity(t *testing.T) {
 	if err != nil || len(own) == 0 {
 		t.Fatalf("found %s, %v", own, err)
 	}
-	if err := SetAffinity(0, nil); err == nil {
-		t.Error("an empty set was accepted")
-	}
-	if err := SetAffinity(0, setting.CPUs(20000)); err == nil {
-		t.Error("CPU 20000 was accepted")
-	}
-	if err := SetAffinity(-1, own); err == nil {
-		t.Error("thread −1 was found")
-	}
+	must.Refuse(t, SetAffinity(0, nil), "an empty set was accepted")
+	must.Refuse(t, SetAffinity(0, setting.CPUs(20000)), "CPU 20000 was accepted")
+	must.Refuse(t, SetAffinity(-1, own), "thread −1 was found")
 	if again, _ := getAffinity(0); !again.Equal(own) {
 		t.Errorf("refused writes changed the affinity from %s to %s", own, again)
 	}

@@ -56,16 +56,13 @@ func TestKernelThreadsAreOneValue(t *testing.T) {
 		r.Verbatim != want {
 		t.Errorf("found %s with %q; expected 0-3 with %q", r, r.Verbatim, want)
 	}
-	if err := (threadCPUs{m}).Write(t.Context(), a, setting.Value("0-1")); err == nil {
-		t.Error("threads of a recording were moved")
-	}
+	must.Refuse(t, (threadCPUs{m}).Write(t.Context(), a, setting.Value("0-1")), "threads of a recording were moved")
 	if r := Mechanisms(treetest.Recorded(t, map[string]string{"proc/900/comm": "qemu\n"}))[setting.ThreadCPUs].Read(
 		t.Context(), a); r.State != setting.Unknown {
 		t.Errorf("where no kernel thread can be seen: %s", r)
 	}
-	if r := (threadCPUs{m}).Read(t.Context(), setting.Of(setting.ThreadCPUs, "kswapd1")); r.State != setting.Unknown {
-		t.Errorf("another object: %s", r)
-	}
+	must.Equal(t, (threadCPUs{m}).Read(t.Context(), setting.Of(setting.ThreadCPUs, "kswapd1")).State, setting.Unknown,
+		"another object")
 }
 
 // TestPlacesOfKernelThreads: each thread keeps its wanted CPUs. A rollback restores each thread's former CPUs, by TID
@@ -84,38 +81,29 @@ func TestPlacesOfKernelThreads(t *testing.T) {
 		}
 		return strings.Join(words, " ")
 	}
-	if got := join(places(all, set("0-1"), nil, set("0-3"))); got != "0-1 0-1 1 0-1" {
-		t.Errorf("moved to %s", got)
-	}
+	must.Equal(t, join(places(all, set("0-1"), nil, set("0-3"))), "0-1 0-1 1 0-1", "moved to")
 	before := parsePlaces(formatPlaces(all))
 	if len(before) != len(all) || before[2].name != "kswapd0" || !before[2].cpus.Equal(all[2].cpus) {
 		t.Fatalf("read back as %+v", before)
 	}
 	now := []movable{{2, "kthreadd", set("0-1")}, {15, "rcu_preempt", set("0-1")}, {40, "kswapd0", set("1")},
 		{41, "other", set("0")}, {42, "kswapd1", set("0-1")}}
-	if got := join(places(now, set("0-3"), before, set("0-3"))); got != "0-3 0-3 1-2 0-3 3" {
-		t.Errorf("put back to %s", got)
-	}
-	if got := join(places([]movable{{9, "a", set("0")}, {10, "b", set("0")}}, set("0-1"), nil, nil)); got != "0 0-1" {
-		t.Errorf("without the parent of all: %s", got)
-	}
+	must.Equal(t, join(places(now, set("0-3"), before, set("0-3"))), "0-3 0-3 1-2 0-3 3", "put back to")
+	must.Equal(t, join(places([]movable{{9, "a", set("0")}, {10, "b", set("0")}}, set("0-1"), nil, nil)), "0 0-1",
+		"without the parent of all")
 	// Threads of one name get their own CPUs back, those with unchanged TIDs first; an additional thread gets what the
 	// first had.
 	twins := []movable{{2, "kthreadd", set("0-3")}, {20, "md", set("0")}, {21, "md", set("1")}, {22, "md", set("2")}}
 	now = []movable{{2, "kthreadd", set("0-1")}, {21, "md", set("0-1")}, {30, "md", set("0-1")}, {31, "md", set("0-1")},
 		{32, "md", set("0-1")}}
-	if got := join(places(now, set("0-3"), twins, set("0-3"))); got != "0-3 1 0 2 0" {
-		t.Errorf("several of one name: %s", got)
-	}
+	must.Equal(t, join(places(now, set("0-3"), twins, set("0-3"))), "0-3 1 0 2 0", "several of one name")
 	// Offline siblings: unwanted CPUs are removed, the value is the online ones, and a rollback restores all.
 	siblings := []movable{{2, "kthreadd", set("0-7")}, {14, "rcu_preempt", set("0-7")}, {15, "other", set("2,6")},
 		{16, "another", set("1,5")}}
-	if got := join(places(siblings, set("0-1"), nil, set("0-3"))); got != "0-1 0-1 0-1 1" {
-		t.Errorf("with siblings offline moved to %s", got)
-	}
+	must.Equal(t, join(places(siblings, set("0-1"), nil, set("0-3"))), "0-1 0-1 0-1 1",
+		"with siblings offline moved to")
 	now = []movable{{2, "kthreadd", set("0-1")}, {14, "rcu_preempt", set("0-1")}, {15, "other", set("0-1")},
 		{16, "another", set("1")}}
-	if got := join(places(now, set("0-3"), parsePlaces(formatPlaces(siblings)), set("0-3"))); got != "0-7 0-7 2,6 1,5" {
-		t.Errorf("with siblings offline put back to %s", got)
-	}
+	must.Equal(t, join(places(now, set("0-3"), parsePlaces(formatPlaces(siblings)), set("0-3"))), "0-7 0-7 2,6 1,5",
+		"with siblings offline put back to")
 }

@@ -103,14 +103,10 @@ func TestTally(t *testing.T) {
 		{Kind: facts.Migration, Name: vcpu, CPU: -1}:                 0,
 		{Kind: facts.OtherThread, Name: "kworker/2:1 (812)", CPU: 2}: 7777,
 	}
-	if diff := cmp.Diff(want, d.Tally()); diff != "" {
-		t.Error(diff)
-	}
+	must.Equal(t, cmp.Diff(want, d.Tally()), "", "difference")
 	// The vCPU's thread migrates.
 	put(t, dir, "proc/900/task/901/stat", strings.Replace(disturbed["proc/900/task/901/stat"], " 17 2 0", " 17 3 0", 1))
-	if n := d.Tally()[facts.Counter{Kind: facts.Migration, Name: vcpu, CPU: -1}]; n != 1 {
-		t.Errorf("moved %d times", n)
-	}
+	must.Equal(t, d.Tally()[facts.Counter{Kind: facts.Migration, Name: vcpu, CPU: -1}], 1, "times moved")
 }
 
 // TestTallyUnseen: a host without any of the files is no error; each missing counter is reported.

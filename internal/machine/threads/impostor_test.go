@@ -35,12 +35,8 @@ func TestImpostor(t *testing.T) {
 	defer root.Close()
 	m := Mechanisms(root)[setting.ThreadSched]
 	a := setting.Of(setting.ThreadSched, name)
-	if r := m.Read(t.Context(), a); r.State != setting.Absent {
-		t.Errorf("read as %+v", r)
-	}
-	if err := m.Write(t.Context(), a, setting.Value("SCHED_FIFO 3")); err == nil {
-		t.Error("a program's scheduling was set")
-	}
+	must.Equal(t, m.Read(t.Context(), a).State, setting.Absent, "read as")
+	must.Refuse(t, m.Write(t.Context(), a, setting.Value("SCHED_FIFO 3")), "a program's scheduling was set")
 }
 
 // TestMovesOnlyTheKernels: the number of a kernel thread that ended may be a process's when its CPUs are written.

@@ -27,16 +27,12 @@ func TestThreadPolicy(t *testing.T) {
 	}
 	for value, want := range map[string]string{"SCHED_FIFO 2": "SCHED_FIFO 2", "SCHED_BATCH": "SCHED_BATCH 0",
 		"SCHED_OTHER": "SCHED_OTHER 0"} {
-		if err := setPolicy(child.Process.Pid, value); err != nil {
-			t.Errorf("%s: %v", value, err)
-		}
+		must.Succeed(t, setPolicy(child.Process.Pid, value), "%s", value)
 		shown := strings.Join(strings.Fields(treetest.Tool(t, "chrt", "-p", pid)), " ")
 		policy, priority, _ := strings.Cut(want, " ")
 		if !strings.Contains(shown, "policy: "+policy) || !strings.Contains(shown, "priority: "+priority) {
 			t.Errorf("%s: chrt says %q", value, shown)
 		}
 	}
-	if err := setPolicy(child.Process.Pid, "SCHED_DEADLINE"); err == nil {
-		t.Error("SCHED_DEADLINE was accepted")
-	}
+	must.Refuse(t, setPolicy(child.Process.Pid, "SCHED_DEADLINE"), "SCHED_DEADLINE was accepted")
 }

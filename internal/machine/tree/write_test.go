@@ -4,12 +4,16 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func TestRefusalsNameWhatWasWanted(t *testing.T) {
@@ -26,7 +30,44 @@ func TestRefusalsNameWhatWasWanted(t *testing.T) {
 		!errors.Is(err, setting.ErrInDoubt) {
 		t.Errorf("%q: a write in doubt was not refused", err)
 	}
-	if _, err := Canonical(a, setting.Missing("")); err == nil {
-		t.Error("a ring cannot be written as absent")
+	must.Fail(Canonical(a, setting.Missing("")))(t, "a ring cannot be written as absent")
+}
+
+// TestPlantedDraft: whatever has the name of the draft is neither written to nor waited for.
+func TestPlantedDraft(t *testing.T) {
+	t.Parallel()
+	for name, plant := range map[string]func(draft, other string) error{
+		"a symbolic link": func(draft, _ string) error { return os.Symlink("other", draft) },
+		"a hard link":     func(draft, other string) error { return os.Link(other, draft) },
+		"a pipe":          func(draft, _ string) error { return syscall.Mkfifo(draft, 0o600) },
+		"a longer draft":  func(draft, _ string) error { return os.WriteFile(draft, make([]byte, 1<<16), 0o666) },
+		"a link out":      func(draft, _ string) error { return os.Symlink("/dev/null", draft) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			file, other := filepath.Join(root, "grub"), filepath.Join(root, "other")
+			must.Do(t, os.WriteFile(file, []byte("old"), 0o640))
+			must.Do(t, os.WriteFile(other, []byte("untouched"), 0o600))
+			must.Do(t, plant(filepath.Join(root, Draft("grub")), other))
+			m := must.Get(Open(root))(t)
+			defer m.Close()
+			done := make(chan error, 1)
+			go func() { done <- m.Replace("grub", "new") }()
+			select {
+			case err := <-done:
+				must.Do(t, err)
+			case <-time.After(10 * time.Second):
+				t.Fatal("it waits")
+			}
+			info := must.Get(os.Lstat(file))(t)
+			if text := must.Get(os.ReadFile(file))(t); string(text) != "new" || info.Mode() != 0o640 {
+				t.Errorf("found %q with mode %v", text, info.Mode())
+			}
+			if text := must.Get(os.ReadFile(other))(t); string(text) != "untouched" {
+				t.Errorf("the other file has become %q", text)
+			}
+			must.Fail(os.Lstat(filepath.Join(root, Draft("grub"))))(t, "the draft is left")
+		})
 	}
 }

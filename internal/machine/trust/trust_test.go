@@ -46,9 +46,7 @@ func TestHeld(t *testing.T) {
 	if err := held.Write(write); !errors.Is(err, ErrReplaced) || written != pid {
 		t.Errorf("after its end: %v", err)
 	}
-	if _, err := Hold(m, pid, pid); err == nil {
-		t.Error("a process that ended can be held")
-	}
+	must.Fail(Hold(m, pid, pid))(t, "a process that ended can be held")
 }
 
 // TestEndsMeanwhile: a thread that ends while it is written to is reported.
@@ -114,9 +112,7 @@ func TestOnlyRoot(t *testing.T) {
 		{33, 0o644, false}} {
 		must.Do(t, errors.Join(os.Chown(name, c.owner, 0), os.Chmod(name, c.mode)))
 		info := must.Get(os.Lstat(name))(t)
-		if found := onlyRoot(info); found != c.want {
-			t.Errorf("owner %d, mode %o: %v", c.owner, c.mode, found)
-		}
+		must.Equal(t, onlyRoot(info), c.want, "owner %d, mode %o", c.owner, c.mode)
 	}
 }
 
@@ -185,8 +181,6 @@ func TestOwn(t *testing.T) {
 	self := must.Get(os.Executable())(t)
 	for pid, want := range map[int]bool{os.Getpid(): true, stopped(self): true, stopped(impostor, "60"): false,
 		1 << 30: false} {
-		if got := Own(m, pid); got != want {
-			t.Errorf("process %d: %t", pid, got)
-		}
+		must.Equal(t, Own(m, pid), want, "process %d", pid)
 	}
 }

@@ -116,12 +116,8 @@ func TestVFCount(t *testing.T) {
 	stop := actingKernel(t, m, allOf)
 	must.Do(t, v.Write(t.Context(), countOfPF, setting.Value("5")))
 	p := physical{m: m, name: "eth0", dir: "sys/class/net/eth0/device", count: 5}
-	if s := p.progress(); s != (progress{links: 5, drivers: 5, names: 5}) {
-		t.Errorf("%+v", s)
-	}
-	if last := stop(); last != "5" {
-		t.Errorf("written: %s", last)
-	}
+	must.Equal(t, p.progress(), progress{links: 5, drivers: 5, names: 5}, "progress")
+	must.Equal(t, stop(), "5", "written")
 	if r := v.Read(t.Context(), setting.Of(setting.VFCount, "eth9")); !r.NoObject {
 		t.Errorf("of a device that is not there: %v", r)
 	}
@@ -145,12 +141,8 @@ func TestVFCountIsBounded(t *testing.T) {
 		files[pfFolder+"/net/eth0/queues/tx-0/traffic_class"] = c.class
 		m := treetest.Recorded(t, files)
 		err := vfCountOf(m).Write(t.Context(), countOfPF, setting.Value(strconv.Itoa(c.count)))
-		if err == nil || !strings.Contains(err.Error(), c.because) {
-			t.Errorf("%s, %d: %v, expected %q", c.driver, c.count, err, c.because)
-		}
-		if found := m.Line(pfFolder + "/sriov_numvfs"); found != "0" {
-			t.Errorf("%s: %s was written", c.driver, found)
-		}
+		must.Say(t, err, c.because, "%s, %d", c.driver, c.count)
+		must.Equal(t, m.Line(pfFolder+"/sriov_numvfs"), "0", "%s", c.driver)
 	}
 }
 
@@ -187,12 +179,9 @@ func TestVFCountInUse(t *testing.T) {
 				t.Errorf("%s, %s: %v", name, count, err)
 			}
 		}
-		if found := m.Line(pfFolder + "/sriov_numvfs"); found != "3" {
-			t.Errorf("%s: %s was written", name, found)
-		}
-		if err := vfCountOf(m).Write(t.Context(), countOfPF, setting.Value("3")); err != nil {
-			t.Errorf("%s, the number that there is: %v", name, err)
-		}
+		must.Equal(t, m.Line(pfFolder+"/sriov_numvfs"), "3", "%s", name)
+		must.Succeed(t, vfCountOf(m).Write(t.Context(), countOfPF, setting.Value("3")),
+			"%s, the number that there is", name)
 	}
 	// A process that has opened /dev/vfio/vfio, or another group, uses none of the VFs.
 	files := pfTree("igb", 7, 1)

@@ -9,6 +9,7 @@ import (
 	"mpps/internal/machine/link"
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // configSpace returns a configuration space with extended capabilities by offset, each with its ID and content after
@@ -50,12 +51,8 @@ func TestCapabilities(t *testing.T) {
 		{"a bridge that isolates", configSpace(capability(0x100, 0, extendedACS, map[int]uint16{6: 0x1d})), -1, "on"},
 		{"one that could", configSpace(capability(0x100, 0, extendedACS, map[int]uint16{4: 0x1f, 6: 0x05})), -1, "off"},
 	} {
-		if got := offeredVFs([]byte(c.config)); got != c.offers {
-			t.Errorf("%s: offers %d, want %d", c.name, got, c.offers)
-		}
-		if got := isolation([]byte(c.config)); got != c.acs {
-			t.Errorf("%s: ACS %q, want %q", c.name, got, c.acs)
-		}
+		must.Equal(t, offeredVFs([]byte(c.config)), c.offers, "%s: offers", c.name)
+		must.Equal(t, isolation([]byte(c.config)), c.acs, "%s: ACS", c.name)
 	}
 }
 
@@ -89,9 +86,7 @@ func TestRemappingAndLimits(t *testing.T) {
 		" 30:  1  2  PCI-MSIX-0000:00:03.0   1-edge  virtio2-input.0\n  4: 1 IO-APIC 4-edge ttyS0\n": "off",
 		"NMI: 0 0\n": "", "": "", " 71:  9  0  ITS-PCI-MSIX-0000:41:00.0   1 Edge  ens1-TxRx-0\n": "on",
 	} {
-		if got := remapping(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		must.Equal(t, remapping(text), want, "%q", text)
 	}
 	const limits = "Limit                     Soft Limit           Hard Limit           Units     \nMax locked " +
 		"memory         %s             %s             bytes     \n"
@@ -156,9 +151,7 @@ func TestVectors(t *testing.T) {
 		"the header only": {table(0xb0, 17)[:64], 0},
 		"unreadable":      {nil, 0},
 	} {
-		if got := vectors(c.config); got != c.want {
-			t.Errorf("%s: %d, expected %d", name, got, c.want)
-		}
+		must.Equal(t, vectors(c.config), c.want, "%s", name)
 	}
 }
 
@@ -177,12 +170,8 @@ func TestPosting(t *testing.T) {
 		for unit, word := range c.files {
 			files["sys/class/iommu/"+unit+"/intel-iommu/cap"] = word
 		}
-		if got := posting(treetest.Lines(t, files)); got != c.want {
-			t.Errorf("%s: %q, expected %q", name, got, c.want)
-		}
+		must.Equal(t, posting(treetest.Lines(t, files)), c.want, "%s", name)
 	}
 	amd := map[string]string{"sys/class/iommu/ivhd0/amd-iommu/features": "246577efa2254afa:0"}
-	if got := posting(treetest.Lines(t, amd)); got != "" {
-		t.Errorf("AMD's features were read as Intel's: %q", got)
-	}
+	must.Equal(t, posting(treetest.Lines(t, amd)), "", "AMD's features were read as Intel's")
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // setAttr sets an attribute. If the parsed value means the same, its bytes come back.
-func (d *Doc) setAttr(e *element, name, value string, same func(raw string) bool) *attr {
+func (d *Doc) setAttr(e *element, name, value string, same func(raw string) bool) {
 	for _, a := range e.attrs {
 		if a.name != name {
 			continue
@@ -18,9 +18,9 @@ func (d *Doc) setAttr(e *element, name, value string, same func(raw string) bool
 		} else if !same(a.raw) {
 			a.raw = escape(value, a.quote)
 		}
-		return a
+		return
 	}
-	return d.addAttr(e, name, value)
+	d.addAttr(e, name, value)
 }
 
 // addAttr adds an attribute at libvirt's position, with the quotes of its neighbours.

@@ -180,9 +180,7 @@ func TestDeleteThenRestore(t *testing.T) {
 			if _, there, _ := d.Get(path); there || bytes.Equal(d.Bytes(), text) {
 				t.Errorf("%s: %s is still there", name, path)
 			}
-			if _, err := Parse(d.Bytes()); err != nil {
-				t.Errorf("%s: without %s: %v", name, path, err)
-			}
+			must.Pass(Parse(d.Bytes()))(t, "%s: without %s", name, path)
 			must.Do(t, d.Restore(path, old, true))
 			if !bytes.Equal(d.Bytes(), text) {
 				t.Errorf("%s: %s deleted and back differs:\n%s", name, path, lineDiff(string(text), d.String()))

@@ -241,16 +241,12 @@ func TestLost(t *testing.T) {
 		"nothing": {[]Change{{Path: "vcpupin/0", Value: "1"}}, "vcpupin/0"},
 	} {
 		edits, err := parse(t, text).Apply(c.changes, nil, Host{})
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Succeed(t, err, "%s", name)
 		var paths []string
 		for _, e := range edits {
 			paths = append(paths, e.Path)
 		}
-		if got := strings.Join(paths, " "); got != c.want {
-			t.Errorf("%s: edits of %s, expected %s", name, got, c.want)
-		}
+		must.Equal(t, strings.Join(paths, " "), c.want, "%s: edits of", name)
 	}
 	// What libvirt makes of an absent value is not lost.
 	edits, err := parse(t, strings.Replace(text, "off", "on", 1)).Apply([]Change{{Path: "cpu/mode", Value: "host-model"}},

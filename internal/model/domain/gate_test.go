@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 func TestSupported(t *testing.T) {
@@ -54,9 +56,7 @@ func TestAbsent(t *testing.T) {
 		if errors.As(err, &absent) != (c.absent != "") || absent != nil && FormatSet(absent.Absent) != c.absent {
 			t.Errorf("%s=%s: %v, expected to miss %q", c.path, c.value, err, c.absent)
 		}
-		if err := d.CheckSupport(c.path, c.value, Host{}); err != nil {
-			t.Errorf("%s=%s where nothing is known: %v", c.path, c.value, err)
-		}
+		must.Succeed(t, d.CheckSupport(c.path, c.value, Host{}), "%s=%s where nothing is known", c.path, c.value)
 	}
 }
 
@@ -69,9 +69,7 @@ func TestVLANOfABridge(t *testing.T) {
 		if err := d.CheckSupport("interface/0/vlan", "5", Host{Libvirt: "10.10.0"}); (err != nil) != refused {
 			t.Errorf("port %q: %v", port, err)
 		}
-		if err := d.CheckSupport("interface/0/vlan", "5", Host{Libvirt: "11.3.0"}); err != nil {
-			t.Errorf("port %q: %v", port, err)
-		}
+		must.Succeed(t, d.CheckSupport("interface/0/vlan", "5", Host{Libvirt: "11.3.0"}), "port %q", port)
 	}
 }
 
@@ -84,9 +82,7 @@ func TestGatesNameRules(t *testing.T) {
 			continue
 		}
 		if g.value != "" {
-			if _, err := CheckValue(strings.Replace(g.path, "*", "0", 1), g.value); err != nil {
-				t.Errorf("%s is never %s: %v", g.path, g.value, err)
-			}
+			must.Pass(CheckValue(strings.Replace(g.path, "*", "0", 1), g.value))(t, "%s is never %s", g.path, g.value)
 		}
 	}
 }
@@ -97,8 +93,6 @@ func TestOlder(t *testing.T) {
 		want       bool
 	}{{"1.9", "1.10", true}, {"1.10", "1.9", false}, {"2", "2.1", false}, {"2.1.3", "2.1", false}, {"", "1", false},
 		{"x", "1", false}, {"10.0.2", "2.12", false}} {
-		if got := older(c.has, c.needs); got != c.want {
-			t.Errorf("%s older than %s: %v", c.has, c.needs, got)
-		}
+		must.Equal(t, older(c.has, c.needs), c.want, "%s older than %s", c.has, c.needs)
 	}
 }

@@ -57,9 +57,7 @@ func TestGuestSaysWhatIsUnclear(t *testing.T) {
 
 func TestPending(t *testing.T) {
 	live, defined := sample(t, "libvirt-live.xml"), sample(t, "libvirt-bridge.xml")
-	if got := Pending(live, defined); len(got) != 0 {
-		t.Errorf("a guest that runs as defined has pending %+v", got)
-	}
+	must.Empty(t, Pending(live, defined), "a guest that runs as defined has pending")
 	if got := Diff(live, defined); len(got) != 2 {
 		t.Errorf("the plain difference is %+v, expected CPU mode and interface type", got)
 	}
@@ -73,9 +71,7 @@ func TestPending(t *testing.T) {
 		{"interface/52:54:00:00:00:02/driver.queues", "4", "2", true, true},
 		{"interface/52:54:00:00:00:02/mtu", "9000", "", true, false},
 	}
-	if got := Pending(live, defined); !slices.Equal(got, want) {
-		t.Errorf("pending\n%+v, expected\n%+v", got, want)
-	}
+	must.Same(t, Pending(live, defined), want, "pending")
 	set(t, defined, "cpu/mode", "host-passthrough")
 	if got := Pending(live, defined); len(got) != 5 || got[1].Path != "cpu/mode" {
 		t.Errorf("pending %+v, expected CPU mode as well", got)
@@ -98,9 +94,7 @@ func TestDiffOfUnreadableValues(t *testing.T) {
 	if got := Diff(a, b); !slices.Equal(got, []Difference{{"emulatorpin", "x", "y", true, true}}) {
 		t.Errorf("got %+v", got)
 	}
-	if got := Diff(a, a); len(got) != 0 {
-		t.Errorf("a document differs from itself: %+v", got)
-	}
+	must.Empty(t, Diff(a, a), "a document differs from itself")
 }
 
 func TestPaths(t *testing.T) {

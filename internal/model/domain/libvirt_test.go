@@ -160,9 +160,7 @@ func againstLibvirt(t *testing.T, base []byte) int {
 			t.Errorf("%s=%s: libvirt writes it otherwise:\n%s", x.path, x.value,
 				lineDiff(string(texts[i]), string(kept)))
 		}
-		if err := d.Restore(x.path, x.old, x.had); err != nil {
-			t.Errorf("%s: %v", x.path, err)
-		}
+		must.Succeed(t, d.Restore(x.path, x.old, x.had), "%s", x.path)
 		back = append(back, d.Bytes())
 	}
 	for i, kept := range storedAll(t, back) {

@@ -84,9 +84,7 @@ func TestNetworkXML(t *testing.T) {
 		}
 	}
 	listed := NetworkPool{Functions: []string{"1:10.0", "0000:01:10.2"}}
-	if want := "hostdev functions=0000:01:10.0,0000:01:10.2 managed=no"; listed.Value() != want {
-		t.Errorf("a list has the value %q", listed.Value())
-	}
+	must.Equal(t, listed.Value(), "hostdev functions=0000:01:10.0,0000:01:10.2 managed=no", "a list has the value")
 }
 
 // TestNetworksAreValid by libvirt's own schema.

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 func TestRoundTrip(t *testing.T) {
@@ -38,18 +40,15 @@ func TestCorpusDomain(t *testing.T) {
 	}
 	off := parse(t, "<domain><devices><interface type='bridge'><driver packed='on'><guest tso6='off'/>"+
 		"<host csum='on' mrg_rxbuf='off' ufo='off'/></driver></interface></devices></domain>").Guest().Interfaces[0].Driver
-	if want := (Driver{Packed: true, Off: []string{"host.mrg_rxbuf", "guest.tso6"}}); !reflect.DeepEqual(off, want) {
-		t.Errorf("a driver with offloads off read as %+v", off)
-	}
+	must.Same(t, off, (Driver{Packed: true, Off: []string{"host.mrg_rxbuf", "guest.tso6"}}),
+		"a driver with offloads off read as")
 	// The first interface has no driver: it must come where libvirt writes it, the second's must change in place.
 	set(t, d, "interface/fa:d6:c7:18:8c:00/driver.queues", "4")
 	set(t, d, "interface/FA:9B:4D:23:E1:01/driver.queues", "4")
 	want := strings.Replace(string(text), "<model type='virtio'/>\n      <alias name='net0'/>",
 		"<model type='virtio'/>\n      <driver queues='4'/>\n      <alias name='net0'/>", 1)
 	want = strings.Replace(want, "queues='9'", "queues='4'", 1)
-	if got := d.String(); got != want {
-		t.Errorf("edited to\n%s", got)
-	}
+	must.Equal(t, d.String(), want, "edited to")
 }
 
 func TestParseRefuses(t *testing.T) {

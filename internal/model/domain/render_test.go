@@ -152,9 +152,7 @@ func TestRenderRefuses(t *testing.T) {
 
 func TestDiskNames(t *testing.T) {
 	for i, want := range map[int]string{0: "vda", 25: "vdz", 26: "vdaa", 701: "vdzz", 702: "vdaaa"} {
-		if got := diskName(i); got != want {
-			t.Errorf("disk %d is %s, expected %s", i, got, want)
-		}
+		must.Equal(t, diskName(i), want, "disk %d", i)
 	}
 }
 

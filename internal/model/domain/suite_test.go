@@ -84,9 +84,7 @@ func TestSuite(t *testing.T) {
 			if got, _, err := parse(t, d.String()).Get(e.Path); got != "4" || err != nil {
 				t.Errorf("%s: %s reads %q (%v)", name, e.Path, got, err)
 			}
-			if err := d.Restore(e.Path, e.From, e.HasFrom); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+			must.Succeed(t, d.Restore(e.Path, e.From, e.HasFrom), "%s", name)
 		}
 		if !bytes.Equal(d.Bytes(), text) {
 			t.Errorf("%s does not come back:\n%s", name, lineDiff(string(text), d.String()))

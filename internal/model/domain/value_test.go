@@ -2,9 +2,10 @@ package domain
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 func TestParseSet(t *testing.T) {
@@ -23,9 +24,7 @@ func TestParseSet(t *testing.T) {
 			t.Errorf("%.40q: got %q (%v), expected %q", c.in, got, err, c.want)
 		}
 	}
-	if got := FormatSet([]int{5, 1, 2, 2, 0}); got != "0-2,5" {
-		t.Errorf("unsorted numbers written as %q", got)
-	}
+	must.Equal(t, FormatSet([]int{5, 1, 2, 2, 0}), "0-2,5", "unsorted numbers written as")
 }
 
 func TestCanonMAC(t *testing.T) {
@@ -151,9 +150,7 @@ func TestSetRefuses(t *testing.T) {
 		if len(err.Error()) > 300 {
 			t.Errorf("%.60s: message of %d characters", c.path, len(err.Error()))
 		}
-		if d.String() != old {
-			t.Errorf("%s=%s was refused and still changed the document", c.path, c.value)
-		}
+		must.Equal(t, d.String(), old, "%s=%s was refused and still changed the document", c.path, c.value)
 	}
 }
 
@@ -196,13 +193,9 @@ func TestSchedulerGroups(t *testing.T) {
 	}
 	set(t, d, "vcpusched/0,1", "fifo:2")
 	set(t, d, "vcpusched/2", "rr:7")
-	if got := d.Guest().Sched; !slices.Equal(got, []Sched{{"0-1", "fifo", 2}, {"2", "rr", 7}}) {
-		t.Errorf("read %+v", got)
-	}
+	must.Same(t, d.Guest().Sched, []Sched{{"0-1", "fifo", 2}, {"2", "rr", 7}}, "read")
 	set(t, d, "vcpusched/0-1", "batch")
-	if got := d.Guest().Sched[0]; got != (Sched{"0-1", "batch", 0}) {
-		t.Errorf("read %+v", got)
-	}
+	must.Equal(t, d.Guest().Sched[0], Sched{"0-1", "batch", 0}, "read")
 }
 
 // TestRestoreTakesWhatWasThere: values that Set refuses, and values that nobody can read.
@@ -216,9 +209,7 @@ func TestRestoreTakesWhatWasThere(t *testing.T) {
 		t.Fatalf("read %q %v %v", old, had, err)
 	}
 	set(t, d, path, "32")
-	if err := d.Set(path, "128"); err == nil {
-		t.Error("set took 128 frames")
-	}
+	must.Refuse(t, d.Set(path, "128"), "set took 128 frames")
 	d = parse(t, d.String())
 	if err := d.Restore(path, old, had); err != nil || d.String() != text {
 		t.Errorf("restored to %s (%v)", d, err)

@@ -178,9 +178,7 @@ func TestWholeInterfaceAsXML(t *testing.T) {
 	if again, ok := canonNIC(got); again != got || !ok {
 		t.Errorf("its canonical form is %q", again)
 	}
-	if joined := strings.Join(strings.Fields(got), " "); joined != got {
-		t.Errorf("joining words changes it to %q", joined)
-	}
+	must.Equal(t, strings.Join(strings.Fields(got), " "), got, "joining words changes it to")
 	if err := d.Set(path, got); err == nil {
 		must.Do(t, d.Delete(path))
 		err = parse(t, d.String()).Set(path, got)
@@ -229,9 +227,7 @@ func TestWholeInterfaceRefuses(t *testing.T) {
 	} {
 		err := d.Set(c.path, c.value)
 		if c.path == "interface/"+pair {
-			if err != nil {
-				t.Errorf("%s: an interface may become another: %v", c.path, err)
-			}
+			must.Succeed(t, err, "%s: an interface may become another", c.path)
 			must.Do(t, d.Restore(c.path, "", false))
 			must.Do(t, d.Restore("interface/"+pair+"@persistent", forms[2].value, true))
 			continue

@@ -3,6 +3,8 @@ package facts
 import (
 	"testing"
 	"time"
+
+	"mpps/internal/must"
 )
 
 func TestBetween(t *testing.T) {
@@ -33,9 +35,7 @@ func TestBetween(t *testing.T) {
 		t.Errorf("dropped %d, processed %d; expected 2 and 205 (CPU 1 ran backwards, CPU 2 is new)", d.Dropped(),
 			d.Processed())
 	}
-	if d.Softnet[0].BacklogLen != 8 {
-		t.Errorf("backlog length %d; expected that of the end, 8", d.Softnet[0].BacklogLen)
-	}
+	must.Equal(t, d.Softnet[0].BacklogLen, 8, "backlog length at the end")
 	if n, name := d.Counter("eth0", "rx_no_such", "rx_packets"); n != 4000 || name != "rx_packets" {
 		t.Errorf("counter %s %d", name, n)
 	}
@@ -48,9 +48,7 @@ func TestBetween(t *testing.T) {
 	if n, _ := d.Counter("vnet0", "tx_dropped"); n != 0 {
 		t.Errorf("a counter that ran backwards grew by %d", n)
 	}
-	if d.IRQs["eth0"] != 10 {
-		t.Errorf("%d interrupts; expected 10", d.IRQs["eth0"])
-	}
+	must.Equal(t, d.IRQs["eth0"], 10, "interrupts")
 	if Between(after, before) != nil || Between(before, before) != nil {
 		t.Error("an interval without time")
 	}

@@ -37,9 +37,7 @@ func TestIsolationScrubbed(t *testing.T) {
 	if strings.Contains(string(text), "secret") || !strings.Contains(string(text), "system.slice") {
 		t.Errorf("%s", text)
 	}
-	if h.Isolation.Cgroups[0].Guest != "secret" {
-		t.Error("the original was changed")
-	}
+	must.Equal(t, h.Isolation.Cgroups[0].Guest, "secret", "the original was changed")
 }
 
 // TestIsolationConfiguration: what was watched, guests' groups and what follows from others are no configuration; what

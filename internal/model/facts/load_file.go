@@ -41,15 +41,11 @@ func (s *scrubber) load(c, was *Load) {
 	if c == nil {
 		return
 	}
-	for i := range c.Devices {
-		c.Devices[i].Guest = s.names.of(was.Devices[i].Guest)
-	}
-	for i := range c.Threads {
-		c.Threads[i].Guest = s.names.of(was.Threads[i].Guest)
-	}
-	for i := range c.Guests {
-		c.Guests[i].Name = s.names.of(was.Guests[i].Name)
-		c.Guests[i].Notes = nil
+	rename(s, c.Devices, was.Devices, func(d *DeviceLoad) *string { return &d.Guest })
+	rename(s, c.Threads, was.Threads, func(t *ThreadLoad) *string { return &t.Guest })
+	rename(s, c.Guests, was.Guests, func(g *GuestLoad) *string { return &g.Name })
+	for g := range Each(c.Guests) {
+		g.Notes = nil
 	}
 }
 

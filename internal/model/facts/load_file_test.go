@@ -53,9 +53,7 @@ func TestLoadRefused(t *testing.T) {
 		broken(h.Load)
 		var text bytes.Buffer
 		must.Do(t, Write(&text, h, "0"))
-		if _, err := ReadSnapshot(&text); err == nil {
-			t.Errorf("%s: expected an error", what)
-		}
+		must.Fail(ReadSnapshot(&text))(t, "%s: expected an error", what)
 	}
 }
 

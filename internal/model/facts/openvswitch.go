@@ -132,21 +132,26 @@ type OVSThread struct {
 // Known reports whether the database was read.
 func (o *OpenVSwitch) Known() bool { return o != nil && len(o.Bridges) > 0 }
 
-// Policed returns the interfaces that police what arrives by them, by bridge and name.
-func (o *OpenVSwitch) Policed() (all []*OVSInterface) {
+// interfaces returns the interfaces that are wanted, by bridge and name.
+func (o *OpenVSwitch) interfaces(wanted func(*OVSBridge, *OVSInterface) bool) (all []*OVSInterface) {
 	if o == nil {
 		return nil
 	}
 	for b := range Each(o.Bridges) {
 		for p := range Each(b.Ports) {
 			for i := range Each(p.Interfaces) {
-				if i.PolicingRate > 0 || i.PacketRate > 0 {
+				if wanted(b, i) {
 					all = append(all, i)
 				}
 			}
 		}
 	}
 	return all
+}
+
+// Policed returns the interfaces that police what arrives by them, by bridge and name.
+func (o *OpenVSwitch) Policed() []*OVSInterface {
+	return o.interfaces(func(_ *OVSBridge, i *OVSInterface) bool { return i.PolicingRate > 0 || i.PacketRate > 0 })
 }
 
 // stableOpenVSwitch returns a copy without counters, threads, states of links, and ports of guests, which come and go

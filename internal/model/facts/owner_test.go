@@ -116,7 +116,5 @@ func TestOwnerInSnapshot(t *testing.T) {
 		t.Errorf("scrubbed: %+v %+v %+v", c.Guests[0].Owner, c.Guests[1].Owner, c.Guests[2].Owner)
 	}
 	h.Guests[1].Owner = &Owner{Platform: "vmware\x1b[2J"}
-	if _, err := read(h); err == nil {
-		t.Error("a platform that does not exist was accepted")
-	}
+	must.Fail(read(h))(t, "a platform that does not exist was accepted")
 }

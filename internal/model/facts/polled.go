@@ -184,18 +184,8 @@ func (o *OpenVSwitch) VhostUserPort(socket string) (string, *OVSInterface) {
 }
 
 // PolledInterfaces returns the interfaces of bridges whose packets polling threads carry, by bridge and name.
-func (o *OpenVSwitch) PolledInterfaces() (all []*OVSInterface) {
-	if o == nil {
-		return nil
-	}
-	for b := range Each(o.Bridges) {
-		for p := range Each(b.Ports) {
-			for i := range Each(p.Interfaces) {
-				if b.Datapath == UserDatapath && slices.Contains(PolledPorts, i.Type) {
-					all = append(all, i)
-				}
-			}
-		}
-	}
-	return all
+func (o *OpenVSwitch) PolledInterfaces() []*OVSInterface {
+	return o.interfaces(func(b *OVSBridge, i *OVSInterface) bool {
+		return b.Datapath == UserDatapath && slices.Contains(PolledPorts, i.Type)
+	})
 }

@@ -1,6 +1,10 @@
 package facts
 
-import "testing"
+import (
+	"testing"
+
+	"mpps/internal/must"
+)
 
 func TestZen(t *testing.T) {
 	for _, c := range []struct {
@@ -20,22 +24,16 @@ func TestZen(t *testing.T) {
 		{"GenuineIntel", 0x19, 0x11, 0},
 	} {
 		top := Topology{Vendor: c.vendor, Processor: &Processor{Family: c.family, Model: c.model}}
-		if got := top.Zen(); got != c.want {
-			t.Errorf("%s family %#x model %#x: generation %d, expected %d", c.vendor, c.family, c.model, got, c.want)
-		}
+		must.Equal(t, top.Zen(), c.want, "%s family %#x model %#x: generation", c.vendor, c.family, c.model)
 	}
-	if (&Topology{Vendor: "AuthenticAMD"}).Zen() != 0 {
-		t.Error("a generation of a processor that was not recorded")
-	}
+	must.Equal(t, (&Topology{Vendor: "AuthenticAMD"}).Zen(), 0, "a generation of a processor that was not recorded")
 }
 
 func TestBeforeMesh(t *testing.T) {
 	for model, want := range map[int]bool{0x2c: true, 0x2d: true, 0x3f: true, 0x4f: true, 0x55: false, 0x6a: false,
 		0x8f: false} {
 		top := Topology{Vendor: "GenuineIntel", Processor: &Processor{Family: 6, Model: model}}
-		if top.BeforeMesh() != want {
-			t.Errorf("model %#x: %v", model, !want)
-		}
+		must.Equal(t, top.BeforeMesh(), want, "model %#x", model)
 	}
 	if (&Topology{Vendor: "GenuineIntel"}).BeforeMesh() {
 		t.Error("an unknown model is old")
@@ -58,8 +56,24 @@ func TestMemoryType(t *testing.T) {
 		"Ice Lake":        {of("GenuineIntel", 6, 0x6a), ""},
 		"unknown":         {Host{}, ""},
 	} {
-		if got := c.h.MemoryType(); got != c.want {
-			t.Errorf("%s: %q, expected %q", name, got, c.want)
+		must.Equal(t, c.h.MemoryType(), c.want, "%s", name)
+	}
+}
+
+// TestArchitecture: what was recorded counts; older snapshots tell it only by what x86_64 alone has.
+func TestArchitecture(t *testing.T) {
+	for want, hosts := range map[string][]Host{
+		ARM64: {{Kernel: Kernel{Arch: "aarch64"}},
+			{Kernel: Kernel{Arch: "aarch64"}, Topology: Topology{Vendor: "0x41"}}},
+		X86: {{Kernel: Kernel{Arch: "x86_64"}}, {Topology: Topology{Vendor: "GenuineIntel"}},
+			{Topology: Topology{Vendor: "AuthenticAMD"}}, {Topology: Topology{Vendor: "HygonGenuine"}},
+			{KVM: KVM{Vendor: "kvm_amd"}}},
+		"i686": {{Kernel: Kernel{Arch: "i686"}, Topology: Topology{Vendor: "GenuineIntel"}}},
+		"": {{}, {Kernel: Kernel{Release: "6.12.0-1.x86_64"}}, {Topology: Topology{Vendor: "0x41"}},
+			{Topology: Topology{Model: "Intel"}}},
+	} {
+		for _, h := range hosts {
+			must.Equal(t, h.Architecture(), want, "%+v %+v", h.Kernel, h.Topology)
 		}
 	}
 }

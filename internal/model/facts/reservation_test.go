@@ -29,9 +29,8 @@ func TestReservationText(t *testing.T) {
 		}
 		for old, new := range map[string]string{"mpps.vfs/1": "mpps.vfs/2", `"guest":"vm1"`: `"guest":""`,
 			"given": "given\""} {
-			if _, err := ParseReservations(at, strings.Replace(text, old, new, 1)); err == nil {
-				t.Errorf("%s: taken with %s in place of %s", at, new, old)
-			}
+			must.Fail(ParseReservations(at, strings.Replace(text, old, new, 1)))(t,
+				"%s: taken with %s in place of %s", at, new, old)
 		}
 	}
 	if back, _ := ParseReservations(pool[0].Address(), ReservationText(pool)); back[0].Guest != "vm1" {

@@ -1,6 +1,10 @@
 package facts
 
-import "testing"
+import (
+	"testing"
+
+	"mpps/internal/must"
+)
 
 func TestRole(t *testing.T) {
 	running, off := Guest{Name: "a", State: "running"}, Guest{Name: "b", State: "shut off"}
@@ -27,9 +31,7 @@ func TestRole(t *testing.T) {
 		"a virtual machine":        {Host{AsRoot: true, Virtual: "kvm", KVM: KVM{Loaded: true}}, RoleGuest},
 	} {
 		got := c.h.Role()
-		if got != c.want {
-			t.Errorf("%s: %s, expected %s", name, got, c.want)
-		}
+		must.Equal(t, got, c.want, "%s", name)
 		if silent := got.Why() == ""; silent != (got == RoleHost) {
 			t.Errorf("%s: role %s says %q", name, got, got.Why())
 		}

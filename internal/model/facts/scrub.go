@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -230,28 +231,23 @@ func replaceWord(text, name, by string) string {
 
 // references replaces guest names in other parts of the host.
 func (s *scrubber) references(c, h *Host) {
-	for i := range c.Taps {
-		c.Taps[i].Guest = s.names.of(h.Taps[i].Guest)
-	}
-	for i := range c.VFs {
-		c.VFs[i].Guest = s.names.of(h.VFs[i].Guest)
-	}
-	for i := range c.Reservations {
-		c.Reservations[i].Guest = s.names.of(h.Reservations[i].Guest)
-	}
-	for i := range c.Leaving {
-		c.Leaving[i].Guest = s.names.of(h.Leaving[i].Guest)
-	}
+	rename(s, c.Taps, h.Taps, func(t *Tap) *string { return &t.Guest })
+	rename(s, c.VFs, h.VFs, func(v *VF) *string { return &v.Guest })
+	rename(s, c.Reservations, h.Reservations, func(r *Reservation) *string { return &r.Guest })
+	rename(s, c.Leaving, h.Leaving, func(l *Reservation) *string { return &l.Guest })
 	if c.Passthrough != nil {
-		for i := range c.Passthrough.Locked {
-			c.Passthrough.Locked[i].Guest = s.names.of(h.Passthrough.Locked[i].Guest)
-		}
+		rename(s, c.Passthrough.Locked, h.Passthrough.Locked, func(l *LockLimit) *string { return &l.Guest })
 	}
-	for i := range c.Unverified {
-		c.Unverified[i].Guest = s.names.of(h.Unverified[i].Guest)
-	}
+	rename(s, c.Unverified, h.Unverified, func(u *Unverified) *string { return &u.Guest })
 	for u := range Each(c.Unseen) {
 		u.What, u.Why, u.Of = s.replaceNames(u.What, h), s.replaceNames(u.Why, h), s.replaceNames(u.Of, h)
+	}
+}
+
+// rename replaces the name of a guest in each element of a list. was is the list before the scrubbing of its words.
+func rename[T any](s *scrubber, list, was []T, guest func(*T) *string) {
+	for i := range list {
+		*guest(&list[i]) = s.names.of(*guest(&was[i]))
 	}
 }
 
@@ -279,4 +275,25 @@ func (s *scrubber) address(a setting.Address) setting.Address {
 		return setting.Of(a.Kind, s.names.of(guest))
 	}
 	return setting.Address{Kind: a.Kind, Path: s.text(a.Path)}
+}
+
+// lasting replaces the program's path and the names of connection profiles: people name those after places.
+func (s *scrubber) lasting(c *Host) {
+	if c.Lasting == nil {
+		return
+	}
+	l := *c.Lasting
+	if l.Program != "" {
+		l.Program = "/usr/bin/mpps"
+	}
+	l.NetworkManager = slices.Clone(l.NetworkManager)
+	profiles := map[string]string{}
+	for i := range l.NetworkManager {
+		file := &l.NetworkManager[i].File
+		if profiles[*file] == "" {
+			profiles[*file] = path.Join(path.Dir(*file), fmt.Sprintf("profile%d", len(profiles)+1))
+		}
+		*file = profiles[*file]
+	}
+	c.Lasting = &l
 }

@@ -53,13 +53,9 @@ func TestScrub(t *testing.T) {
 		"Acme", "SN-998877",
 		"WD-12345", "198.51.100.9", `"52:54:00:00:00:00"`,
 	} {
-		if strings.Contains(text, secret) {
-			t.Errorf("%q is still there", secret)
-		}
+		must.Lack(t, text, secret)
 	}
-	if !strings.Contains(text, "127.0.0.1") {
-		t.Error("the loopback address is gone")
-	}
+	must.Contain(t, text, "127.0.0.1")
 	if c.NICs[0].Firmware != "9.20.0.5" || c.Kernel.Release != "6.8.0.50" {
 		t.Errorf("versions were taken for addresses: %s, %s", c.NICs[0].Firmware, c.Kernel.Release)
 	}
@@ -84,9 +80,7 @@ func TestScrub(t *testing.T) {
 	if threads != 4 {
 		t.Errorf("%d vhost workers serve %s, expected 4", threads, mac)
 	}
-	if again := Scrub(h); digest(again) != digest(c) {
-		t.Error("scrubbed twice it differs")
-	}
+	must.Equal(t, digest(Scrub(h)), digest(c), "scrubbed twice it differs")
 	if c.Guests[1].Interfaces[0].MAC == c.Guests[1].Interfaces[1].MAC {
 		t.Error("two NICs have become one")
 	}
@@ -147,9 +141,7 @@ func TestScrubInside(t *testing.T) {
 	h.Guests[0].Inside.Host.NICs[0].TxQueues = 1 << 30
 	var b strings.Builder
 	must.Do(t, Write(&b, h, "test"))
-	if _, err := ReadSnapshot(strings.NewReader(b.String())); err == nil {
-		t.Error("an inside that no machine has was accepted")
-	}
+	must.Fail(ReadSnapshot(strings.NewReader(b.String())))(t, "an inside that no machine has was accepted")
 }
 
 // TestScrubOfPaths: the ID of an embedded switch is made of a MAC address, sockets are named after guests.
@@ -163,10 +155,28 @@ func TestScrubOfPaths(t *testing.T) {
 		c.NICs[0].PortName != "p0" || !c.NICs[1].Representor() {
 		t.Errorf("%+v", c.NICs)
 	}
-	if got := c.Guests[0].Interfaces[0].Source; strings.Contains(got, "/payroll.sock") {
-		t.Errorf("the socket is %s", got)
+	must.Lack(t, c.Guests[0].Interfaces[0].Source, "/payroll.sock")
+	must.Equal(t, c.Pollers[0].Comm, "vpp", "%+v", c.Pollers)
+}
+
+func TestScrubLasting(t *testing.T) {
+	a := setting.Of(setting.File, "var/lib/mpps/desired.json")
+	h := &Host{
+		Name: "box", Guests: []Guest{{Name: "payroll"}},
+		Lasting: &Lasting{Program: "/home/jane/mpps",
+			NetworkManager: []OwnedValue{{File: "/etc/NetworkManager/system-connections/Berlin office"}}},
+		Readings: Readings{a: setting.Value(`"thread-affinity:payroll/vcpu/0" "52:54:00:aa:bb:cc"`)},
 	}
-	if c.Pollers[0].Comm != "vpp" {
-		t.Errorf("%+v", c.Pollers)
+	c := Scrub(h)
+	if c.Lasting.Program != "/usr/bin/mpps" ||
+		c.Lasting.NetworkManager[0].File != "/etc/NetworkManager/system-connections/profile1" {
+		t.Errorf("%+v", c.Lasting)
+	}
+	if text := c.Readings[a].Value; strings.Contains(text, "payroll") || strings.Contains(text, "aa:bb") {
+		t.Errorf("a file holds %s", text)
+	}
+	if h.Lasting.Program != "/home/jane/mpps" ||
+		h.Lasting.NetworkManager[0].File != "/etc/NetworkManager/system-connections/Berlin office" {
+		t.Errorf("the original was changed: %+v", h.Lasting)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -38,15 +37,9 @@ func TestSnapshotComesBackAsItWas(t *testing.T) {
 	if again := written(t, back); !bytes.Equal(text, again) {
 		t.Error("written again it differs")
 	}
-	if differences := Diff(h, back); len(differences) > 0 {
-		t.Errorf("it differs from what was written: %v", differences)
-	}
-	if !reflect.DeepEqual(back.Readings, h.Readings) {
-		t.Errorf("readings: found %v, wrote %v", back.Readings, h.Readings)
-	}
-	if !strings.Contains(string(text), `"rules of iptables: needs root"`) {
-		t.Error("what was not seen is not among the warnings")
-	}
+	must.Empty(t, Diff(h, back), "it differs from what was written")
+	must.Same(t, back.Readings, h.Readings, "readings")
+	must.Contain(t, string(text), `"rules of iptables: needs root"`)
 }
 
 // endless is a file that never ends and tells how much of it was read.

@@ -1,6 +1,10 @@
 package facts
 
-import "testing"
+import (
+	"testing"
+
+	"mpps/internal/must"
+)
 
 func TestCompareVersions(t *testing.T) {
 	ordered := []string{"", "3.10.0-957.el7", "5.4.17-2011.el7uek", "5.10.0", "5.14.0-362.24.1.el9_3",
@@ -11,11 +15,7 @@ func TestCompareVersions(t *testing.T) {
 				t.Errorf("%q is not older than %q", older, newer)
 			}
 		}
-		if CompareVersions(older, older) != 0 {
-			t.Errorf("%q is not as old as itself", older)
-		}
+		must.Equal(t, CompareVersions(older, older), 0, "%q is not as old as itself", older)
 	}
-	if CompareVersions("6.01", "6.1") != 0 {
-		t.Error("a leading zero makes a version newer or older")
-	}
+	must.Equal(t, CompareVersions("6.01", "6.1"), 0, "a leading zero makes a version newer or older")
 }

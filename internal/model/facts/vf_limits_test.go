@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // TestVFRefuses goes through what each driver takes, at the edges of its bounds.
@@ -96,17 +98,14 @@ func TestVFFresh(t *testing.T) {
 				t.Errorf("%s %s: taken %v, known %v by %q, fresh %v", driver, attribute, takes, known, source, fresh)
 			}
 			if fresh {
-				if err := p.Check(now, attribute, value); err != nil {
-					t.Errorf("%s: a new function has %s=%s, and that is refused: %v", driver, attribute, value, err)
-				}
+				must.Succeed(t, p.Check(now, attribute, value),
+					"%s: a new function has %s=%s, and that is refused", driver, attribute, value)
 			}
 		}
 	}
 	for driver, want := range map[string]string{"ixgbe": "on", "mlx5_core": "off", "netdevsim": "off", "enic": "",
 		"unheard-of": ""} {
-		if got := VFDefaults(driver)["spoofchk"]; got != want {
-			t.Errorf("%s: spoofchk %q, expected %q", driver, got, want)
-		}
+		must.Equal(t, VFDefaults(driver)["spoofchk"], want, "%s: spoofchk", driver)
 	}
 	if _, takes := VFDefaults("igb")["link_state"]; takes || !slices.Contains(VFAttributes, "link_state") {
 		t.Error("igb has no link_state")

@@ -1,6 +1,10 @@
 package facts
 
-import "testing"
+import (
+	"testing"
+
+	"mpps/internal/must"
+)
 
 // TestWatch: a guest with a busy NIC and a quiet one reports whether the order in which its threads were made is the
 // order of its NICs; with less to see nothing is said.
@@ -46,9 +50,7 @@ func TestWatch(t *testing.T) {
 		}
 		ConfirmByTraffic(before, after)
 		for _, thread := range after.Guests[0].Threads[1:] {
-			if thread.Sure != c.want {
-				t.Errorf("%s: %q, expected %q", name, thread.Sure, c.want)
-			}
+			must.Equal(t, thread.Sure, c.want, "%s", name)
 		}
 	}
 }

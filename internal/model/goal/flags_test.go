@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func TestFlags(t *testing.T) {
@@ -19,8 +20,6 @@ func TestFlags(t *testing.T) {
 			"--bulk 25000000000 --nic vf"},
 		{Goal{}, ""},
 	} {
-		if got := c.g.Flags(); got != c.want {
-			t.Errorf("%+v: %q, expected %q", c.g, got, c.want)
-		}
+		must.Equal(t, c.g.Flags(), c.want, "%+v", c.g)
 	}
 }

@@ -25,9 +25,7 @@ func TestTier(t *testing.T) {
 		{Goal{Bulk: 999e6}, Default}, {Goal{Bulk: 1e9}, Standard}, {Goal{Bulk: 25e9}, Aggressive},
 		{Goal{PPS: 1e6, Latency: 20 * time.Microsecond}, Realtime}, {Unlimited(), Aggressive},
 	} {
-		if got := c.goal.Tier(); got != c.want {
-			t.Errorf("%+v: tier %s; expected %s", c.goal, got, c.want)
-		}
+		must.Equal(t, c.goal.Tier(), c.want, "%+v: tier", c.goal)
 		if c.goal.Why() == "" {
 			t.Errorf("%+v: no reason", c.goal)
 		}
@@ -63,18 +61,14 @@ func TestCheck(t *testing.T) {
 	}
 	for _, g := range []Goal{{}, Unlimited(), {PPS: 3e6, NIC: "vf"}, {PPS: 3e6},
 		{Frame: 64, Loss: 0.005, Consent: Risks()}, {Latency: 20 * time.Microsecond}} {
-		if err := g.Check(); err != nil {
-			t.Errorf("%+v: %v", g, err)
-		}
+		must.Succeed(t, g.Check(), "%+v", g)
 	}
 }
 
 func TestConsents(t *testing.T) {
 	g := Goal{Consent: []Risk{Data}}
 	for _, r := range Risks() {
-		if want := r != Security && r != Platform; g.Consents(r) != want {
-			t.Errorf("consents to %s: %v; expected %v", r, !want, want)
-		}
+		must.Equal(t, g.Consents(r), r != Security && r != Platform, "consents to %s", r)
 	}
 }
 
@@ -93,9 +87,7 @@ func TestRates(t *testing.T) {
 	}
 	for rate, want := range map[float64]string{1.8e6: "1.8M", 140e3: "140k", 999: "999", 25e9: "25G", 0: "0",
 		1234567: "1.235M"} {
-		if got := FormatRate(rate); got != want {
-			t.Errorf("FormatRate(%v) = %s; expected %s", rate, got, want)
-		}
+		must.Equal(t, FormatRate(rate), want, "FormatRate(%v)", rate)
 	}
 }
 

@@ -3,6 +3,8 @@ package setting
 import (
 	"slices"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 func TestParseCommandLine(t *testing.T) {
@@ -28,9 +30,7 @@ func TestGetArgument(t *testing.T) {
 		"x": `"present"`, "empty": "", "console": "tty0 ttyS0", "debug": "absent", "iommu": "absent",
 		"dyndbg": "file a +p",
 	} {
-		if got := c.Get(path); got.String() != want {
-			t.Errorf("%s is %q, expected %q", path, got, want)
-		}
+		must.Equal(t, c.Get(path).String(), want, "%s", path)
 	}
 	if !c.Get("dyndbg").ReadOnly || c.Get("nohz_full").ReadOnly {
 		t.Error("only what cannot be written safely is read only")
@@ -70,9 +70,7 @@ func TestWithArgument(t *testing.T) {
 			t.Errorf("%s=%s became %q", path, value, got)
 		}
 	}
-	if _, err := ParseCommandLine("ro").With("x", CouldNotTell("")); err == nil {
-		t.Error("an unknown value was written")
-	}
+	must.Fail(ParseCommandLine("ro").With("x", CouldNotTell("")))(t, "an unknown value was written")
 }
 
 // FuzzCommandLine: what was written is read back, and taking it away again leaves the other words as they were.

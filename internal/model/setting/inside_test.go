@@ -1,6 +1,10 @@
 package setting
 
-import "testing"
+import (
+	"testing"
+
+	"mpps/internal/must"
+)
 
 func TestInsideAddresses(t *testing.T) {
 	for text, inner := range map[string]string{
@@ -31,14 +35,11 @@ func TestInsideAddresses(t *testing.T) {
 			t.Errorf("%s: inside it is %s, %v", text, in, err)
 		}
 	}
-	if _, err := Of(Sysctl, "a.b").Inner(); err == nil {
-		t.Error("a value of the host was taken for one inside a guest")
-	}
+	must.Fail(Of(Sysctl, "a.b").Inner())(t, "a value of the host was taken for one inside a guest")
 	w, err := Exact("3,1-2").Canonical(InGuest("vm1", Of(SysfsCPUs, "class/net/eth0/queues/tx-0/xps_cpus")))
 	if err != nil || w.Value != "1-3" {
 		t.Errorf("canonical as in the guest: %q, %v", w.Value, err)
 	}
-	if _, err := Exact("x").Canonical(InGuest("vm1", Of(NICChannels, "eth0/combined"))); err == nil {
-		t.Error("no count was accepted for channels")
-	}
+	must.Fail(Exact("x").Canonical(InGuest("vm1", Of(NICChannels, "eth0/combined"))))(t,
+		"no count was accepted for channels")
 }

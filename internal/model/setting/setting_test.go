@@ -16,9 +16,7 @@ func TestAddressRoundTrip(t *testing.T) {
 		"thread-affinity:vm1/vhost/52:54:00:00:00:01/0",
 	} {
 		a, err := ParseAddress(text)
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-		}
+		must.Succeed(t, err, "%s", text)
 		if a.String() != text {
 			t.Errorf("%s came back as %s", text, a)
 		}
@@ -60,12 +58,8 @@ func TestCPUs(t *testing.T) {
 			t.Errorf("%q: %v", c.list, err)
 			continue
 		}
-		if set.String() != c.canonical {
-			t.Errorf("%q is %q, expected %q", c.list, set, c.canonical)
-		}
-		if set.Mask() != c.mask {
-			t.Errorf("mask of %q is %q, expected %q", c.list, set.Mask(), c.mask)
-		}
+		must.Equal(t, set.String(), c.canonical, "%q", c.list)
+		must.Equal(t, set.Mask(), c.mask, "mask of %q", c.list)
 		back, err := ParseCPUMask(c.mask)
 		if err != nil || !back.Equal(set) {
 			t.Errorf("mask %q is %v (%v), expected %v", c.mask, back, err, set)
@@ -119,9 +113,7 @@ func TestWantMet(t *testing.T) {
 		{Least(4), Value("many"), false},
 	}
 	for _, c := range cases {
-		if met := c.want.Met(c.have); met != c.met {
-			t.Errorf("%v met by %v: %v, expected %v", c.want, c.have, met, c.met)
-		}
+		must.Equal(t, c.want.Met(c.have), c.met, "%v met by %v", c.want, c.have)
 	}
 }
 
@@ -156,8 +148,6 @@ func TestSysctlPath(t *testing.T) {
 		"net.ipv4.conf.eth0/100.rp_filter": "net/ipv4/conf/eth0.100/rp_filter",
 		"net/ipv4/conf/eth0.100/rp_filter": "net/ipv4/conf/eth0.100/rp_filter",
 	} {
-		if got := SysctlPath(name); got != want {
-			t.Errorf("%s is %s, want %s", name, got, want)
-		}
+		must.Equal(t, SysctlPath(name), want, "%s", name)
 	}
 }

@@ -40,9 +40,7 @@ func TestWritesGiveUpWaiting(t *testing.T) {
 	cancel()
 	hang := make(chan struct{})
 	defer close(hang)
-	if err := Within(ctx, func() error { <-hang; return nil }); !errors.Is(err, ErrInDoubt) {
-		t.Errorf("a call that hangs: %v, want in doubt", err)
-	}
+	must.Is(t, Within(ctx, func() error { <-hang; return nil }), ErrInDoubt, "a call that hangs")
 }
 
 // A call that does not return is in doubt, with the given cause. Deadline is the earlier of the limit and the parent's.

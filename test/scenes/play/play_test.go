@@ -78,9 +78,7 @@ func TestPlay(t *testing.T) {
 					{Package: "test/a", Tests: []string{"TestA", "TestB"}, Seconds: 200},
 					{Package: "test/c", Tests: []string{"TestC"}, Seconds: 300},
 				})
-				if ok != c.ok {
-					t.Errorf("found %v, want %v", ok, c.ok)
-				}
+				must.Equal(t, ok, c.ok, "ok")
 				must.Contain(t, out.String(), c.has...)
 				must.Lack(t, out.String(), c.not...)
 			})
@@ -117,16 +115,12 @@ emulated hosts: 1 boots (5 s), 1 restores (1 s), 1 deaths, 1 retries
   death: Kernel panic
   retry: hung
 `
-	if out.String() != want {
-		t.Errorf("found:\n%swant:\n%s", &out, want)
-	}
+	must.Equal(t, out.String(), want, "output")
 	must.Try(t, summarise(io.Discard, nil, filepath.Join(dir, "none")))
 }
 
 func TestOrder(t *testing.T) {
 	var out bytes.Buffer
 	must.Do(t, inOrder(&out, []string{"./test/nobody", "./test/catalogue", "./test/e2e"}))
-	if out.String() != "./test/e2e\n./test/catalogue\n./test/nobody\n" {
-		t.Errorf("found %s", &out)
-	}
+	must.Equal(t, out.String(), "./test/e2e\n./test/catalogue\n./test/nobody\n", "packages")
 }

@@ -5,9 +5,67 @@ import (
 	"time"
 
 	"mpps/internal/advise/lasting"
+	"mpps/internal/advise/plan"
+	"mpps/internal/model/facts"
+	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
 	"mpps/internal/must"
 )
+
+// TestAddressTakenAway: the address that a function's own driver chooses, once its own was taken away, is nobody's
+// change: nothing has drifted, and a rollback gives the function its address back. A VLAN that somebody sets is
+// somebody's.
+func TestAddressTakenAway(t *testing.T) {
+	f := newFake(t, 0)
+	e := engine(t, f)
+	mac, vlan := setting.Of(setting.VFAttr, "ens1/0/mac"), setting.Of(setting.VFAttr, "ens1/0/vlan")
+	p := &plan.Plan{Goal: goal.Unlimited()}
+	for a, value := range map[setting.Address][2]string{mac: {"52:54:00:00:00:01", facts.NoMAC}, vlan: {"7", "0"}} {
+		f.values[a] = setting.Value(value[0])
+		p.Changes = append(p.Changes, plan.Change{ID: "test", Address: a, From: setting.Value(value[0]),
+			To: setting.Value(value[1]), Want: setting.Exact(value[1]), Risk: "none", Lasts: setting.UntilVFsRemade})
+	}
+	must.Get(e.Run(t.Context(), p, Options{}))(t)
+	f.values[mac] = setting.Value("8a:e7:ff:73:df:5f")
+	if s, err := e.Status(t.Context()); err != nil || s.State != IsApplied {
+		t.Errorf("%+v, %v", s, err)
+	}
+	f.values[vlan] = setting.Value("9")
+	if s, err := e.Status(t.Context()); err != nil || s.State != IsDrifted || s.Counts[string(Drifted)] != 1 {
+		t.Errorf("with another VLAN: %+v, %v", s, err)
+	}
+	if _, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil {
+		t.Logf("rollback: %v", err)
+	}
+	if f.values[mac].Value != "52:54:00:00:00:01" || f.values[vlan].Value != "9" {
+		t.Errorf("after the rollback: address %s, VLAN %s", f.values[mac], f.values[vlan])
+	}
+}
+
+// TestNewThreads: a kernel thread that came since is put in its place; one that was there and has moved was moved by
+// somebody.
+func TestNewThreads(t *testing.T) {
+	a, wanted := setting.Of(setting.ThreadCPUs, "kernel"), setting.Value("0-1")
+	const seen = "2 0-1 kthreadd\n40 1 kswapd0"
+	for name, c := range map[string]struct {
+		found string
+		want  bool
+	}{
+		"another came":             {seen + "\n77 0-3 loop0", true},
+		"another came, in place":   {seen + "\n77 0 loop0", false},
+		"one was moved":            {"2 0-1 kthreadd\n40 2 kswapd0", false},
+		"one came, one was moved":  {"2 0-1 kthreadd\n40 2 kswapd0\n77 0-3 loop0", false},
+		"a number that begins so":  {seen + "\n400 2 loop0", true},
+		"nothing is known of them": {"", false},
+	} {
+		found := setting.Value("0-3")
+		found.Verbatim = c.found
+		must.Equal(t, newThreads(a, wanted, seen, found), c.want, "%s", name)
+		if newThreads(a, wanted, "", found) || newThreads(setting.Of(setting.Sysctl, "a"), wanted, seen, found) {
+			t.Errorf("%s: without knowing what there was, or of another kind", name)
+		}
+	}
+}
 
 func TestFewerLanes(t *testing.T) {
 	nic, other := setting.Of(setting.QueueLanes, "eth0"), setting.Of(setting.Sysctl, "kernel.x")
@@ -28,9 +86,8 @@ func TestFewerLanes(t *testing.T) {
 		if c.found == "" {
 			found = setting.Missing("gone")
 		}
-		if got := fewerLanes(c.a, setting.Value(c.left), found); got != c.want {
-			t.Errorf("%s left at %s, found %s: %v", c.a, c.left, found, got)
-		}
+		must.Equal(t, fewerLanes(c.a, setting.Value(c.left), found), c.want,
+			"%s left at %s, found %s", c.a, c.left, found)
 	}
 }
 
@@ -63,9 +120,7 @@ func TestLanesPutBack(t *testing.T) {
 	if p := look(t, r, now, true); len(p.ByHand) != 1 || len(p.PutBack) != 0 {
 		t.Errorf("taken away by hand: %+v", p)
 	}
-	if n := r.Reset("vnet8", true, now); n != 0 {
-		t.Error("a tap brings back what somebody took away")
-	}
+	must.Equal(t, r.Reset("vnet8", true, now), 0, "a tap brings back what somebody took away")
 }
 
 // TestLanesRefused: a lane that does not come back, because of a classifier that came to its tap, is tried for as long
@@ -92,9 +147,7 @@ func TestLanesRefused(t *testing.T) {
 			t.Fatalf("long after: %+v", p)
 		}
 	}
-	if n := len(f.writes) - tried; n != 0 {
-		t.Errorf("written %d times more, expected to be left alone", n)
-	}
+	must.Equal(t, len(f.writes)-tried, 0, "times written more")
 	delete(f.becomes, nic) // the guest is started without
 	r.Reset("vnet7", true, now)
 	if p := look(t, r, now, false); len(p.PutBack) != 1 || p.Failed() != 0 || f.values[nic].Value != all {
