@@ -12,19 +12,16 @@ func TestDiagnosis(t *testing.T) {
 	t.Parallel()
 	d := &bottleneck.Diagnosis{
 		Seconds: 5, Method: facts.ByTracepoints,
-		Why: "vhost-2113 (queue 3) is at 99 % of CPU 17 while vCPUs are at 43 %",
-		Bottleneck: &bottleneck.Bottleneck{
+		Why: "vhost-2113 (queue 3) is at 99 % of CPU 17 while vCPUs are at 43 %", Bottleneck: &bottleneck.Bottleneck{
 			Kind: bottleneck.Vhost, Stage: "vhost", Object: "vhost-2113 (queue 3)", Confidence: 0.93,
 			Advice: "fewer vCPUs, more queues and vhost CPUs", Knobs: []string{"domain.queues", "vhost.threads"},
 			Evidence: []bottleneck.Evidence{
 				{What: "share of CPU 17 that vhost-2113 (queue 3) used", Value: 0.99, Unit: "share",
 					Source: "/proc/2113/task/2117/schedstat"},
 				{What: "lost before vm1", Value: 44200, Unit: "packets/s"}, {What: "wait for a CPU, 99th percentile",
-					Value: 5240,
-					Unit:  "us"}, {What: "queues of vm1", Value: 4, Unit: "queues"},
+					Value: 5240, Unit: "us"}, {What: "queues of vm1", Value: 4, Unit: "queues"},
 			},
-		},
-		Next: &bottleneck.Bottleneck{Kind: bottleneck.GuestCPU, Say: "vm1 vCPU 2 is at 43 %", Confidence: 0.47},
+		}, Next: &bottleneck.Bottleneck{Kind: bottleneck.GuestCPU, Say: "vm1 vCPU 2 is at 43 %", Confidence: 0.47},
 		Stages: []bottleneck.Stage{{Name: "nic", Object: "eth0", Use: -1, PPS: 1.2e6},
 			{Name: "vhost", Object: "vhost-2113 (queue 3)", Use: 0.99, PPS: -1,
 				Errors: []bottleneck.Evidence{{What: "lost: tap", Value: 221000, Unit: "packets"}}}},

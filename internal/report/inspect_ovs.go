@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"mpps/internal/model/facts"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // ovsText describes a bridge of Open vSwitch, and the counters of the datapath that all bridges share; empty if the
@@ -130,8 +130,7 @@ func ovsTunnelStation(h *facts.Host, l *facts.Tunnel) (Station, bool) {
 		name = words.Count(len(ports), "tunnel")
 	}
 	text := words.Join(", ", strings.Join(to, ", "), words.If(len(ports) > len(to), "%d others", len(ports)-len(to)),
-		words.If(len(l.Underlay) > 0, "over %s", strings.Join(l.Underlay, ", ")),
-		"by "+l.Name+" with "+tunnelText(*l))
+		words.If(len(l.Underlay) > 0, "over %s", strings.Join(l.Underlay, ", ")), "by "+l.Name+" with "+tunnelText(*l))
 	return Station{Kind: l.Type, Name: name, Text: text}, true
 }
 

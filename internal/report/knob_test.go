@@ -20,8 +20,7 @@ func TestExplainIsThePage(t *testing.T) {
 		page := flat(strings.ReplaceAll(knobs.Page(k.ID), "`", ""))
 		doc := k.Doc()
 		parts := append([]string{k.ID, k.Title, k.Stage.String(), string(k.Risk), doc.Want, doc.Why, doc.Cost,
-			doc.Verify},
-			doc.Traps...)
+			doc.Verify}, doc.Traps...)
 		parts = append(parts, k.After...)
 		for _, s := range doc.Sources {
 			parts = append(parts, s.Fact+": "+s.Where)

@@ -10,7 +10,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/reach"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // Overview says in five lines what a host is, what limits it, what mpps changed and which command helps most. The

@@ -14,8 +14,7 @@ import (
 func TestPlanTerms(t *testing.T) {
 	c := func(path, rule string, risk goal.Risk) plan.Change {
 		change := plan.Change{ID: "netfilter.bridge", Address: setting.Of(setting.Sysctl, path),
-			From: setting.Value("1"),
-			To:   setting.Value("0"), Risk: risk}
+			From: setting.Value("1"), To: setting.Value("0"), Risk: risk}
 		if rule != "" {
 			change.Rules = []string{rule}
 		}
@@ -74,8 +73,7 @@ func TestPlanFolds(t *testing.T) {
 	change("texts", "mac 52:2:3", "a", "b", setting.Needs{})
 	text := draw(100, func(t *Text) { Plan(t, p) })
 	for _, want := range []string{
-		"restart of guest t1, restart of guest t2, restart of guest t3, restart of guest t4",
-		"1 change each: backend",
+		"restart of guest t1, restart of guest t2, restart of guest t3, restart of guest t4", "1 change each: backend",
 		"sysctl:cpu{0-2,7}/a0\n   - powersave\n   + performance", "sysctl:cpu03/a0", "sysctl:cpu9/a0\n   - schedutil",
 		"sysctl:t1/52:54:00:00:00:21/x  absent → vhost", "sysctl:t4/52:54:00:00:00:24/x  absent → vhost",
 		"takes effect after restart of the guest that each belongs to", "sysctl:mac 52:1:3", "sysctl:mac 52:2:3",

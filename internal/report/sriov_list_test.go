@@ -17,8 +17,7 @@ func TestSRIOVListDraws(t *testing.T) {
 		}},
 		VFs: []facts.VF{
 			{PF: "ens1f0", Index: 0, PCI: "0000:41:10.0", Group: 17, Driver: "vfio-pci", MAC: "52:54:00:00:01:00",
-				VLAN:      100,
-				MaxTxRate: 500, SpoofCheck: true, Untold: []string{"link_state"}},
+				VLAN: 100, MaxTxRate: 500, SpoofCheck: true, Untold: []string{"link_state"}},
 			{PF: "ens1f0", Index: 1, PCI: "0000:41:10.2", Group: -1, Driver: "igbvf", NIC: "ens1v1", MAC: facts.NoMAC,
 				Trust: true, LinkState: "disable", HostUse: "port of br0"},
 			{PF: "ens1f0", Index: 2, PCI: "0000:41:10.4", Group: -1, MAC: facts.NoMAC, SpoofCheck: true,

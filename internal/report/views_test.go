@@ -36,8 +36,7 @@ func views(t *testing.T, h *facts.Host) map[string]func(*Text) {
 		state := []journal.ChangeState{journal.ChangeDone, journal.ChangeAlready, journal.ChangeFailed,
 			journal.ChangeLeft}[i%4]
 		outcomes = append(outcomes, apply.Outcome{ID: c.ID, Address: c.Address, From: c.From.String(),
-			To:    c.To.String(),
-			State: state, Needs: c.Needs, Why: c.Because})
+			To: c.To.String(), State: state, Needs: c.Needs, Why: c.Because})
 		rows = append(rows, apply.Row{ID: c.ID, Address: c.Address, Wanted: c.To.String(), Found: c.From.String(),
 			State: apply.Drifted, Why: "is " + c.From.String() + ", expected " + c.To.String()})
 	}
@@ -63,8 +62,7 @@ func views(t *testing.T, h *facts.Host) map[string]func(*Text) {
 		"history tx": func(t *Text) { Transaction(t, apply.Detail{Entry: status.Transactions[0], List: outcomes}) },
 		"rollback": func(t *Text) {
 			RollbackResult(t, []apply.Restored{{Of: "20261120T210912.123456-4711", State: journal.Applied,
-				Changes: outcomes}},
-				false, true)
+				Changes: outcomes}}, false, true)
 		},
 		"warning": func(t *Text) {
 			t.Warning(Warning{Code: "c", Text: strings.Repeat("a caveat ", 30), Hint: strings.Repeat("do this ", 30)})
@@ -168,8 +166,7 @@ func TestNoColourWithoutATerminal(t *testing.T) {
 		}
 		printer.Progress("half way")
 	}
-	must.Do(t, p.Answer(Answer{Verb: "x",
-		Text: func(t *Text) { t.Heading("title"); t.Blank(); t.Blank() }}))
+	must.Do(t, p.Answer(Answer{Verb: "x", Text: func(t *Text) { t.Heading("title"); t.Blank(); t.Blank() }}))
 	if out.String() != "title\n" || problems.Len() > 0 {
 		t.Errorf("printed %q and %q", out.String(), problems.String())
 	}

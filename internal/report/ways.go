@@ -8,7 +8,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/reach"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // Way is how some guests reach the wire.

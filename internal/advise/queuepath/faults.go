@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // Kind is what can be wrong with a path.
@@ -143,14 +144,6 @@ func percent(part float64) string {
 	return fmt.Sprintf("%.0f %%", part*100)
 }
 
-// count formats a number with its noun.
-func count(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %ss", n, one)
-}
-
 // numbersOf formats queues of one device like the kernel formats lists of CPUs.
 func numbersOf(queues []Queue) string {
 	var all []int
@@ -179,14 +172,14 @@ func devicesOf(queues []Queue) string {
 		by[q.Device] = append(by[q.Device], q)
 	}
 	const most = 4
-	var words []string
+	var names []string
 	for _, device := range slices.SortedFunc(maps.Keys(by),
 		func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) }) {
-		if len(words) == most {
-			words = append(words, "and of "+count(len(by)-most, "more device"))
+		if len(names) == most {
+			names = append(names, "and of "+words.Count(len(by)-most, "more device"))
 			break
 		}
-		words = append(words, device+" "+numbersOf(by[device]))
+		names = append(names, device+" "+numbersOf(by[device]))
 	}
-	return strings.Join(words, ", ")
+	return strings.Join(names, ", ")
 }

@@ -77,9 +77,7 @@ type Device struct {
 
 // Terminal reports whether packets leave the host's stack by the device, to the wire or to a guest. They do not by a
 // macvtap: what its guest sends is transmitted on it and goes on to the device below (drivers/net/tap.c, tap_get_user).
-func (d *Device) Terminal() bool {
-	return d.Kind == "nic" || d.Kind == "tap" || d.Kind == "veth"
-}
+func (d *Device) Terminal() bool { return d.Kind == "nic" || d.Kind == "tap" || d.Kind == "veth" }
 
 // Contention is how often CPUs waited for one lock of a device in the interval.
 type Contention struct {

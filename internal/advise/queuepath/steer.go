@@ -13,6 +13,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // Means is what keeps lanes apart.
@@ -242,7 +243,7 @@ func (d *Steered) summary() string {
 			most = max(most, users[l.Base+q])
 		}
 	}
-	text := fmt.Sprintf("%s on %s of %d", count(len(d.Lanes), "tap"), count(len(users), "queue"), d.Queues)
+	text := fmt.Sprintf("%s on %s of %d", words.Count(len(d.Lanes), "tap"), words.Count(len(users), "queue"), d.Queues)
 	if most > 1 {
 		return fmt.Sprintf("%s, up to %d on one: there are fewer queues than lanes", text, most)
 	}

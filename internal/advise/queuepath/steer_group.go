@@ -9,6 +9,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/reach"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // port is a NIC by which guests send.
@@ -38,8 +39,7 @@ type steerer struct {
 }
 
 func newSteerer(h *facts.Host, o *Observation, options SteerOptions) *steerer {
-	s := &steerer{host: h, seen: o, options: options, paths: reach.Of(h), leaves: leavingPackets(o,
-		options.NIC)}
+	s := &steerer{host: h, seen: o, options: options, paths: reach.Of(h), leaves: leavingPackets(o, options.NIC)}
 	used := s.findNICs()
 	for _, n := range options.Standing {
 		used[n] = true
@@ -176,7 +176,8 @@ func (s *steerer) enoughQueues(g group) error {
 			hint = fmt.Sprintf("ethtool -L %s combined %d, or let 'mpps plan' choose (nic.channels)", p.name,
 				max(n.Channels.MaxCombined, n.Channels.MaxTx))
 		}
-		return &Refusal{fmt.Sprintf("%s has %s: expected at least 2", p.name, count(p.queues, "transmit queue")), hint}
+		has := words.Count(p.queues, "transmit queue")
+		return &Refusal{fmt.Sprintf("%s has %s: expected at least 2", p.name, has), hint}
 	}
 	return nil
 }

@@ -85,9 +85,7 @@ func (d *division) queueCounts(senders []Sender) []int {
 // before comes first, then the one whose tap sorts first.
 func (d *division) poorer(senders []Sender, counts []int, i, j int) bool {
 	a, b := float64(counts[i])*weight(senders[j]), float64(counts[j])*weight(senders[i])
-	return cmp.Or(
-		cmp.Compare(a, b),
-		cmp.Compare(d.hadMore(senders[j], counts[j]), d.hadMore(senders[i], counts[i])),
+	return cmp.Or(cmp.Compare(a, b), cmp.Compare(d.hadMore(senders[j], counts[j]), d.hadMore(senders[i], counts[i])),
 		cmp.Compare(senders[i].Tap, senders[j].Tap),
 	) < 0
 }

@@ -43,8 +43,7 @@ func judgeCgroups(v *view) {
 		case c.Part != "":
 			kind := strings.TrimRight(c.Part, "0123456789")
 			v.addOverlap(cgroupHelper, c.Path, fmt.Sprintf("the group of guest %s's %s has", c.Guest, c.Part),
-				c.Effective,
-				fmt.Sprintf("virsh %spin %s %s --live", kind,
+				c.Effective, fmt.Sprintf("virsh %spin %s %s --live", kind,
 					strings.TrimSpace(word(c.Guest)+" "+strings.TrimPrefix(c.Part, kind)), v.houseList())).withCPUs()
 		default:
 			v.requireCPUs(c, g.pinnedCPUs(), "guest "+c.Guest)
@@ -78,7 +77,7 @@ func (v *view) requireCPUs(c facts.Cgroup, need setting.CPUSet, whose string) {
 	}
 	if missing := need.And(v.h.Topology.Online).Minus(c.Effective); len(missing) > 0 {
 		v.add(cgroupNarrow, c.Path, missing, fmt.Sprintf("it has %s; for %s it lacks %s", c.Effective, whose,
-			cpusText(missing)),
+			missing.Words()),
 			fmt.Sprintf("systemctl set-property machine.slice AllowedCPUs=%s, or take AllowedCPUs out of its drop-in",
 				c.Effective.Or(need))).withCPUs()
 	}

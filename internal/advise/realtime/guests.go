@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 var (
@@ -132,8 +133,7 @@ func (v *view) judgeDefinition(g *guest) {
 				strings.Join(ordinary, ",")))
 	}
 	v.judgeHelperPin(g, guestEmulator, "emulator", g.d.EmulatorPin, fmt.Sprintf("virsh emulatorpin %s %s %s",
-		word(g.f.Name),
-		v.houseList(), g.virshFlags()))
+		word(g.f.Name), v.houseList(), g.virshFlags()))
 	for n := 1; n <= min(g.d.IOThreads, maxVCPUs); n++ {
 		v.judgeHelperPin(g, guestIOThread, fmt.Sprintf("iothread %d", n), g.iothreadPin(n),
 			fmt.Sprintf("virsh iothreadpin %s %d %s %s", word(g.f.Name), n, v.houseList(), g.virshFlags()))
@@ -257,8 +257,5 @@ func (v *view) judgeVCPUThread(g *guest, n int, affinity setting.CPUSet, policy 
 
 // schedText is a policy, with the priority if it has one: "SCHED_FIFO 2".
 func schedText(policy string, priority int) string {
-	if realtimePolicy(policy) {
-		return fmt.Sprintf("%s %d", policy, priority)
-	}
-	return policy
+	return policy + words.If(realtimePolicy(policy), " %d", priority)
 }

@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/model/facts"
+	"mpps/internal/words"
 )
 
 var (
@@ -55,7 +56,7 @@ func (v *view) judgeMemory(g *guest) {
 		}
 		if nodes := v.nodes(quiet); len(nodes) > 1 && len(cells) < 2 {
 			v.add(guestSpread, g.object(""), quiet, fmt.Sprintf("its CPUs are on nodes %s, its definition has %s",
-				nodes, count(len(cells), "NUMA cell")),
+				nodes, words.Count(len(cells), "NUMA cell")),
 				"pin it to one node, or give it cells of its own (<numa><cell …/></numa>) with <memnode> for each").
 				with("nodes", float64(len(nodes)))
 		}
@@ -116,8 +117,7 @@ func (v *view) judgeHugepages() {
 				pages.Total, strings.Join(names[p], ", "), need[p]),
 				fmt.Sprintf("hugepages=%d:%d behind hugepagesz= on the kernel command line (boot.hugepages), or %d "+
 					"to /sys/devices/system/node/node%d/hugepages/hugepages-%dkB/nr_hugepages", p.node, need[p],
-					need[p], p.node, p.size>>10)).
-				with("pages", float64(pages.Total)).with("needed", float64(need[p]))
+					need[p], p.node, p.size>>10)).with("pages", float64(pages.Total)).with("needed", float64(need[p]))
 		case pages.Free < ask[p]:
 			v.add(guestPagesShort, object, v.s.CPUs.And(node.CPUs),
 				fmt.Sprintf("%d are free, and guests that are off need %d", pages.Free, ask[p]),

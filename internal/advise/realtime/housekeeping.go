@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"mpps/internal/advise/knob"
+	"mpps/internal/model/facts"
+	"mpps/internal/words"
 )
 
 var (
@@ -40,7 +42,7 @@ const (
 func judgeHousekeeping(v *view) {
 	if len(v.house) == 0 {
 		v.add(houseNone, "housekeeping", v.s.CPUs, fmt.Sprintf("all %s that are online should be quiet",
-			count(len(v.h.Topology.Online), "CPU")), "give back a core of each node: take it out of the pins, "+
+			words.Count(len(v.h.Topology.Online), "CPU")), "give back a core of each node: take it out of the pins, "+
 			"isolcpus and nohz_full").with("cpus", 0)
 		return
 	}
@@ -49,7 +51,7 @@ func judgeHousekeeping(v *view) {
 		quiet, left := node.CPUs.And(v.s.CPUs), node.CPUs.And(v.house)
 		if len(quiet) > 0 && len(left) == 0 {
 			v.add(houseNode, fmt.Sprintf("node %d", node.ID), quiet, fmt.Sprintf("all of its %s should be quiet",
-				count(len(quiet), "CPU")), "give one core of the node back to the host")
+				words.Count(len(quiet), "CPU")), "give one core of the node back to the host")
 		}
 	}
 	if v.o != nil && v.o.Seconds > 0 {
@@ -59,37 +61,29 @@ func judgeHousekeeping(v *view) {
 		node, _ := v.h.Topology.Node(s.Node)
 		if left := node.CPUs.And(v.house); s.Count > len(left) {
 			v.add(houseStorage, fmt.Sprintf("node %d %s", s.Node, s.Name), left,
-				fmt.Sprintf("%s, and the host keeps %s of the node", count(s.Count, "daemon"),
-					count(len(left), "CPU")),
+				fmt.Sprintf("%s, and the host keeps %s of the node", words.Count(s.Count, "daemon"),
+					words.Count(len(left), "CPU")),
 				"more CPUs of the node for the host, or the daemons on another node").with("daemons",
 				float64(s.Count)).with("cpus", float64(len(left)))
 		}
 	}
-	devices := 0
-	for _, irq := range v.irqs {
-		if !placedByKernel(irq) {
-			devices++
-		}
-	}
+	devices := facts.Count(v.irqs, func(irq facts.IRQ) bool { return !placedByKernel(irq) })
 	if devices > vectors*len(v.house) {
 		v.add(houseVectors, "housekeeping", v.house, fmt.Sprintf("%d interrupts, %s of about %d vectors", devices,
-			count(len(v.house), "CPU"), vectors),
+			words.Count(len(v.house), "CPU"), vectors),
 			"fewer queues of the NICs (nic.channels), or more CPUs for the host").with("interrupts",
 			float64(devices)).with("cpus", float64(len(v.house)))
 	}
 	helpers := 0
 	for _, g := range v.guests {
 		if g.active() {
-			for _, t := range g.f.Threads {
-				if t.Role == "vhost" || t.Role == "iothread" {
-					helpers++
-				}
-			}
+			helpers += facts.Count(g.f.Threads,
+				func(t facts.Thread) bool { return t.Role == "vhost" || t.Role == "iothread" })
 		}
 	}
 	if helpers > helpersPerCPU*len(v.house) {
 		v.add(houseHelpers, "housekeeping", v.house, fmt.Sprintf("%d vhost and I/O threads on %s", helpers,
-			count(len(v.house), "CPU")), "fewer queues of the guests' NICs, or more CPUs for the host").with(
+			words.Count(len(v.house), "CPU")), "fewer queues of the guests' NICs, or more CPUs for the host").with(
 			"threads", float64(helpers)).with("cpus", float64(len(v.house)))
 	}
 }
@@ -110,7 +104,7 @@ func (v *view) judgeCores() {
 	}
 	if smt {
 		v.add(houseCore, "housekeeping", v.house, fmt.Sprintf("of %s each shares its core with a quiet one",
-			cpusText(v.house)), "set whole cores aside, and leave whole cores to the host").withCPUs()
+			v.house.Words()), "set whole cores aside, and leave whole cores to the host").withCPUs()
 	}
 }
 
@@ -127,7 +121,7 @@ func (v *view) judgeLoad() {
 		return
 	}
 	if share := percent(busy, 1000*v.o.Seconds*n); share >= busyShare {
-		v.add(houseBusy, "housekeeping", v.house, fmt.Sprintf("%s: busy %.0f %% of the time", cpusText(v.house), share),
+		v.add(houseBusy, "housekeeping", v.house, fmt.Sprintf("%s: busy %.0f %% of the time", v.house.Words(), share),
 			"more CPUs for the host, or less work on it").with("busy_percent", share)
 	}
 }

@@ -18,10 +18,5 @@ var kinds = []*Kind{
 	houseBusy, houseVectors, houseNode, houseCore, houseStorage, houseHelpers,
 }
 
-// Kinds returns all kinds.
-func Kinds() []*Kind { return slices.Clone(kinds) }
-
 // order returns the position of a kind in kinds.
-func order(id string) int {
-	return slices.IndexFunc(kinds, func(k *Kind) bool { return k.ID == id })
-}
+func order(id string) int { return slices.IndexFunc(kinds, func(k *Kind) bool { return k.ID == id }) }

@@ -75,8 +75,7 @@ func TestPlanted(t *testing.T) {
 		r := Check(h, h.Observed, FindScope(h, quiet, ""))
 		for _, w := range wishes {
 			if !slices.ContainsFunc(r.Findings, func(f Finding) bool {
-				return f.ID == w.kind.ID &&
-					f.Object == w.object
+				return f.ID == w.kind.ID && f.Object == w.object
 			}) {
 				t.Errorf("host %d, CPUs %s: planted %s of %q, found\n%s", seed, quiet, w.kind.ID, w.object,
 					findingLines(r))

@@ -10,6 +10,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // GuestSide is the state of VFs inside a guest: driver, queues and interrupts, as far as its agent reports them.
@@ -64,11 +65,8 @@ func Guest(h *facts.Host, name string) (*GuestSide, error) {
 		inside, side.Why = g.Inside.Host, g.Inside.Why
 	}
 	if side.Seen = inside != nil; side.Seen {
-		side.IRQBalance = "stopped"
 		running := func(s facts.Service) bool { return s.Name == "irqbalance" && s.Running }
-		if slices.ContainsFunc(inside.Services, running) {
-			side.IRQBalance = "running"
-		}
+		side.IRQBalance = words.Either(slices.ContainsFunc(inside.Services, running), "running", "stopped")
 	} else if side.Why == "" {
 		side.Why = whyUnseen(g)
 	}
@@ -160,11 +158,8 @@ func nicInside(inside *facts.Host, v facts.VF, driver string) *facts.NIC {
 
 // judge applies the knob sriov.guest and adds how to fix what it finds.
 func (f *GuestFunction) judge(inside *facts.Host, n *facts.NIC) {
-	k := knob.Find("sriov.guest")
-	if k == nil {
-		return
-	}
-	a := k.Want(knob.NewView(inside, goal.Unlimited()), setting.Of(setting.Fact, n.Name, "vf-interrupts"))
+	a := knob.Find("sriov.guest").Want(knob.NewView(inside, goal.Unlimited()),
+		setting.Of(setting.Fact, n.Name, "vf-interrupts"))
 	switch {
 	case a.Skip != "":
 		f.State, f.Because = "ok", a.Skip

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/words"
 )
 
 // MigrateRequest is the input of Migrate.
@@ -213,7 +214,7 @@ func (p *migration) explain() {
 	}
 	p.Why = fmt.Sprintf("live migration is refused by libvirt and QEMU: the state of %s (%s) is in the card and not "+
 		"in QEMU, and vfio-pci cannot read it out or put it into another card",
-		count(len(p.Functions), "virtual function"), p.functionNames())
+		words.Count(len(p.Functions), "virtual function"), p.functionNames())
 	if able == len(p.Functions) {
 		p.Why = "whether live migration works depends on the driver that holds the function: see the notes; this " +
 			"plan does without"

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/words"
 )
 
 // addCheck adds a check on one of the hosts.
@@ -38,7 +39,7 @@ func (p *migration) checkSource() {
 	}
 	if len(p.def.Devices.Folders) > 0 {
 		p.addCheck(on, MigrateUnknown, "no folder of the host is in the guest (virtiofs, 9p)",
-			count(len(p.def.Devices.Folders), "folder"),
+			words.Count(len(p.def.Devices.Folders), "folder"),
 			"libvirt before 9.7 refuses to migrate with virtiofs, and always with 9p that is mounted: unmount and "+
 				"detach it first")
 	}
@@ -68,8 +69,7 @@ func (p *migration) otherNICs() []string {
 	var all []string
 	for _, n := range p.guest.NICs() {
 		if !slices.ContainsFunc(p.Functions, func(f MigrateVF) bool {
-			return f.MAC == n.MAC &&
-				f.Form != facts.ByHostdev
+			return f.MAC == n.MAC && f.Form != facts.ByHostdev
 		}) {
 			all = append(all, strings.TrimSpace(n.MAC+" on "+n.Source))
 		}
@@ -92,7 +92,7 @@ func (p *migration) disks() string {
 	if len(p.def.Devices.Disks) == 0 {
 		return "it has none"
 	}
-	return count(len(p.def.Devices.Disks), "disk") + ", none of them a file of this host"
+	return words.Count(len(p.def.Devices.Disks), "disk") + ", none of them a file of this host"
 }
 
 // chooseTargets chooses a function on the target for each of the guest's, preferably on a PF with a carrier, then on a
@@ -216,8 +216,7 @@ func (p *migration) checkFunctions(h *facts.Host) {
 		}
 		p.addCheck(p.To, stateOf(port.Up && port.Carrier == "up"),
 			"the port of that function is up, with a cable in the same network",
-			fmt.Sprintf("%s, carrier %s", upDown(port.Up), port.Carrier),
-			quoted("ip", "link", "set", f.PFThere, "up"))
+			fmt.Sprintf("%s, carrier %s", upDown(port.Up), port.Carrier), quoted("ip", "link", "set", f.PFThere, "up"))
 		if err := facts.CheckVFRate(port.Driver, port.Speed, f.vf.MaxTxRate); err != nil {
 			p.addCheck(p.To, MigrateMissing, fmt.Sprintf("its limit of %d Mb/s can be set there", f.vf.MaxTxRate),
 				err.Error(), "")
@@ -244,5 +243,5 @@ func freeOn(h *facts.Host) string {
 			free++
 		}
 	}
-	return fmt.Sprintf("%s, %d free", count(len(h.VFs), "function"), free)
+	return fmt.Sprintf("%s, %d free", words.Count(len(h.VFs), "function"), free)
 }

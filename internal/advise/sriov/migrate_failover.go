@@ -155,8 +155,7 @@ func (p *migration) migratePair() []MigrateStep {
 func (p *migration) standbyBridge() string {
 	for _, b := range p.from.Bridges {
 		if slices.ContainsFunc(p.Functions, func(f MigrateVF) bool {
-			return f.PF != "" &&
-				slices.Contains(b.Ports, f.PF)
+			return f.PF != "" && slices.Contains(b.Ports, f.PF)
 		}) {
 			return b.Name
 		}

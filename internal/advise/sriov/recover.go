@@ -262,20 +262,16 @@ func (r *recovery) checkMAC() error {
 // recreateAll returns the last resort: to create all functions of the PF again, for which none may be in use.
 func (r *recovery) recreateAll() string {
 	var taken []string
-	all := 0
-	for i := range r.host.VFs {
-		if f := &r.host.VFs[i]; f.PF == r.f.PF {
-			all++
-			if who := inUse(r.host, f); who != "" {
-				taken = append(taken, nameOf(f)+": "+who)
-			}
+	all := functions(r.host, ofPF(r.f.PF))
+	for _, f := range all {
+		if who := inUse(r.host, f); who != "" {
+			taken = append(taken, nameOf(f)+": "+who)
 		}
 	}
-	again := fmt.Sprintf("mpps sriov destroy %s && mpps sriov create %s -n %d", r.f.PF, r.f.PF, all)
+	when := "which nobody has"
 	if len(taken) > 0 {
-		return fmt.Sprintf("if that does not help, all functions of %s are to be recreated, once nobody has one of "+
-			"them (now %s): %s", r.f.PF, strings.Join(taken[:min(4, len(taken))], "; "), again)
+		when = fmt.Sprintf("once nobody has one of them (now %s)", strings.Join(taken[:min(4, len(taken))], "; "))
 	}
-	return fmt.Sprintf("if that does not help, all functions of %s are to be recreated, which nobody has: %s", r.f.PF,
-		again)
+	return fmt.Sprintf("if that does not help, all functions of %[1]s are to be recreated, %[2]s: mpps sriov destroy "+
+		"%[1]s && mpps sriov create %[1]s -n %[3]d", r.f.PF, when, len(all))
 }

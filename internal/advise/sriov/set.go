@@ -21,8 +21,7 @@ type Set struct{ Attribute, Value string }
 var attributeWords = map[string]string{
 	"mac": "mac", "vlan": "vlan", "qos": "qos", "priority": "qos",
 	"rate": "max_tx_rate", "max-rate": "max_tx_rate", "max_tx_rate": "max_tx_rate", "max-tx-rate": "max_tx_rate",
-	"tx-rate":  "max_tx_rate",
-	"min-rate": "min_tx_rate", "min_tx_rate": "min_tx_rate", "min-tx-rate": "min_tx_rate",
+	"tx-rate": "max_tx_rate", "min-rate": "min_tx_rate", "min_tx_rate": "min_tx_rate", "min-tx-rate": "min_tx_rate",
 	"spoofchk": "spoofchk", "trust": "trust", "state": "link_state", "link-state": "link_state",
 	"link_state": "link_state",
 }

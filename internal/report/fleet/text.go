@@ -7,7 +7,7 @@ import (
 
 	"mpps/internal/advise/fleet"
 	"mpps/internal/report"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // few is how many names, values and rows of each kind are shown where not all are asked for.

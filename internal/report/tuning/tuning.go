@@ -17,7 +17,7 @@ import (
 	"mpps/internal/report"
 	"mpps/internal/report/page"
 	"mpps/internal/report/svg"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 //go:embed tuning.html.tmpl style.css
