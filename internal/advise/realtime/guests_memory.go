@@ -13,23 +13,12 @@ import (
 )
 
 var (
-	guestNode = &Kind{"guest.node", Guests, "Its memory is on another node than its CPUs", knob.High,
-		"each access goes over the link between the nodes: slower by half, and at the mercy of what else uses the link",
-		"domain.numatune"}
-	guestSpread = &Kind{"guest.spread", Guests, "Its CPUs are on several nodes, and it does not know", knob.Medium,
-		"the guest's kernel takes all of its memory for equally near, and puts work and data on different nodes",
-		"domain.vnuma"}
-	guestStrict = &Kind{"guest.numa_mode", Guests, "Its memory may come from other nodes", knob.Medium,
-		"without mode strict the kernel takes pages from another node as soon as its own is short, and nobody is told",
-		"domain.numatune"}
-	guestPages = &Kind{"guest.hugepages", Guests, "It has no huge pages", knob.Medium,
-		"small pages can be merged, moved, compacted and swapped: each costs the guest a fault of some microseconds, " +
-			"and translations miss more often", "domain.hugepages"}
-	guestPagesShort = &Kind{"guest.hugepages_short", Guests, "There are not enough huge pages on the node", knob.High,
-		"the guest does not start again, or takes pages of another node", "boot.hugepages"}
-	guestLocked = &Kind{"guest.locked", Guests, "QEMU's own memory can be taken away", knob.Low,
-		"the guest's RAM in huge pages stays; what QEMU itself needs can be swapped or dropped, and comes back with " +
-			"a fault", "domain.locked"}
+	guestNode       = kind("guest.node")
+	guestSpread     = kind("guest.spread")
+	guestStrict     = kind("guest.numa_mode")
+	guestPages      = kind("guest.hugepages")
+	guestPagesShort = kind("guest.hugepages_short")
+	guestLocked     = kind("guest.locked")
 )
 
 // judgeMemory judges where a guest's memory is and whether it stays there.

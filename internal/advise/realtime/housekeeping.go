@@ -3,32 +3,18 @@ package realtime
 import (
 	"fmt"
 
-	"mpps/internal/advise/knob"
 	"mpps/internal/model/facts"
 	"mpps/internal/words"
 )
 
 var (
-	houseNone = &Kind{"house.none", Housekeeping, "No CPU is left for the host", knob.Critical,
-		"interrupts, daemons, QEMU and the kernel's own work have to run somewhere: they run on the guests' CPUs",
-		"placement.reserve"}
-	houseCore = &Kind{"house.core", Housekeeping, "The host has no whole core", knob.Medium,
-		"the host's work shares each of its cores with a quiet CPU, and slows it down whenever it runs",
-		"placement.reserve"}
-	houseNode = &Kind{"house.node", Housekeeping, "A node has no CPU for the host", knob.Medium,
-		"emulator, vhost threads and interrupts of the guests on that node work over the link between the nodes",
-		"placement.reserve"}
-	houseBusy = &Kind{"house.busy", Housekeeping, "The CPUs of the host are full", knob.High,
-		"what the guests wait for (disks, packets, QEMU) waits for a CPU itself", "placement.reserve"}
-	houseVectors = &Kind{"house.vectors", Housekeeping, "There are more interrupts than the host's CPUs have vectors",
-		knob.High,
-		"an x86 CPU has about 200 vectors for devices: interrupts that find none on the host's CPUs are refused, or " +
-			"stay on the quiet ones", ""}
-	houseStorage = &Kind{"house.storage", Housekeeping, "Storage daemons have too few CPUs", knob.Medium,
-		"each daemon that serves a disk wants a CPU of its own: without one the guests' disks wait, here and on " +
-			"other hosts", "placement.reserve"}
-	houseHelpers = &Kind{"house.helpers", Housekeeping, "Many threads of guests share few CPUs", knob.Low,
-		"vhost and I/O threads of the guests wait for each other when packets come", "vhost.budget"}
+	houseNone    = kind("house.none")
+	houseCore    = kind("house.core")
+	houseNode    = kind("house.node")
+	houseBusy    = kind("house.busy")
+	houseVectors = kind("house.vectors")
+	houseStorage = kind("house.storage")
+	houseHelpers = kind("house.helpers")
 )
 
 // Bounds of what one CPU of the host can take.

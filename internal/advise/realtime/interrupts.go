@@ -12,24 +12,13 @@ import (
 )
 
 var (
-	irqCame = &Kind{"irq.came", Interrupts, "A device interrupted there", knob.High,
-		"each interrupt takes the vCPU out of the guest for some microseconds, and what it wakes follows",
-		"rt.irq_affinity"}
-	irqAimed = &Kind{"irq.aimed", Interrupts, "A device's interrupt goes there", knob.Medium,
-		"it did not come while this was watched; the next one does", "rt.irq_affinity"}
-	irqMay = &Kind{"irq.may", Interrupts, "An interrupt may be put there", knob.Low,
-		"the kernel chose another CPU of its mask; when that one is busy or goes off it chooses again",
-		"rt.irq_affinity"}
-	irqDefault = &Kind{"irq.default", Interrupts, "New interrupts may be put there", knob.Medium,
-		"an interrupt that is asked for from now on (a device set up again, a module) gets this mask",
-		"rt.irq_affinity"}
-	irqTick = &Kind{"irq.tick", Interrupts, "The CPU's timer keeps firing", knob.Medium,
-		"the tick should be stopped on this CPU: each time the timer fires the vCPU leaves the guest", ""}
-	irqCalls = &Kind{"irq.calls", Interrupts, "Other CPUs interrupt it", knob.Low,
-		"functions that run on all CPUs, and flushes of translations of programs that have been there, interrupt it " +
-			"from elsewhere", ""}
-	irqNMI = &Kind{"irq.nmi", Interrupts, "NMIs and machine check polls", knob.Low,
-		"nothing holds an NMI up: watchdog and profilers take some microseconds each time", "rt.watchdog"}
+	irqCame    = kind("irq.came")
+	irqAimed   = kind("irq.aimed")
+	irqMay     = kind("irq.may")
+	irqDefault = kind("irq.default")
+	irqTick    = kind("irq.tick")
+	irqCalls   = kind("irq.calls")
+	irqNMI     = kind("irq.nmi")
 )
 
 // Rates above which interrupts are worth a finding, per second.

@@ -15,44 +15,21 @@ import (
 const bootCPU = 0
 
 var (
-	listsIsolcpus = &Kind{"lists.isolcpus", Lists, "The scheduler may put anything there", knob.High,
-		"the scheduler balances tasks onto CPUs that are not isolated: any thread can push a vCPU aside for " +
-			"milliseconds", "boot.isolcpus"}
-	listsNohzFull = &Kind{"lists.nohz_full", Lists, "The tick goes on there", knob.High,
-		"the tick interrupts the CPU 100 to 1000 times a second, and each time takes the vCPU out of the guest",
-		"boot.nohz_full"}
-	listsRCU = &Kind{"lists.rcu_nocbs", Lists, "RCU's work is done there", knob.Medium,
-		"what is freed through RCU is freed in bursts on the CPU that freed it, unless threads elsewhere do it",
-		"boot.rcu_nocbs"}
-	listsManaged = &Kind{"lists.managed_irq", Lists, "Managed interrupts are not kept away", knob.Low,
-		"the kernel spreads queues of disks over all CPUs and nobody can move them; only isolcpus=managed_irq keeps " +
-			"them off", "boot.isolcpus"}
-	listsSpare = &Kind{"lists.spare", Lists, "CPUs are set aside for nobody", knob.Low,
-		"an isolated CPU that no guest uses is lost to the host: nothing is moved there", "boot.isolcpus"}
-	listsIgnored = &Kind{"lists.ignored", Lists, "The kernel did not take an argument", knob.High,
-		"what the command line asks for is not in force, although it looks so", ""}
-	listsMalformed = &Kind{"lists.malformed", Lists, "An argument is no list of CPUs", knob.High,
-		"the kernel ignores the whole argument, or takes a part of it", ""}
-	listsBootCPU = &Kind{"lists.boot_cpu", Lists, "The boot CPU is among them", knob.Medium,
-		"the boot CPU keeps the time for those that have no tick, and takes what nobody else does: the kernel takes " +
-			"it out of nohz_full by itself", "boot.nohz_full"}
-	listsNoSuch = &Kind{"lists.no_such_cpu", Lists, "A list names a CPU that is not there", knob.Medium,
-		"a list that was made for another machine isolates other CPUs than was meant", ""}
-	listsOffline = &Kind{"lists.offline", Lists, "A CPU is switched off", knob.High,
-		"nothing can run there, and a guest that is pinned there does not start", ""}
-	listsIRQAffinity = &Kind{"lists.irqaffinity", Lists, "irqaffinity sends interrupts there", knob.Medium,
-		"each interrupt that is asked for from boot on may be put on these CPUs", "boot.irqaffinity"}
-	listsNextBoot = &Kind{"lists.next_boot", Lists, "The next boot has another list", knob.Medium,
-		"after a reboot other CPUs are set aside than now, and the guests' pins do not follow", ""}
-	listsBalancer = &Kind{"lists.irqbalance", Lists, "irqbalance may use them", knob.High,
-		"irqbalance moves interrupts every ten seconds, onto every CPU that it is not told to leave alone",
-		"nic.irqbalance"}
-	listsPartition = &Kind{"lists.partition", Lists, "An isolated partition does not agree", knob.High,
-		"a cpuset that is meant to isolate CPUs and is invalid, or has only some of them, leaves the rest to the " +
-			"scheduler", ""}
-	listsSibling = &Kind{"lists.sibling", Lists, "The other thread of its core is not isolated", knob.Medium,
-		"both threads of a core share its units and caches: work on one slows the other down, at once and by up to a " +
-			"half", "firmware.smt"}
+	listsIsolcpus    = kind("lists.isolcpus")
+	listsNohzFull    = kind("lists.nohz_full")
+	listsRCU         = kind("lists.rcu_nocbs")
+	listsManaged     = kind("lists.managed_irq")
+	listsSpare       = kind("lists.spare")
+	listsIgnored     = kind("lists.ignored")
+	listsMalformed   = kind("lists.malformed")
+	listsBootCPU     = kind("lists.boot_cpu")
+	listsNoSuch      = kind("lists.no_such_cpu")
+	listsOffline     = kind("lists.offline")
+	listsIRQAffinity = kind("lists.irqaffinity")
+	listsNextBoot    = kind("lists.next_boot")
+	listsBalancer    = kind("lists.irqbalance")
+	listsPartition   = kind("lists.partition")
+	listsSibling     = kind("lists.sibling")
 )
 
 // judgeLists judges whether all lists of CPUs agree.

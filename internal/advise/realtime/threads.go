@@ -14,22 +14,13 @@ import (
 )
 
 var (
-	threadUser = &Kind{"threads.user_ran", Threads, "Another program ran there", knob.High,
-		"while it ran the vCPU waited, or had its caches emptied", ""}
-	threadKernel = &Kind{"threads.kernel_ran", Threads, "A kernel thread that may run anywhere ran there", knob.Medium,
-		"it could have run on a CPU of the host: while it ran here the vCPU waited", "rt.kthreads"}
-	threadBound = &Kind{"threads.bound_ran", Threads, "A kernel thread of this CPU ran often", knob.Low,
-		"each time it runs the vCPU leaves the guest; it cannot be moved, only what gives it work can be stopped", ""}
-	threadUserMay = &Kind{"threads.user_may", Threads, "Other programs may run there", knob.Medium,
-		"they did not while this was watched; nothing keeps them away", ""}
-	threadKernelMay = &Kind{"threads.kernel_may", Threads, "Kernel threads may run there that need not", knob.Low,
-		"they did not while this was watched; nothing keeps them away", "rt.kthreads"}
-	threadPriority = &Kind{"threads.priority", Threads, "A kernel thread has no higher priority than the vCPU",
-		knob.Medium,
-		"behind a vCPU that never sleeps it never runs: timers, RCU and softirqs wait, until the kernel reports a " +
-			"stall", "rt.ksoftirqd"}
-	threadUnseen = &Kind{"threads.unseen", Threads, "Something ran there that was not seen", knob.Low,
-		"threads that lived too short to be seen, or that were moved there and back, came onto the CPU", ""}
+	threadUser      = kind("threads.user_ran")
+	threadKernel    = kind("threads.kernel_ran")
+	threadBound     = kind("threads.bound_ran")
+	threadUserMay   = kind("threads.user_may")
+	threadKernelMay = kind("threads.kernel_may")
+	threadPriority  = kind("threads.priority")
+	threadUnseen    = kind("threads.unseen")
 )
 
 // Rates above which threads are worth a finding, per second.
