@@ -6,6 +6,7 @@ import (
 
 	"mpps/internal/advise/bottleneck"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 func TestDiagnosis(t *testing.T) {
@@ -33,15 +34,9 @@ func TestDiagnosis(t *testing.T) {
 		}
 	}
 	one := strings.Join(strings.Fields(text), " ")
-	for _, want := range []string{
-		"vhost-2113 (queue 3) is at 99 % of CPU 17 while vCPUs are at 43 %", "confidence 93 %", "do fewer vCPUs",
+	must.Contain(t, one, "vhost-2113 (queue 3) is at 99 % of CPU 17 while vCPUs are at 43 %", "confidence 93 %", "do fewer vCPUs",
 		"knobs domain.queues, vhost.threads", "99 % share of CPU 17",
 		"/proc/2113/task/2117/schedstat", "44.2 kpps lost before vm1", "5.24 ms wait", "4 queues of vm1",
 		"then the guest's CPUs have no time left: vm1 vCPU 2 is at 43 % (47 %)",
-		"nic eth0 – 1.20 M", "▶ vhost", "221 k packets lost: tap", "took 48 ms of a CPU",
-	} {
-		if !strings.Contains(one, want) {
-			t.Errorf("expected %q in\n%s", want, text)
-		}
-	}
+		"nic eth0 – 1.20 M", "▶ vhost", "221 k packets lost: tap", "took 48 ms of a CPU")
 }

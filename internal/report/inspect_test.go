@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"mpps/internal/golden"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // sample is a small host with every kind of station on its path.
@@ -54,28 +54,17 @@ func sample() *facts.Host {
 	}
 }
 
-// draw is the text of a view at a width.
-func draw(width int, view func(*Text)) string {
-	t := &Text{Width: width}
-	view(t)
-	return t.b.String()
-}
-
 func TestInspectView(t *testing.T) {
-	text := draw(80, func(t *Text) { Inspect(t, sample(), false) })
+	text := Draw(80, func(t *Text) { Inspect(t, sample(), false) })
 	golden.File(t, "testdata/inspect.txt", text)
-	for _, line := range strings.Split(text, "\n") {
-		if utf8.RuneCountInString(line) > 80 {
-			t.Errorf("line of %d columns: %s", utf8.RuneCountInString(line), line)
-		}
-	}
+	must.Fit(t, text, 80, Visible)
 }
 
 // TestUnverifiedIsShown: what only calls itself a guest is shown as such.
 func TestUnverifiedIsShown(t *testing.T) {
 	h := sample()
 	h.Unverified = []facts.Unverified{{PID: 4711, Comm: "qemu-system-x86", Guest: "vm1", Why: "it belongs to user 1000"}}
-	text := draw(100, func(t *Text) { Inspect(t, h, false) })
+	text := Draw(100, func(t *Text) { Inspect(t, h, false) })
 	if !strings.Contains(text, "4711") ||
 		!strings.Contains(text, "unverified: calls itself guest vm1, but it belongs to user 1000") {
 		t.Errorf("%s", text)
@@ -100,14 +89,14 @@ func TestInspectManyGuests(t *testing.T) {
 			h.Guests = append(h.Guests, facts.Guest{Name: fmt.Sprintf("vm%d", g), State: "running", VCPUs: 2,
 				Interfaces: []facts.Interface{{MAC: mac, Type: "bridge", Source: b.Name, Tap: tap, Model: model}}})
 		}
-		text := draw(80, func(t *Text) { Inspect(t, h, false) })
+		text := Draw(80, func(t *Text) { Inspect(t, h, false) })
 		if lines := strings.Count(text, "\n"); lines > 60 {
 			t.Errorf("%s: %d lines:\n%s", name, lines, text)
 		}
 		if strings.Contains(text, "  guest   vm") {
 			t.Errorf("%s: a guest is on no path:\n%s", name, text)
 		}
-		if all := draw(80, func(t *Text) { Inspect(t, h, true) }); strings.Count(all, "guest  vm") != 200 {
+		if all := Draw(80, func(t *Text) { Inspect(t, h, true) }); strings.Count(all, "guest  vm") != 200 {
 			t.Errorf("%s: -v draws %d guests", name, strings.Count(all, "guest  vm"))
 		}
 	}
@@ -130,7 +119,7 @@ func TestOthersSayWhatIsKnown(t *testing.T) {
 	} {
 		h := sample()
 		c.edit(h)
-		text := strings.Join(strings.Fields(draw(200, func(t *Text) { Inspect(t, h, false) })), " ")
+		text := strings.Join(strings.Fields(Draw(200, func(t *Text) { Inspect(t, h, false) })), " ")
 		if !strings.Contains(text, c.has) || strings.Contains(text, c.lacks) {
 			t.Errorf("%s: expected %q and not %q in\n%s", name, c.has, c.lacks, text)
 		}

@@ -8,6 +8,7 @@ import (
 	"mpps/internal/advise/knob"
 	"mpps/internal/advise/realtime"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func TestRealtimeCheckDraws(t *testing.T) {
@@ -50,11 +51,7 @@ func TestRealtimeCheckDraws(t *testing.T) {
 			strings.Contains(drawn, "and 8 more") == verbose {
 			t.Errorf("verbose %v:\n%s", verbose, drawn)
 		}
-		for line := range strings.Lines(drawn) {
-			if Visible(strings.TrimRight(line, "\n")) > 80 {
-				t.Errorf("wider than 80 columns: %s", line)
-			}
-		}
+		must.Fit(t, drawn, 80, Visible)
 	}
 	if drawn := Draw(80, func(t *Text) {
 		RealtimeCheck(t, &realtime.Report{State: realtime.NotIsolated, Verdict: "no CPU is set aside"}, false)

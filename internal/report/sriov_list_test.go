@@ -55,11 +55,7 @@ func TestSRIOVListDraws(t *testing.T) {
 				t.Errorf("at %d columns: expected %q in\n%s", c.columns, want, drawn)
 			}
 		}
-		for line := range strings.Lines(drawn) {
-			if n := Visible(strings.TrimRight(line, "\n")); n > c.columns {
-				t.Errorf("a line of %d columns at %d: %s", n, c.columns, line)
-			}
-		}
+		must.Fit(t, drawn, c.columns, Visible)
 	}
 	if drawn := Draw(80, func(t *Text) { SRIOVList(t, sriov.List{}) }); !strings.Contains(drawn, "sriov check") {
 		t.Errorf("a host without physical functions: %s", drawn)

@@ -106,13 +106,13 @@ func TestViewsKeepTheWidth(t *testing.T) {
 	read(large)
 	for name, h := range map[string]*facts.Host{"sample": sample(), "large": large} {
 		for what, view := range views(t, h) {
-			if lines := tooWide(draw(80, view), 80); len(lines) > 0 {
+			if lines := tooWide(Draw(80, view), 80); len(lines) > 0 {
 				t.Errorf("%s of %s: %d lines are too wide, such as\n%s", what, name, len(lines), lines[0])
 			}
 		}
 	}
 	for _, k := range knob.Catalogue() {
-		if lines := tooWide(draw(80, func(t *Text) { Knob(t, k) }), 80); len(lines) > 0 {
+		if lines := tooWide(Draw(80, func(t *Text) { Knob(t, k) }), 80); len(lines) > 0 {
 			t.Errorf("explain %s: %q", k.ID, lines)
 		}
 	}
@@ -132,7 +132,7 @@ func TestViewsAreTame(t *testing.T) {
 	h.Unverified = []facts.Unverified{{PID: 4711, Comm: hostile, Guest: hostile, Why: hostile}}
 	h.Netfilter.Rules[0].Lines = []string{hostile}
 	for what, view := range views(t, h) {
-		if text := draw(80, view); !isTame(text) {
+		if text := Draw(80, view); !isTame(text) {
 			t.Errorf("%s holds a control sequence: %q", what, text)
 		}
 	}
@@ -173,7 +173,7 @@ func TestNoColourWithoutATerminal(t *testing.T) {
 }
 
 func TestTable(t *testing.T) {
-	text := draw(20, func(t *Text) { t.Table([][]string{{"a", "bb", "c"}, {"aaa", "b", "a text that is too long"}}) })
+	text := Draw(20, func(t *Text) { t.Table([][]string{{"a", "bb", "c"}, {"aaa", "b", "a text that is too long"}}) })
 	if text != "a    bb  c\naaa  b   a text that\n         is too long\n" {
 		t.Errorf("%q", text)
 	}

@@ -164,11 +164,7 @@ var ownStyles = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 
 func inside(t *testing.T, text string, width int) {
 	t.Helper()
-	for line := range strings.Lines(text) {
-		if n := report.Visible(strings.TrimRight(line, "\n")); n > width {
-			t.Errorf("%d columns at %d: %s", n, width, line)
-		}
-	}
+	must.Fit(t, text, width, report.Visible)
 }
 
 // TestQueuePathLarge: many lanes are bundled by guest, and their matrices put together.

@@ -53,11 +53,7 @@ func TestPlacePicture(t *testing.T) {
 				t.Errorf("%d columns: no %q in\n%s", width, want, text)
 			}
 		}
-		for line := range strings.Lines(text) {
-			if n := report.Visible(strings.TrimRight(line, "\n")); n > width {
-				t.Errorf("%d columns at %d: %s", n, width, line)
-			}
-		}
+		must.Fit(t, text, width, report.Visible)
 	}
 }
 
