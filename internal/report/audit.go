@@ -115,10 +115,8 @@ func whose(group []audit.Finding, room int) string {
 			cpus = append(cpus, cpu)
 			continue
 		}
-		name := cmp.Or(f.Address.Guest(), f.Address.Device())
-		if f.Address.Kind == setting.Fact {
-			name = f.Address.Object()
-		}
+		name := words.Either(f.Address.Kind == setting.Fact, f.Address.Object(),
+			cmp.Or(f.Address.Guest(), f.Address.Device()))
 		if name = cmp.Or(name, f.Address.String()); !named[name] {
 			named[name], names = true, append(names, name)
 		}

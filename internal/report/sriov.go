@@ -74,10 +74,8 @@ func stateMark(t *Text, p sriov.Point) string {
 func SRIOVRecover(t *Text, r sriov.Recovery, dryRun bool) {
 	t.Heading(fmt.Sprintf("%s (%s)", r.Function, r.PCI))
 	for _, s := range r.Steps {
-		mark := t.In(Green, "ok ")
-		if s.State != "ok" {
-			mark = t.In(words.Either(s.State == "taken", RedBold, Yellow), "not")
-		}
+		mark := words.Either(s.State != "ok", t.In(words.Either(s.State == "taken", RedBold, Yellow), "not"),
+			t.In(Green, "ok "))
 		t.Wrap("  "+mark+"  ", s.What+": "+s.Found)
 		t.Field("       ", s.Do)
 	}

@@ -138,10 +138,7 @@ func (f *Fault) direction() Direction {
 }
 
 func percent(part float64) string {
-	if part > 0 && part < 0.0095 {
-		return fmt.Sprintf("%.1f %%", part*100)
-	}
-	return fmt.Sprintf("%.0f %%", part*100)
+	return words.Either(part > 0 && part < 0.0095, fmt.Sprintf("%.1f %%", part*100), fmt.Sprintf("%.0f %%", part*100))
 }
 
 // numbersOf formats queues of one device like the kernel formats lists of CPUs.

@@ -244,10 +244,8 @@ func (d *Steered) summary() string {
 		}
 	}
 	text := fmt.Sprintf("%s on %s of %d", words.Count(len(d.Lanes), "tap"), words.Count(len(users), "queue"), d.Queues)
-	if most > 1 {
-		return fmt.Sprintf("%s, up to %d on one: there are fewer queues than lanes", text, most)
-	}
-	return text + ", no two on one"
+	return words.Either(most > 1, fmt.Sprintf("%s, up to %d on one: there are fewer queues than lanes", text, most),
+		text+", no two on one")
 }
 
 // fewestQueues returns the number of queues of the group's NIC that has the fewest.

@@ -69,10 +69,7 @@ func (s *steerer) irqNodes(n *facts.NIC) []int {
 	nodes := slices.Repeat([]int{-1}, n.TxQueues)
 	for _, irq := range n.IRQs {
 		q, is := knob.QueueOf(irq.On)
-		cpus := irq.Effective
-		if len(cpus) == 0 {
-			cpus = irq.Affinity
-		}
+		cpus := words.Either(len(irq.Effective) > 0, irq.Effective, irq.Affinity)
 		if is && q < len(nodes) {
 			nodes[q] = s.nodeOf(cpus)
 		}
@@ -127,10 +124,8 @@ func (s *steerer) groups() ([]group, error) {
 		}
 	}
 	if len(all) == 0 {
-		what := "no guest sends through a tap and a bridge by a NIC of this host"
-		if s.options.NIC != "" {
-			what = "no guest sends through a tap and a bridge by " + s.options.NIC
-		}
+		what := words.Either(s.options.NIC != "", "no guest sends through a tap and a bridge by "+s.options.NIC,
+			"no guest sends through a tap and a bridge by a NIC of this host")
 		if bridges := ProcessSwitches(s.host); len(bridges) > 0 {
 			what = fmt.Sprintf("guests' packets pass %s, which a process switches (Open vSwitch's datapath "+
 				"netdev): its threads, not the kernel, choose their queues", strings.Join(bridges, ", "))

@@ -192,10 +192,7 @@ func (v *view) placedByDefinition(g *guest, role string, index int, affinity set
 	if !g.realtime || !g.defined {
 		return false
 	}
-	pin := g.d.EmulatorPin
-	if role == "iothread" {
-		pin = g.iothreadPin(index)
-	}
+	pin := words.Either(role == "iothread", g.iothreadPin(index), g.d.EmulatorPin)
 	set := g.helperPin(pin)
 	return len(set) == 0 || set.And(v.h.Topology.Online).Equal(affinity)
 }

@@ -156,10 +156,8 @@ func (v *view) addIntruder(t facts.ThreadRun, w owner) {
 		do = fmt.Sprintf("virsh emulatorpin GUEST %s --config --live; vhost threads are placed by vhost.threads",
 			v.houseList())
 	}
-	on := fmt.Sprintf("on CPU %d", t.CPU)
-	if len(t.Affinity.Minus(v.s.CPUs)) > 0 {
-		on = fmt.Sprintf("last on CPU %d of the %s that it may use", t.CPU, t.Affinity)
-	}
+	on := words.Either(len(t.Affinity.Minus(v.s.CPUs)) > 0,
+		fmt.Sprintf("last on CPU %d of the %s that it may use", t.CPU, t.Affinity), fmt.Sprintf("on CPU %d", t.CPU))
 	if t.New {
 		on += ", and was started meanwhile"
 	}

@@ -117,10 +117,8 @@ func (e *examiner) checkReservations(name string, nics []*facts.NIC) {
 			continue
 		}
 		file := "/" + r.Address().Path
-		what := fmt.Sprintf("%s/%d (%s)", r.PF, r.Index, r.PCI)
-		if r.Network != "" {
-			what = fmt.Sprintf("one of %s by network %s", r.PF, r.Network)
-		}
+		what := words.Either(r.Network != "", fmt.Sprintf("one of %s by network %s", r.PF, r.Network),
+			fmt.Sprintf("%s/%d (%s)", r.PF, r.Index, r.PCI))
 		g := e.reservedFor(r)
 		switch {
 		case g == nil && e.guestsUnseen != "":

@@ -124,10 +124,8 @@ func (g *Gift) chooseFunction(h *facts.Host) error {
 // moreFunctions returns how to create more functions.
 func moreFunctions(pf *facts.NIC) string {
 	most, says := facts.MaxVFs(pf.Driver, pf.SRIOV.Total, 0)
-	if pf.SRIOV.Enabled >= most {
-		return fmt.Sprintf("%s has as many as it can: %s", pf.Name, says)
-	}
-	return fmt.Sprintf("'mpps sriov create %s -n %d' makes more, while none of them is in use", pf.Name, most)
+	return words.Either(pf.SRIOV.Enabled >= most, fmt.Sprintf("%s has as many as it can: %s", pf.Name, says),
+		fmt.Sprintf("'mpps sriov create %s -n %d' makes more, while none of them is in use", pf.Name, most))
 }
 
 // candidates returns the PFs to take a function from: the requested one, or all that have functions, sorted by: on the
@@ -233,10 +231,7 @@ func nodesOf(h *facts.Host, g *facts.Guest) setting.CPUSet {
 		}
 	}
 	nodes := setting.CPUs(on...)
-	if len(nodes) == len(h.Topology.Nodes) {
-		return nil
-	}
-	return nodes
+	return words.Either(len(nodes) == len(h.Topology.Nodes), nil, nodes)
 }
 
 // noteDistance adds notes if PF and guest are on different nodes, or the port has no link.

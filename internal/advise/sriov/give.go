@@ -37,10 +37,8 @@ func (g *Gift) deviceAddress(kind setting.Kind) setting.Address {
 }
 
 func deviceAddress(kind setting.Kind, guest, form, pci, mac string) setting.Address {
-	if form == facts.ByHostdev {
-		return setting.Of(kind, guest, "hostdev", pci)
-	}
-	return setting.Of(kind, guest, "interface", mac)
+	return words.Either(form == facts.ByHostdev, setting.Of(kind, guest, "hostdev", pci),
+		setting.Of(kind, guest, "interface", mac))
 }
 
 func (g *Gift) networkAddress(what string) setting.Address {

@@ -55,7 +55,7 @@ type GuestInterrupt struct {
 func Guest(h *facts.Host, name string) (*GuestSide, error) {
 	g := guestNamed(h, name)
 	if g == nil {
-		return nil, &Refused{fmt.Sprintf("no guest %q on %s", name, cmp.Or(h.Name, "this host")), guestsOf(h)}
+		return nil, refuse(guestsOf(h), "no guest %q on %s", name, cmp.Or(h.Name, "this host"))
 	}
 	side := &GuestSide{Guest: g.Name, State: g.State, VCPUs: g.VCPUs, IRQBalance: "unknown",
 		Functions: []GuestFunction{}, Notes: []string{}}
@@ -128,10 +128,7 @@ func guestFunction(h, inside *facts.Host, v facts.VF) GuestFunction {
 			"sends where spoofchk is on", n.MAC, v.MAC))
 	}
 	for _, irq := range n.IRQs {
-		cpus := irq.Effective
-		if len(cpus) == 0 {
-			cpus = irq.Affinity
-		}
+		cpus := words.Either(len(irq.Effective) > 0, irq.Effective, irq.Affinity)
 		f.Interrupts = append(f.Interrupts, GuestInterrupt{Name: irq.On, VCPUs: cpus})
 	}
 	f.judge(inside, n)

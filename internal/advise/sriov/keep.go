@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // The attributes of a function outlive the guest that had it. So a function that a guest has just left, and that nobody
@@ -209,10 +210,7 @@ func reservationOf(h *facts.Host, f *facts.VF) *facts.Reservation {
 
 // isGuest reports whether a reservation belongs to a guest, which may have been renamed.
 func isGuest(r *facts.Reservation, g *facts.Guest) bool {
-	if r.UUID != "" && g.UUID != "" {
-		return r.UUID == g.UUID
-	}
-	return r.Guest == g.Name
+	return words.Either(r.UUID != "" && g.UUID != "", r.UUID == g.UUID, r.Guest == g.Name)
 }
 
 // libvirtInterface returns the guest's interface for a function, whose MAC address libvirt sets; nil: it is a plain

@@ -118,8 +118,7 @@ func Migrate(h *facts.Host, ask MigrateRequest) (*Migration, error) {
 	}
 	at := slices.IndexFunc(h.Guests, func(g facts.Guest) bool { return g.Name == ask.Guest && g.Managed })
 	if at < 0 {
-		return nil, &Refused{fmt.Sprintf("no guest %q of libvirt on %s", ask.Guest, cmp.Or(h.Name, "this host")),
-			guestsOf(h)}
+		return nil, refuse(guestsOf(h), "no guest %q of libvirt on %s", ask.Guest, cmp.Or(h.Name, "this host"))
 	}
 	g := &h.Guests[at]
 	switch {
@@ -175,8 +174,7 @@ func badHost(name string) error {
 		return errors.New("no host to migrate to")
 	case strings.HasPrefix(name, "-") || !hostName.MatchString(name) || strings.Contains(name, ":") &&
 		net.ParseIP(name) == nil:
-		return &Refused{fmt.Sprintf("found %q, expected the name or address of a host", name),
-			"the user is root: --to kvm2"}
+		return refuse("the user is root: --to kvm2", "found %q, expected the name or address of a host", name)
 	}
 	return nil
 }
@@ -188,10 +186,8 @@ func guestsOf(h *facts.Host) string {
 			names = append(names, g.Name)
 		}
 	}
-	if len(names) == 0 {
-		return "this host has no guests of libvirt, or they could not be seen"
-	}
-	return "guests of this host: " + strings.Join(names[:min(len(names), 12)], ", ")
+	return words.Either(len(names) == 0, "this host has no guests of libvirt, or they could not be seen",
+		"guests of this host: "+strings.Join(names[:min(len(names), 12)], ", "))
 }
 
 // explain fills in whether and why the guest can be migrated live as it is.
@@ -238,10 +234,7 @@ func (p *migration) functionNames() string {
 
 // String names a function by PF, number and PCI address.
 func (f *MigrateVF) String() string {
-	if f.PCI == "" {
-		return "one of network " + f.Network
-	}
-	return fmt.Sprintf("%s VF %d, %s", f.PF, f.Index, f.PCI)
+	return words.Either(f.PCI == "", "one of network "+f.Network, fmt.Sprintf("%s VF %d, %s", f.PF, f.Index, f.PCI))
 }
 
 // teamed reports whether every function is the transient half of a failover pair.

@@ -16,12 +16,7 @@ func (p *migration) addCheck(on string, state MigrateState, what, found, command
 }
 
 // stateOf returns ok or missing.
-func stateOf(ok bool) MigrateState {
-	if ok {
-		return MigrateOK
-	}
-	return MigrateMissing
-}
+func stateOf(ok bool) MigrateState { return words.Either(ok, MigrateOK, MigrateMissing) }
 
 // checkSource checks what can be seen on this host.
 func (p *migration) checkSource() {
@@ -89,10 +84,8 @@ func (p *migration) localDisks() []string {
 }
 
 func (p *migration) disks() string {
-	if len(p.def.Devices.Disks) == 0 {
-		return "it has none"
-	}
-	return words.Count(len(p.def.Devices.Disks), "disk") + ", none of them a file of this host"
+	return words.Either(len(p.def.Devices.Disks) == 0, "it has none",
+		words.Count(len(p.def.Devices.Disks), "disk")+", none of them a file of this host")
 }
 
 // chooseTargets chooses a function on the target for each of the guest's, preferably on a PF with a carrier, then on a
@@ -176,12 +169,7 @@ func (p *migration) checkTarget() {
 	}
 }
 
-func foundText(found bool) string {
-	if found {
-		return "there"
-	}
-	return "not there"
-}
+func foundText(found bool) string { return words.Either(found, "there", "not there") }
 
 // bridges returns the bridges of the guest's NICs.
 func (p *migration) bridges() []string {
@@ -229,12 +217,7 @@ func (p *migration) checkFunctions(h *facts.Host) {
 	}
 }
 
-func upDown(up bool) string {
-	if up {
-		return "up"
-	}
-	return "down"
-}
+func upDown(up bool) string { return words.Either(up, "up", "down") }
 
 func freeOn(h *facts.Host) string {
 	free := 0

@@ -28,12 +28,7 @@ func (p *migration) addTargetQuestions() {
 	}
 }
 
-func pages(g *facts.Guest) string {
-	if g.Hugepages {
-		return " in huge pages"
-	}
-	return ""
-}
+func pages(g *facts.Guest) string { return words.Either(g.Hugepages, " in huge pages", "") }
 
 // checkHost checks versions, processor, CPUs and memory of the target.
 func (p *migration) checkHost(h *facts.Host) {
@@ -84,10 +79,8 @@ func machineVersion(machine string) string {
 
 // compareCPUs returns the command that asks the target's libvirt whether it can provide the guest's CPU.
 func (p *migration) compareCPUs() string {
-	what := quoted("virsh", "dumpxml", "--migratable", p.guest.Name)
-	if p.guest.CPUMode == "host-passthrough" || !p.guest.Active() {
-		what = quoted("virsh", "domcapabilities")
-	}
+	what := words.Either(p.guest.CPUMode == "host-passthrough" || !p.guest.Active(), quoted("virsh", "domcapabilities"),
+		quoted("virsh", "dumpxml", "--migratable", p.guest.Name))
 	return what + " | " + quoted("virsh", "-c", p.targetURI(), "hypervisor-cpu-compare", "/dev/stdin")
 }
 
@@ -137,10 +130,8 @@ func (p *migration) checkMemory(h *facts.Host) {
 			missing = append(missing, fmt.Sprint(id))
 		}
 	}
-	found := fmt.Sprintf("%s free on nodes %s", size(free), strings.Join(nodes, ","))
-	if len(missing) > 0 {
-		found += ", no node " + strings.Join(missing, ",")
-	}
+	found := fmt.Sprintf("%s free on nodes %s", size(free), strings.Join(nodes, ",")) + words.Either(len(missing) > 0,
+		", no node "+strings.Join(missing, ","), "")
 	p.addCheck(p.To, stateOf(free >= p.guest.Memory && len(missing) == 0),
 		size(p.guest.Memory)+" of memory"+pages(p.guest)+", all of which an attached function pins", found,
 		quoted("ssh", "root@"+p.To, "numactl -H"))

@@ -63,8 +63,8 @@ func PlanReset(h *facts.Host, functions []*facts.VF, kept func(setting.Address) 
 	c := &changes{h: h}
 	for _, f := range functions {
 		if who := inUse(h, f); who != "" {
-			return nil, &Refused{fmt.Sprintf("%s is not reset: %s", nameOf(f), who), "shut the guest down or end the " +
-				"process first; 'mpps sriov set' changes single attributes while it runs"}
+			return nil, refuse("shut the guest down or end the process first; 'mpps sriov set' changes single "+
+				"attributes while it runs", "%s is not reset: %s", nameOf(f), who)
 		}
 		if err := resetOne(c, f, kept); err != nil {
 			return nil, err
@@ -93,7 +93,7 @@ func resetOne(all *changes, f *facts.VF, kept func(setting.Address) bool) error 
 		}
 		if value != found.Value {
 			if err := p.Check(now, s.Attribute, value); err != nil {
-				return &Refused{fmt.Sprintf("%s of %s: %v", s.Attribute, nameOf(f), err), refusedAdvice(p, s)}
+				return refuse(refusedAdvice(p, s), "%s of %s: %v", s.Attribute, nameOf(f), err)
 			}
 			now = with(now, Set{s.Attribute, value})
 		} else if !kept(a) {

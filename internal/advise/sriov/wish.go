@@ -56,10 +56,8 @@ type value struct {
 
 // title names the function in messages.
 func (g *Gift) title() string {
-	if g.Form == facts.ByNetwork {
-		return "a function of pool " + g.Network
-	}
-	return fmt.Sprintf("function %d of %s (%s)", g.Index, g.PF, g.PCI)
+	return words.Either(g.Form == facts.ByNetwork, "a function of pool "+g.Network,
+		fmt.Sprintf("function %d of %s (%s)", g.Index, g.PF, g.PCI))
 }
 
 // restart is what a change of a guest's definition waits for: nothing if the guest does not run.
