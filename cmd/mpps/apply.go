@@ -12,7 +12,7 @@ import (
 	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 func (a *app) applyCommand() *cobra.Command {

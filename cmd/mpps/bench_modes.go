@@ -21,7 +21,7 @@ import (
 	"mpps/internal/ops/bench"
 	"mpps/internal/report"
 	draw "mpps/internal/report/bench"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // modesFlags are the flags of bench modes.

@@ -21,7 +21,7 @@ import (
 	"mpps/internal/outcome"
 	"mpps/internal/report"
 	"mpps/internal/report/bench"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // latencyFlags are the flags of latency.

@@ -19,7 +19,7 @@ import (
 	"mpps/internal/outcome"
 	"mpps/internal/report"
 	"mpps/internal/report/top"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // topFlags are the flags of mpps top.

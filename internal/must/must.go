@@ -132,3 +132,14 @@ func Empty[T any](t testing.TB, list []T, format string, args ...any) {
 		t.Errorf("%s: %+v", fmt.Sprintf(format, args...), list)
 	}
 }
+
+// Fit requires that no line of a text takes more columns than there are, as visible counts them, and goes on if one
+// does.
+func Fit(t testing.TB, text string, columns int, visible func(line string) int) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if n := visible(strings.TrimRight(line, "\n")); n > columns {
+			t.Errorf("%d columns, expected at most %d: %q", n, columns, line)
+		}
+	}
+}

@@ -12,7 +12,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/reach"
 	"mpps/internal/model/setting"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // worst is how many findings an audit shows where not all are asked for.
@@ -115,10 +115,8 @@ func whose(group []audit.Finding, room int) string {
 			cpus = append(cpus, cpu)
 			continue
 		}
-		name := cmp.Or(f.Address.Guest(), f.Address.Device())
-		if f.Address.Kind == setting.Fact {
-			name = f.Address.Object()
-		}
+		name := words.Either(f.Address.Kind == setting.Fact, f.Address.Object(),
+			cmp.Or(f.Address.Guest(), f.Address.Device()))
 		if name = cmp.Or(name, f.Address.String()); !named[name] {
 			named[name], names = true, append(names, name)
 		}
@@ -186,8 +184,7 @@ func drawFindings(t *Text, all []audit.Finding) {
 		off := f.State == audit.Off
 		alike := sameValues(group)
 		mark := words.Either(off, severity(t, f.Severity), Pad("", 8))
-		t.Wrap(mark+" "+t.In(Bold, f.ID)+"  ",
-			words.Either(alike, valuesText(f), fmt.Sprintf("%d values", len(group))))
+		t.Wrap(mark+" "+t.In(Bold, f.ID)+"  ", words.Either(alike, valuesText(f), fmt.Sprintf("%d values", len(group))))
 		drawChinese(t, f)
 		if alike && brief(f.Found) != words.Or(f.Found) && f.Wanted != "" && !f.Address.Kind.IsText() {
 			drawInFull(t, under+"found: ", f.Found)

@@ -8,7 +8,7 @@ import (
 
 	"mpps/internal/advise/bottleneck"
 	"mpps/internal/model/facts"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // Diagnosis draws what limits the path, what shows it, what would be next, and what every stage did.
@@ -82,8 +82,7 @@ func diagnosisTable(t *Text, d *bottleneck.Diagnosis) [][]string {
 		limits := d.Bottleneck != nil && d.Bottleneck.Stage == s.Name
 		rows = append(rows, []string{words.Either(limits, t.In(RedBold, "▶"), " "), s.Name, s.Object,
 			words.Either(s.Use >= 0, fmt.Sprintf("%3.0f %%", 100*s.Use), "–"),
-			words.Either(s.PPS >= 0, words.SI(s.PPS, 3), "–"),
-			strings.Join(Waits(&s), "; ")})
+			words.Either(s.PPS >= 0, words.SI(s.PPS, 3), "–"), strings.Join(Waits(&s), "; ")})
 	}
 	return rows
 }

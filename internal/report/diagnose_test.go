@@ -6,25 +6,23 @@ import (
 
 	"mpps/internal/advise/bottleneck"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 func TestDiagnosis(t *testing.T) {
 	t.Parallel()
 	d := &bottleneck.Diagnosis{
 		Seconds: 5, Method: facts.ByTracepoints,
-		Why: "vhost-2113 (queue 3) is at 99 % of CPU 17 while vCPUs are at 43 %",
-		Bottleneck: &bottleneck.Bottleneck{
+		Why: "vhost-2113 (queue 3) is at 99 % of CPU 17 while vCPUs are at 43 %", Bottleneck: &bottleneck.Bottleneck{
 			Kind: bottleneck.Vhost, Stage: "vhost", Object: "vhost-2113 (queue 3)", Confidence: 0.93,
 			Advice: "fewer vCPUs, more queues and vhost CPUs", Knobs: []string{"domain.queues", "vhost.threads"},
 			Evidence: []bottleneck.Evidence{
 				{What: "share of CPU 17 that vhost-2113 (queue 3) used", Value: 0.99, Unit: "share",
 					Source: "/proc/2113/task/2117/schedstat"},
 				{What: "lost before vm1", Value: 44200, Unit: "packets/s"}, {What: "wait for a CPU, 99th percentile",
-					Value: 5240,
-					Unit:  "us"}, {What: "queues of vm1", Value: 4, Unit: "queues"},
+					Value: 5240, Unit: "us"}, {What: "queues of vm1", Value: 4, Unit: "queues"},
 			},
-		},
-		Next: &bottleneck.Bottleneck{Kind: bottleneck.GuestCPU, Say: "vm1 vCPU 2 is at 43 %", Confidence: 0.47},
+		}, Next: &bottleneck.Bottleneck{Kind: bottleneck.GuestCPU, Say: "vm1 vCPU 2 is at 43 %", Confidence: 0.47},
 		Stages: []bottleneck.Stage{{Name: "nic", Object: "eth0", Use: -1, PPS: 1.2e6},
 			{Name: "vhost", Object: "vhost-2113 (queue 3)", Use: 0.99, PPS: -1,
 				Errors: []bottleneck.Evidence{{What: "lost: tap", Value: 221000, Unit: "packets"}}}},
@@ -36,15 +34,9 @@ func TestDiagnosis(t *testing.T) {
 		}
 	}
 	one := strings.Join(strings.Fields(text), " ")
-	for _, want := range []string{
-		"vhost-2113 (queue 3) is at 99 % of CPU 17 while vCPUs are at 43 %", "confidence 93 %", "do fewer vCPUs",
+	must.Contain(t, one, "vhost-2113 (queue 3) is at 99 % of CPU 17 while vCPUs are at 43 %", "confidence 93 %", "do fewer vCPUs",
 		"knobs domain.queues, vhost.threads", "99 % share of CPU 17",
 		"/proc/2113/task/2117/schedstat", "44.2 kpps lost before vm1", "5.24 ms wait", "4 queues of vm1",
 		"then the guest's CPUs have no time left: vm1 vCPU 2 is at 43 % (47 %)",
-		"nic eth0 – 1.20 M", "▶ vhost", "221 k packets lost: tap", "took 48 ms of a CPU",
-	} {
-		if !strings.Contains(one, want) {
-			t.Errorf("expected %q in\n%s", want, text)
-		}
-	}
+		"nic eth0 – 1.20 M", "▶ vhost", "221 k packets lost: tap", "took 48 ms of a CPU")
 }

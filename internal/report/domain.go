@@ -7,7 +7,7 @@ import (
 
 	"mpps/internal/model/domain"
 	"mpps/internal/model/facts"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // Domain draws what a definition says about packets and latency: CPUs, memory, NICs, devices.

@@ -8,7 +8,7 @@ import (
 
 	"mpps/internal/advise/plan"
 	"mpps/internal/model/setting"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // Few lists the first of what is alike.

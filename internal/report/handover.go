@@ -2,7 +2,7 @@ package report
 
 import (
 	"mpps/internal/advise/handover"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // Handover draws what the platforms of guests are to be told.

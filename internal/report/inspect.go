@@ -8,7 +8,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/reach"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // Inspect draws what a host is: one line of who it is, its nodes, and the path of a packet from each NIC to each guest.

@@ -7,7 +7,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/reach"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // namespaceStation returns the station of a device of another network namespace, or of its network layer.
@@ -50,15 +50,13 @@ func namespaceDeviceText(h *facts.Host, d *facts.Device) string {
 		if n := h.Namespace(d.Beyond.Namespace); n != nil {
 			where = n.Title()
 		}
-		beyond = words.Either(pair, "the other end is ", "over ") + d.Beyond.Device +
-			" of " + where
+		beyond = words.Either(pair, "the other end is ", "over ") + d.Beyond.Device + " of " + where
 	}
 	function := ""
 	if v := facts.Find(h.VFs, func(v *facts.VF) bool { return d.PCI != "" && v.PCI == d.PCI }); v != nil {
 		function = fmt.Sprintf("VF %d of %s", v.Index, v.PF)
 	}
-	return words.Join(", ", words.If(d.Mode != "", "%s mode", d.Mode), beyond, function, d.PCI,
-		words.If(d.XDP, "XDP"),
+	return words.Join(", ", words.If(d.Mode != "", "%s mode", d.Mode), beyond, function, d.PCI, words.If(d.XDP, "XDP"),
 		words.If(d.TxQueues > 1, "%s", words.Count(d.TxQueues, "queue")))
 }
 

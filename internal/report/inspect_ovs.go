@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"mpps/internal/model/facts"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // ovsText describes a bridge of Open vSwitch, and the counters of the datapath that all bridges share; empty if the
@@ -125,13 +125,9 @@ func ovsTunnelStation(h *facts.Host, l *facts.Tunnel) (Station, bool) {
 		return words.If(len(ports) > 1, "%s ", i.Name) + "to " + remote +
 			words.If(i.Options["csum"] == "true", " with checksum") + words.If(i.Error != "", " (%s)", i.Error)
 	})
-	name := ports[0].Name
-	if len(ports) > 1 {
-		name = words.Count(len(ports), "tunnel")
-	}
+	name := words.Either(len(ports) > 1, words.Count(len(ports), "tunnel"), ports[0].Name)
 	text := words.Join(", ", strings.Join(to, ", "), words.If(len(ports) > len(to), "%d others", len(ports)-len(to)),
-		words.If(len(l.Underlay) > 0, "over %s", strings.Join(l.Underlay, ", ")),
-		"by "+l.Name+" with "+tunnelText(*l))
+		words.If(len(l.Underlay) > 0, "over %s", strings.Join(l.Underlay, ", ")), "by "+l.Name+" with "+tunnelText(*l))
 	return Station{Kind: l.Type, Name: name, Text: text}, true
 }
 

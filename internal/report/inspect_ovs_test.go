@@ -64,15 +64,9 @@ func TestOVNDrawn(t *testing.T) {
 		return strings.Join(strings.Fields(text.String()), " ")
 	}
 	drawn := draw()
-	for _, want := range []string{
-		"OVN chassis hv1, geneve from 192.0.2.7; 1 tunnel over eth0; physnet1 by br-ex; 3 conntrack zones; 12 connections",
+	must.Contain(t, drawn, "OVN chassis hv1, geneve from 192.0.2.7; 1 tunnel over eth0; physnet1 by br-ex; 3 conntrack zones; 12 connections",
 		"geneve ovn-hv2-0 to 192.0.2.8 with checksum, over eth0, by genev_sys_6081",
-		"OVS br-int 3 ports, 1 port without OVN's flows yet", "OVS br-ex 1 port",
-	} {
-		if !strings.Contains(drawn, want) {
-			t.Errorf("expected %q in %s", want, drawn)
-		}
-	}
+		"OVS br-int 3 ports, 1 port without OVN's flows yet", "OVS br-ex 1 port")
 	// Whatever has no answer is said to have none.
 	h.Tunnels, h.OpenVSwitch.OVN.EncapIP = nil, ""
 	if drawn = draw(); !strings.Contains(drawn, "from an unknown address; no tunnel;") {

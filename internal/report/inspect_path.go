@@ -9,7 +9,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/reach"
 	"mpps/internal/model/setting"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // Station is one stop of a packet's path.
@@ -180,9 +180,7 @@ func GuestPath(h *facts.Host, guest string) []Station {
 }
 
 // ofOwner names the platform that makes a guest's definition; empty if that is the operator, with libvirt.
-func ofOwner(g facts.Guest) string {
-	return words.If(g.Platform().Rewrites(), ", %s", ownerText(g))
-}
+func ofOwner(g facts.Guest) string { return words.If(g.Platform().Rewrites(), ", %s", ownerText(g)) }
 
 // ownerText names the platform of a guest, with its own name of the guest if that is another.
 func ownerText(g facts.Guest) string {

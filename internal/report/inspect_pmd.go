@@ -7,7 +7,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/reach"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // polledStation returns the station of a port that polling threads of Open vSwitch serve: the device of DPDK with its

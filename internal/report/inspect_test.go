@@ -4,18 +4,17 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"mpps/internal/golden"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // sample is a small host with every kind of station on its path.
 func sample() *facts.Host {
 	return &facts.Host{
-		Name: "kvm1", Kernel: facts.Kernel{Release: "6.12.1"},
-		Topology: facts.Topology{
+		Name: "kvm1", Kernel: facts.Kernel{Release: "6.12.1"}, Topology: facts.Topology{
 			Model:  "AMD EPYC 7702",
 			Counts: facts.Counts{Packages: 2, NUMANodes: 2, Cores: 4, CPUsOnline: 4, CPUsOffline: 1, L3Caches: 2},
 			Nodes: []facts.Node{
@@ -23,25 +22,20 @@ func sample() *facts.Host {
 				{ID: 1, CPUs: setting.CPUs(2, 3), Memory: 3 << 30, Free: 2<<30 + 512<<20,
 					Hugepages: []facts.Hugepages{{Size: 2 << 20, Total: 64, Free: 64}}},
 			},
-		},
-		NICs: []facts.NIC{
+		}, NICs: []facts.NIC{
 			{Name: "eth0", Driver: "igb", Node: 1, RxQueues: 8, TxQueues: 8, Master: "br0",
 				Rings: &facts.Rings{Rx: 1024, Tx: 256}, IRQs: []facts.IRQ{{Affinity: setting.CPUs(0, 1, 2, 3)}},
 				SRIOV: &facts.SRIOV{Total: 7, Enabled: 2}},
 			{Name: "eth1", Driver: "virtio_net", Node: -1, RxQueues: 4, TxQueues: 4, Management: "default route"},
-		},
-		Bridges: []facts.Bridge{
+		}, Bridges: []facts.Bridge{
 			{Name: "br0", Ports: []string{"eth0", "vnet0", "vnet1"}, CallIPTables: true, STP: true},
 			{Name: "br1"},
-		},
-		Taps: []facts.Tap{{Name: "vnet1", RxQueues: 2, TxQueues: 2, TxQueueLen: 1000}},
-		VFs:  []facts.VF{{PF: "eth0", Index: 1, PCI: "0000:41:10.1", Group: 12, Driver: "vfio-pci"}},
-		Netfilter: facts.Netfilter{BridgeModule: true,
-			Rules: []facts.RuleSet{{Tool: "iptables-legacy", Rules: 12}}},
+		}, Taps: []facts.Tap{{Name: "vnet1", RxQueues: 2, TxQueues: 2, TxQueueLen: 1000}},
+		VFs:       []facts.VF{{PF: "eth0", Index: 1, PCI: "0000:41:10.1", Group: 12, Driver: "vfio-pci"}},
+		Netfilter: facts.Netfilter{BridgeModule: true, Rules: []facts.RuleSet{{Tool: "iptables-legacy", Rules: 12}}},
 		Guests: []facts.Guest{
 			{Name: "slow", State: "running", VCPUs: 2, Job: "migration out",
-				Inside: &facts.Inside{Why: "it is being migrated"},
-				Interfaces: []facts.Interface{
+				Inside: &facts.Inside{Why: "it is being migrated"}, Interfaces: []facts.Interface{
 					{MAC: "52:54:00:00:00:01", Type: "bridge", Source: "br0", Tap: "vnet0", Model: "e1000",
 						Queues: 1}}},
 			{Name: "fast", State: "running", VCPUs: 2, Pins: []setting.CPUSet{setting.CPUs(2), setting.CPUs(3)},
@@ -50,40 +44,27 @@ func sample() *facts.Host {
 					Kernel: facts.Kernel{Clocksource: "tsc"},
 					NICs: []facts.NIC{{Name: "ens3", MAC: "52:54:00:00:00:02",
 						Channels: &facts.Channels{Combined: 1, MaxCombined: 2}}},
-				}},
-				Interfaces: []facts.Interface{
+				}}, Interfaces: []facts.Interface{
 					{MAC: "52:54:00:00:00:02", Type: "bridge", Source: "br0", Tap: "vnet1", Model: "virtio",
 						Queues: 2}},
 				Threads: []facts.Thread{{TID: 4711, Role: "vhost", NIC: "52:54:00:00:00:02", CPU: 2,
 					Affinity: setting.CPUs(2, 3)}}},
 			{Name: "direct", State: "shut off", Hostdevs: []string{"0000:41:10.1"}},
-		},
-		Unseen: []facts.Unseen{{What: "rules of nft", Why: "needs root"}},
+		}, Unseen: []facts.Unseen{{What: "rules of nft", Why: "needs root"}},
 	}
-}
-
-// draw is the text of a view at a width.
-func draw(width int, view func(*Text)) string {
-	t := &Text{Width: width}
-	view(t)
-	return t.b.String()
 }
 
 func TestInspectView(t *testing.T) {
-	text := draw(80, func(t *Text) { Inspect(t, sample(), false) })
+	text := Draw(80, func(t *Text) { Inspect(t, sample(), false) })
 	golden.File(t, "testdata/inspect.txt", text)
-	for _, line := range strings.Split(text, "\n") {
-		if utf8.RuneCountInString(line) > 80 {
-			t.Errorf("line of %d columns: %s", utf8.RuneCountInString(line), line)
-		}
-	}
+	must.Fit(t, text, 80, Visible)
 }
 
 // TestUnverifiedIsShown: what only calls itself a guest is shown as such.
 func TestUnverifiedIsShown(t *testing.T) {
 	h := sample()
 	h.Unverified = []facts.Unverified{{PID: 4711, Comm: "qemu-system-x86", Guest: "vm1", Why: "it belongs to user 1000"}}
-	text := draw(100, func(t *Text) { Inspect(t, h, false) })
+	text := Draw(100, func(t *Text) { Inspect(t, h, false) })
 	if !strings.Contains(text, "4711") ||
 		!strings.Contains(text, "unverified: calls itself guest vm1, but it belongs to user 1000") {
 		t.Errorf("%s", text)
@@ -108,14 +89,14 @@ func TestInspectManyGuests(t *testing.T) {
 			h.Guests = append(h.Guests, facts.Guest{Name: fmt.Sprintf("vm%d", g), State: "running", VCPUs: 2,
 				Interfaces: []facts.Interface{{MAC: mac, Type: "bridge", Source: b.Name, Tap: tap, Model: model}}})
 		}
-		text := draw(80, func(t *Text) { Inspect(t, h, false) })
+		text := Draw(80, func(t *Text) { Inspect(t, h, false) })
 		if lines := strings.Count(text, "\n"); lines > 60 {
 			t.Errorf("%s: %d lines:\n%s", name, lines, text)
 		}
 		if strings.Contains(text, "  guest   vm") {
 			t.Errorf("%s: a guest is on no path:\n%s", name, text)
 		}
-		if all := draw(80, func(t *Text) { Inspect(t, h, true) }); strings.Count(all, "guest  vm") != 200 {
+		if all := Draw(80, func(t *Text) { Inspect(t, h, true) }); strings.Count(all, "guest  vm") != 200 {
 			t.Errorf("%s: -v draws %d guests", name, strings.Count(all, "guest  vm"))
 		}
 	}
@@ -138,7 +119,7 @@ func TestOthersSayWhatIsKnown(t *testing.T) {
 	} {
 		h := sample()
 		c.edit(h)
-		text := strings.Join(strings.Fields(draw(200, func(t *Text) { Inspect(t, h, false) })), " ")
+		text := strings.Join(strings.Fields(Draw(200, func(t *Text) { Inspect(t, h, false) })), " ")
 		if !strings.Contains(text, c.has) || strings.Contains(text, c.lacks) {
 			t.Errorf("%s: expected %q and not %q in\n%s", name, c.has, c.lacks, text)
 		}

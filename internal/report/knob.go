@@ -8,7 +8,7 @@ import (
 	"mpps/internal/advise/lookup"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // Knob draws the page of one knob.
@@ -22,10 +22,9 @@ func Knob(t *Text, k *knob.Knob) {
 	name := func(name string) string { return t.In(Cyan, Pad(name, 8)) }
 	if values := k.Values(); len(values) > 0 {
 		t.Blank()
-		t.List(name("values"), words.Each(values,
-			func(v knob.Value) string {
-				return fmt.Sprintf("%s (%s)", v.Address, words.Join(", ", v.What, only(v.Limit)))
-			}))
+		t.List(name("values"), words.Each(values, func(v knob.Value) string {
+			return fmt.Sprintf("%s (%s)", v.Address, words.Join(", ", v.What, only(v.Limit)))
+		}))
 	}
 	doc := k.Doc()
 	paragraphs := [][2]string{{"wanted", brief.Want}, {"why", brief.Why}, {"cost", doc.Cost}, {"verify", doc.Verify}}

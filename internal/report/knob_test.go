@@ -20,8 +20,7 @@ func TestExplainIsThePage(t *testing.T) {
 		page := flat(strings.ReplaceAll(knobs.Page(k.ID), "`", ""))
 		doc := k.Doc()
 		parts := append([]string{k.ID, k.Title, k.Stage.String(), string(k.Risk), doc.Want, doc.Why, doc.Cost,
-			doc.Verify},
-			doc.Traps...)
+			doc.Verify}, doc.Traps...)
 		parts = append(parts, k.After...)
 		for _, s := range doc.Sources {
 			parts = append(parts, s.Fact+": "+s.Where)
@@ -72,11 +71,7 @@ func TestKnobInChinese(t *testing.T) {
 	Knobs(text, knob.Catalogue())
 	must.Contain(t, text.b.String(), "nic.ring.rx  网卡每个队列的接收描述符数\n", "wanted  有丢包计数增长时加倍",
 		"why     网卡的每个队列有一个描述符环", "\n  boot.aspm           PCIe 链路不休眠\n")
-	for line := range strings.Lines(text.b.String()) {
-		if n := Visible(strings.TrimSuffix(line, "\n")); n > 80 {
-			t.Errorf("%d columns: %s", n, line)
-		}
-	}
+	must.Fit(t, text.b.String(), 80, Visible)
 }
 
 func TestChinese(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/reach"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // Overview says in five lines what a host is, what limits it, what mpps changed and which command helps most. The
@@ -39,10 +39,7 @@ func waysText(h *facts.Host) string {
 		by := words.Each(outward(all[0].Hops), func(hop reach.Hop) string {
 			return words.If(hop.Kind != "NIC", "%s", hop.Device)
 		})
-		way := words.Join(", ", by...)
-		if all[0].Has(reach.Function) {
-			way = "virtual functions"
-		}
+		way := words.Either(all[0].Has(reach.Function), "virtual functions", words.Join(", ", by...))
 		return fmt.Sprintf("%s by %s%s", words.Count(len(all), "NIC"), words.Either(way != "", way, "no bridge"),
 			words.If(len(all[0].NICs) > 0, " over %s", strings.Join(all[0].NICs, ", ")))
 	})

@@ -9,7 +9,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // Plan draws a plan as a diff that an operator would sign.
@@ -219,8 +219,7 @@ func Rows(changes []plan.Change) []ChangeRow {
 			ID: c.ID, Title: c.Title, Stage: c.Stage.String(), Address: c.Address.String(),
 			From: words.Or(c.From.String()),
 			To:   words.Or(c.To.String()), Because: c.Because, Risk: string(c.Risk), Lasts: string(c.Lasts),
-			Needs: c.Needs.String(),
-			Undo:  "mpps rollback",
+			Needs: c.Needs.String(), Undo: "mpps rollback",
 		})
 	}
 	return rows

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"mpps/internal/advise/realtime"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // RealtimeCheck draws what contradicts that CPUs are isolated, worst first, then what ran on them, then what could not

@@ -8,25 +8,23 @@ import (
 	"mpps/internal/advise/knob"
 	"mpps/internal/advise/realtime"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func TestRealtimeCheckDraws(t *testing.T) {
 	r := &realtime.Report{
 		State: realtime.Contradicted, Verdict: "CPUs 2-3 (isolcpus): 6 contradictions and intruders, 1 high, 5 low",
 		Scope: realtime.Scope{CPUs: setting.CPUs(2, 3)}, House: setting.CPUs(0,
-			1), Guests: []string{"rt1"}, Seconds: 5, Watching: 12,
-		Findings: []realtime.Finding{
+			1), Guests: []string{"rt1"}, Seconds: 5, Watching: 12, Findings: []realtime.Finding{
 			{ID: "irq.came", Object: "irq 40 nvme0q1", Severity: knob.High, Found: "it came 7 times in 5.0 s to CPU 2",
 				Why: "each interrupt takes the vCPU out of the guest", Do: "nothing can move it"},
-		},
-		Unjudged: []realtime.Unjudged{{What: "irqbalance", Why: "its environment could not be read"}},
+		}, Unjudged: []realtime.Unjudged{{What: "irqbalance", Why: "its environment could not be read"}},
 	}
 	for i := range 6 {
 		r.Findings = append(r.Findings, realtime.Finding{
 			ID: "irq.may", Object: fmt.Sprintf("irq %d eth0",
 				50+i), Severity: knob.Low, Found: "its mask is 0-3", Why: "the kernel may choose again",
-			Do:   "mpps plan moves it",
-			Knob: "rt.irq_affinity", Mendable: true,
+			Do: "mpps plan moves it", Knob: "rt.irq_affinity", Mendable: true,
 		})
 	}
 	for i := range 20 {
@@ -53,11 +51,7 @@ func TestRealtimeCheckDraws(t *testing.T) {
 			strings.Contains(drawn, "and 8 more") == verbose {
 			t.Errorf("verbose %v:\n%s", verbose, drawn)
 		}
-		for line := range strings.Lines(drawn) {
-			if Visible(strings.TrimRight(line, "\n")) > 80 {
-				t.Errorf("wider than 80 columns: %s", line)
-			}
-		}
+		must.Fit(t, drawn, 80, Visible)
 	}
 	if drawn := Draw(80, func(t *Text) {
 		RealtimeCheck(t, &realtime.Report{State: realtime.NotIsolated, Verdict: "no CPU is set aside"}, false)

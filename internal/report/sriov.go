@@ -11,7 +11,7 @@ import (
 	"mpps/internal/advise/sriov"
 	"mpps/internal/change/apply"
 	"mpps/internal/model/facts"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // AssignResult draws what a guest was given, and what that means.
@@ -56,8 +56,7 @@ func SRIOVCheck(t *Text, c sriov.Check, verbose bool) {
 	}
 	t.Blank()
 	t.Wrap("", fmt.Sprintf("%d ok, %d not, %d could not be told", c.Counts[sriov.OK], c.Counts[sriov.NotOK],
-		c.Counts[sriov.Unknown])+
-		words.If(hidden, "; -v shows what is known of the drivers"))
+		c.Counts[sriov.Unknown])+words.If(hidden, "; -v shows what is known of the drivers"))
 }
 
 // stateMark returns the word before a point, three columns wide.
@@ -75,10 +74,8 @@ func stateMark(t *Text, p sriov.Point) string {
 func SRIOVRecover(t *Text, r sriov.Recovery, dryRun bool) {
 	t.Heading(fmt.Sprintf("%s (%s)", r.Function, r.PCI))
 	for _, s := range r.Steps {
-		mark := t.In(Green, "ok ")
-		if s.State != "ok" {
-			mark = t.In(words.Either(s.State == "taken", RedBold, Yellow), "not")
-		}
+		mark := words.Either(s.State != "ok", t.In(words.Either(s.State == "taken", RedBold, Yellow), "not"),
+			t.In(Green, "ok "))
 		t.Wrap("  "+mark+"  ", s.What+": "+s.Found)
 		t.Field("       ", s.Do)
 	}
@@ -333,8 +330,7 @@ func trafficText(c *facts.VFTraffic) string {
 	size := func(n uint64) string { return strings.ReplaceAll(words.Bytes(n), " ", "") }
 	lost := c.RxDropped + c.TxDropped
 	return fmt.Sprintf("rx=%s/%s tx=%s/%s", shortCount(c.RxPackets), size(c.RxBytes), shortCount(c.TxPackets),
-		size(c.TxBytes)) +
-		words.If(lost > 0, " dropped=%s", shortCount(lost))
+		size(c.TxBytes)) + words.If(lost > 0, " dropped=%s", shortCount(lost))
 }
 
 // shortCount returns a count in at most four digits and a letter: powers of ten.

@@ -17,8 +17,7 @@ func TestSRIOVListDraws(t *testing.T) {
 		}},
 		VFs: []facts.VF{
 			{PF: "ens1f0", Index: 0, PCI: "0000:41:10.0", Group: 17, Driver: "vfio-pci", MAC: "52:54:00:00:01:00",
-				VLAN:      100,
-				MaxTxRate: 500, SpoofCheck: true, Untold: []string{"link_state"}},
+				VLAN: 100, MaxTxRate: 500, SpoofCheck: true, Untold: []string{"link_state"}},
 			{PF: "ens1f0", Index: 1, PCI: "0000:41:10.2", Group: -1, Driver: "igbvf", NIC: "ens1v1", MAC: facts.NoMAC,
 				Trust: true, LinkState: "disable", HostUse: "port of br0"},
 			{PF: "ens1f0", Index: 2, PCI: "0000:41:10.4", Group: -1, MAC: facts.NoMAC, SpoofCheck: true,
@@ -56,11 +55,7 @@ func TestSRIOVListDraws(t *testing.T) {
 				t.Errorf("at %d columns: expected %q in\n%s", c.columns, want, drawn)
 			}
 		}
-		for line := range strings.Lines(drawn) {
-			if n := Visible(strings.TrimRight(line, "\n")); n > c.columns {
-				t.Errorf("a line of %d columns at %d: %s", n, c.columns, line)
-			}
-		}
+		must.Fit(t, drawn, c.columns, Visible)
 	}
 	if drawn := Draw(80, func(t *Text) { SRIOVList(t, sriov.List{}) }); !strings.Contains(drawn, "sriov check") {
 		t.Errorf("a host without physical functions: %s", drawn)

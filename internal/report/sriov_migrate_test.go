@@ -23,8 +23,7 @@ func TestMigrationCanBePasted(t *testing.T) {
 			{On: "kvm1", State: sriov.MigrateOK, What: "this is so", Found: "yes", Command: "not shown"},
 			{On: "kvm2", State: sriov.MigrateMissing, What: "this is not", Found: "nothing", Command: long},
 			{On: "kvm2", State: sriov.MigrateUnknown, What: "who knows", Found: "not asked", Command: "virsh version"},
-		},
-		Ways: []sriov.MigrateWay{
+		}, Ways: []sriov.MigrateWay{
 			{Name: "detach-attach", What: "detach, migrate, attach", Traffic: "none meanwhile",
 				Needs: []string{"a guest that lets go"}, XML: []string{"<teaming/>"},
 				Steps: []sriov.MigrateStep{{On: "kvm1", What: "migrate", Commands: []string{long}, Traffic: "stands",

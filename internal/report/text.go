@@ -11,7 +11,7 @@ import (
 	"golang.org/x/text/width"
 
 	"mpps/internal/model/facts"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // Text collects the lines of a view for a terminal.

@@ -9,7 +9,7 @@ import (
 	"mpps/internal/change/apply"
 	"mpps/internal/change/journal"
 	"mpps/internal/model/setting"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // ApplyResult draws what became of an apply.
@@ -30,8 +30,7 @@ func ApplyResult(t *Text, r apply.Result, dryRun, verbose bool) {
 	switch {
 	case dryRun:
 		t.Line("dry run: %s would be written, nothing was", words.Count(len(r.Changes)-already-cannot, "value"))
-		t.WrapIf(cannot > 0, t.In(Red, "refused: "),
-			"%s cannot be written here, so apply would change nothing at all",
+		t.WrapIf(cannot > 0, t.In(Red, "refused: "), "%s cannot be written here, so apply would change nothing at all",
 			words.Count(cannot, "value"))
 	case r.TX == "":
 		t.Line("nothing to change")
@@ -91,8 +90,7 @@ func RollbackResult(t *Text, all []apply.Restored, dryRun, verbose bool) {
 			t.Wrap(t.In(RedBold, string(r.State)+": "),
 				"transaction "+r.Of+" is not wholly put back; 'mpps rollback' again completes it")
 		default:
-			t.Wrap(t.In(Green, "rolled back: "), fmt.Sprintf("%s put back and read back in %.2f s", written,
-				r.Seconds))
+			t.Wrap(t.In(Green, "rolled back: "), fmt.Sprintf("%s put back and read back in %.2f s", written, r.Seconds))
 		}
 	}
 }

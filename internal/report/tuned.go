@@ -7,7 +7,7 @@ import (
 
 	"mpps/internal/advise/tuned/export"
 	"mpps/internal/model/facts"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // realtimeKeys are the kernel parameters of TuneD's realtime profiles that are worth a word.
@@ -28,11 +28,9 @@ func drawTunedProfile(t *Text, p *facts.Tuned) {
 		}
 	}
 	cores, more := p.Variables["isolated_cores"], len(p.Sysctls)+len(p.Options)-len(keys)
-	t.Wrap(t.In(Bold, "TuneD: "),
-		words.Join(" · ", "profile "+p.Profile+words.If(!p.Running, " (TuneD does not run)"),
-			words.If(cores != "", "isolated cores %s", cores), words.If(p.Arguments != "", "kernel arguments %s",
-				p.Arguments),
-			strings.Join(keys, " "), words.If(more > 0, "%s more", words.Count(more, "option"))))
+	t.Wrap(t.In(Bold, "TuneD: "), words.Join(" · ", "profile "+p.Profile+words.If(!p.Running, " (TuneD does not run)"),
+		words.If(cores != "", "isolated cores %s", cores), words.If(p.Arguments != "", "kernel arguments %s",
+			p.Arguments), strings.Join(keys, " "), words.If(more > 0, "%s more", words.Count(more, "option"))))
 	t.Each(t.In(Yellow, "TuneD: "), words.Each(p.Missing, func(name string) string {
 		return name + " is named by the profile and is not there"
 	}))

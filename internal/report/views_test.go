@@ -36,8 +36,7 @@ func views(t *testing.T, h *facts.Host) map[string]func(*Text) {
 		state := []journal.ChangeState{journal.ChangeDone, journal.ChangeAlready, journal.ChangeFailed,
 			journal.ChangeLeft}[i%4]
 		outcomes = append(outcomes, apply.Outcome{ID: c.ID, Address: c.Address, From: c.From.String(),
-			To:    c.To.String(),
-			State: state, Needs: c.Needs, Why: c.Because})
+			To: c.To.String(), State: state, Needs: c.Needs, Why: c.Because})
 		rows = append(rows, apply.Row{ID: c.ID, Address: c.Address, Wanted: c.To.String(), Found: c.From.String(),
 			State: apply.Drifted, Why: "is " + c.From.String() + ", expected " + c.To.String()})
 	}
@@ -63,8 +62,7 @@ func views(t *testing.T, h *facts.Host) map[string]func(*Text) {
 		"history tx": func(t *Text) { Transaction(t, apply.Detail{Entry: status.Transactions[0], List: outcomes}) },
 		"rollback": func(t *Text) {
 			RollbackResult(t, []apply.Restored{{Of: "20261120T210912.123456-4711", State: journal.Applied,
-				Changes: outcomes}},
-				false, true)
+				Changes: outcomes}}, false, true)
 		},
 		"warning": func(t *Text) {
 			t.Warning(Warning{Code: "c", Text: strings.Repeat("a caveat ", 30), Hint: strings.Repeat("do this ", 30)})
@@ -108,13 +106,13 @@ func TestViewsKeepTheWidth(t *testing.T) {
 	read(large)
 	for name, h := range map[string]*facts.Host{"sample": sample(), "large": large} {
 		for what, view := range views(t, h) {
-			if lines := tooWide(draw(80, view), 80); len(lines) > 0 {
+			if lines := tooWide(Draw(80, view), 80); len(lines) > 0 {
 				t.Errorf("%s of %s: %d lines are too wide, such as\n%s", what, name, len(lines), lines[0])
 			}
 		}
 	}
 	for _, k := range knob.Catalogue() {
-		if lines := tooWide(draw(80, func(t *Text) { Knob(t, k) }), 80); len(lines) > 0 {
+		if lines := tooWide(Draw(80, func(t *Text) { Knob(t, k) }), 80); len(lines) > 0 {
 			t.Errorf("explain %s: %q", k.ID, lines)
 		}
 	}
@@ -134,7 +132,7 @@ func TestViewsAreTame(t *testing.T) {
 	h.Unverified = []facts.Unverified{{PID: 4711, Comm: hostile, Guest: hostile, Why: hostile}}
 	h.Netfilter.Rules[0].Lines = []string{hostile}
 	for what, view := range views(t, h) {
-		if text := draw(80, view); !isTame(text) {
+		if text := Draw(80, view); !isTame(text) {
 			t.Errorf("%s holds a control sequence: %q", what, text)
 		}
 	}
@@ -168,15 +166,14 @@ func TestNoColourWithoutATerminal(t *testing.T) {
 		}
 		printer.Progress("half way")
 	}
-	must.Do(t, p.Answer(Answer{Verb: "x",
-		Text: func(t *Text) { t.Heading("title"); t.Blank(); t.Blank() }}))
+	must.Do(t, p.Answer(Answer{Verb: "x", Text: func(t *Text) { t.Heading("title"); t.Blank(); t.Blank() }}))
 	if out.String() != "title\n" || problems.Len() > 0 {
 		t.Errorf("printed %q and %q", out.String(), problems.String())
 	}
 }
 
 func TestTable(t *testing.T) {
-	text := draw(20, func(t *Text) { t.Table([][]string{{"a", "bb", "c"}, {"aaa", "b", "a text that is too long"}}) })
+	text := Draw(20, func(t *Text) { t.Table([][]string{{"a", "bb", "c"}, {"aaa", "b", "a text that is too long"}}) })
 	if text != "a    bb  c\naaa  b   a text that\n         is too long\n" {
 		t.Errorf("%q", text)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"mpps/internal/change/watch"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // Event returns an event in one line, for a log.

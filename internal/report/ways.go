@@ -8,7 +8,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/reach"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // Way is how some guests reach the wire.
@@ -115,10 +115,7 @@ func wayOf(named *devices, paths []reach.Path, all bool) Way {
 		way.Declined = reach.Words(declined)
 	}
 	for _, alike := range Group(paths, func(p reach.Path) string { return pathShape(h, p) }) {
-		listed := len(alike)
-		if !all && len(paths) > mostAlike {
-			listed = 1
-		}
+		listed := words.Either(!all && len(paths) > mostAlike, 1, len(alike))
 		for _, p := range alike[:listed] {
 			way.Branches = append(way.Branches, Branch{Stations: pathStations(h, guestOf(h, p), p)})
 		}

@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/advise/plan"
 	"mpps/internal/model/facts"
+	"mpps/internal/words"
 )
 
 const kubevirtPatch = "kubectl patch"
@@ -20,10 +21,8 @@ const (
 
 // kubevirtPages returns the setting of huge pages of a size that divides the guest's memory.
 func kubevirtPages(g *facts.Guest) string {
-	if g.Memory > 0 && g.Memory%(1<<30) == 0 {
-		return `memory.hugepages.pageSize="1Gi"`
-	}
-	return `memory.hugepages.pageSize="2Mi"`
+	return words.Either(g.Memory > 0 && g.Memory%(1<<30) == 0, `memory.hugepages.pageSize="1Gi"`,
+		`memory.hugepages.pageSize="2Mi"`)
 }
 
 // kubevirt makes the domain of the VirtualMachine in a new pod (kubevirt, staging/src/kubevirt.io/api/core/v1,

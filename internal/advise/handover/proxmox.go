@@ -9,6 +9,7 @@ import (
 	"mpps/internal/advise/plan"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // proxmox starts QEMU by what stands in /etc/pve; 'qm set' writes it (qemu-server, PVE/QemuServer.pm, PVE/QemuServer/
@@ -101,10 +102,7 @@ func proxmoxPlaced(g *facts.Guest, h plan.Handed) bool {
 // proxmoxPages returns the size of huge pages in MiB that divides the guest's memory (PVE/QemuServer/Memory.pm,
 // hugepages_size).
 func proxmoxPages(g *facts.Guest) string {
-	if g.Memory > 0 && g.Memory%(1<<30) == 0 {
-		return "1024"
-	}
-	return "2"
+	return words.Either(g.Memory > 0 && g.Memory%(1<<30) == 0, "1024", "2")
 }
 
 // unionOf returns the CPUs of several lists.

@@ -65,8 +65,7 @@ func DaemonSet(version, host, image, label string) (*Export, error) {
 	pod := podSpec{HostPID: true, HostNetwork: true, Containers: []container{{
 		Name: "watch", Image: image,
 		Command: []string{"chroot", "/host", "/usr/bin/mpps", "verify", "--watch", "--metrics",
-			metricsFolder + "/mpps.prom"},
-		Security:  security{Privileged: true, ReadOnly: true},
+			metricsFolder + "/mpps.prom"}, Security: security{Privileged: true, ReadOnly: true},
 		Resources: resources{map[string]string{"memory": "128Mi"}},
 		Mounts: []mount{{"host", "/host", true, "HostToContainer"},
 			{Name: "metrics", MountPath: "/host" + metricsFolder}},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/words"
 )
 
 // sriovNamespace is that of the SR-IOV network operator (config/crd/bases/
@@ -49,10 +50,7 @@ func SRIOVPolicy(h *facts.Host, version, label string) (*Export, error) {
 					Why: use})
 				continue
 			}
-			kind := "netdevice"
-			if vf.Driver == "vfio-pci" {
-				kind = vf.Driver
-			}
+			kind := words.Either(vf.Driver == "vfio-pci", vf.Driver, "netdevice")
 			groups[kind] = append(groups[kind], vf.Index)
 			e.NotHeld = append(e.NotHeld, attributes(vf)...)
 		}

@@ -170,8 +170,7 @@ func (b *builder) addDesired() error {
 // rings request interrupts again. Lower ranks come first.
 func restoreRank(a setting.Address) int {
 	ranks := map[setting.Kind]int{
-		setting.Service: -4, setting.NICChannels: -3, setting.NICRing: -2, setting.NICFeature: -1,
-		setting.NICFlag: -1,
+		setting.Service: -4, setting.NICChannels: -3, setting.NICRing: -2, setting.NICFeature: -1, setting.NICFlag: -1,
 	}
 	if OfVFs(a) {
 		ranks = map[setting.Kind]int{

@@ -165,8 +165,7 @@ func (b *builder) add(id, title, because string, a setting.Address, want setting
 	}
 	b.plan.Changes = append(b.plan.Changes, plan.Change{
 		ID: family + id, Address: a, From: from, To: want.Target(), Want: want, Risk: goal.None,
-		Lasts:   setting.AcrossReboot,
-		Because: because, Severity: knob.Info, Title: title, Stage: datapath.Kernel,
+		Lasts: setting.AcrossReboot, Because: because, Severity: knob.Info, Title: title, Stage: datapath.Kernel,
 	})
 }
 

@@ -21,8 +21,7 @@ func change(address, from, to string) plan.Change {
 	}
 	return plan.Change{
 		ID: "test", Address: a, From: setting.Value(from), To: setting.Value(to), Want: setting.Exact(to),
-		Risk:  goal.None,
-		Lasts: setting.Kinds[a.Kind].Lasts, Stage: 1,
+		Risk: goal.None, Lasts: setting.Kinds[a.Kind].Lasts, Stage: 1,
 	}
 }
 
@@ -178,8 +177,7 @@ func TestOwners(t *testing.T) {
 	p := add(t, h, change("sysctl:net.core.dev_weight", "64", "128"), change("sysctl:net.ipv4.conf.eth0.rp_filter", "1",
 		"0"), change("sysctl:vm.swappiness", "60", "10"),
 		change("irq-affinity:eth0/rx-0/45", "0-3", "1"), change("nic-ring:eth0/rx", "256", "1024"),
-		change("nic-ring:eth1/rx", "256", "1024"),
-		change("thread-affinity:vm1/vcpu/0", "0-3", "1"),
+		change("nic-ring:eth1/rx", "256", "1024"), change("thread-affinity:vm1/vcpu/0", "0-3", "1"),
 		change("sysfs:devices/system/cpu/cpufreq/policy0/scaling_governor", "powersave", "performance"),
 		change("ksm:run", "1", "2"), change("kernel-arg:isolcpus", "1", "2-5"),
 		change("sysfs:class/net/eth0/tx_queue_len", "1000", "2000"), change("module-param:kvm/halt_poll_ns", "200000",
@@ -192,8 +190,7 @@ func TestOwners(t *testing.T) {
 		"NetworkManager profile /etc/NetworkManager/system-connections/a sets it to 512 when the connection is " +
 			"activated, and wins", "TuneD profile virtual-host sets it to 512 when the profile is chosen", "",
 		"TuneD profile virtual-host sets it too when the profile is chosen", "TuneD profile virtual-host sets it to " +
-			"0 when the profile is chosen",
-		"TuneD profile virtual-host sets it to 2-3 when the boot menu is written",
+			"0 when the profile is chosen", "TuneD profile virtual-host sets it to 2-3 when the boot menu is written",
 		"NetworkManager profile /etc/NetworkManager/system-connections/b sets it to 700 when the connection is " +
 			"activated, and wins; TuneD profile virtual-host sets it to 500 when the profile is chosen",
 		"TuneD profile virtual-host sets it to 0 when the profile is chosen",

@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/advise/plan"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // Two services restore values: mpps-restore.service whenever something has reset them, and mpps-vfs.service once at
@@ -34,10 +35,7 @@ func PF(a setting.Address) string {
 
 // keeper says what restores a value.
 func (b *builder) keeper(a setting.Address) string {
-	name := UnitName
-	if OfVFs(a) {
-		name = VFsName
-	}
+	name := words.Either(OfVFs(a), VFsName, UnitName)
 	switch {
 	case !b.host.Lasting.Systemd:
 		return "put back by 'mpps restore --watch', which has to be started at boot: systemd is not the init system " +

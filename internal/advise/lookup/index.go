@@ -106,8 +106,7 @@ func build() *index {
 		index: &index{
 			numbers: make(map[string]int, many), text: make([]int32, 0, more), tokens: make([]token, 0, many),
 			keys: make([]key, 0, many), passages: make([]stretch, 0, many),
-		},
-		reader: newReader(), parts: newReader(),
+		}, reader: newReader(), parts: newReader(),
 	}
 	names := knobNames()
 	for _, k := range knob.Catalogue() {

@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // Kind is what can be wrong with a path.
@@ -137,18 +138,7 @@ func (f *Fault) direction() Direction {
 }
 
 func percent(part float64) string {
-	if part > 0 && part < 0.0095 {
-		return fmt.Sprintf("%.1f %%", part*100)
-	}
-	return fmt.Sprintf("%.0f %%", part*100)
-}
-
-// count formats a number with its noun.
-func count(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %ss", n, one)
+	return words.Either(part > 0 && part < 0.0095, fmt.Sprintf("%.1f %%", part*100), fmt.Sprintf("%.0f %%", part*100))
 }
 
 // numbersOf formats queues of one device like the kernel formats lists of CPUs.
@@ -179,14 +169,14 @@ func devicesOf(queues []Queue) string {
 		by[q.Device] = append(by[q.Device], q)
 	}
 	const most = 4
-	var words []string
+	var names []string
 	for _, device := range slices.SortedFunc(maps.Keys(by),
 		func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) }) {
-		if len(words) == most {
-			words = append(words, "and of "+count(len(by)-most, "more device"))
+		if len(names) == most {
+			names = append(names, "and of "+words.Count(len(by)-most, "more device"))
 			break
 		}
-		words = append(words, device+" "+numbersOf(by[device]))
+		names = append(names, device+" "+numbersOf(by[device]))
 	}
-	return strings.Join(words, ", ")
+	return strings.Join(names, ", ")
 }

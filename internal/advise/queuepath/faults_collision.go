@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 
 	"mpps/internal/model/facts"
 )
@@ -95,7 +96,7 @@ func (j *judge) xpsCollision(d *Device, side Side) []Fault {
 	for _, set := range d.XPS {
 		mapped = mapped.Or(set)
 	}
-	f := Fault{Kind: Collision, Device: d.Name, origins: map[Queue]bool{}}
+	f := Fault{Kind: Collision, Device: d.Name, origins: queueSet(nil)}
 	var sending []int
 	for _, q := range j.queuesOf(side) {
 		l := j.loads[q]
@@ -105,21 +106,15 @@ func (j *judge) xpsCollision(d *Device, side Side) []Fault {
 			continue
 		}
 		f.Queues, f.Packets, sending = append(f.Queues, q), f.Packets+l.packets, append(sending, cpus...)
-		for _, origin := range from {
-			f.origins[origin] = true
-		}
+		maps.Copy(f.origins, queueSet(from))
 	}
 	if len(f.Queues) == 0 {
 		return nil
 	}
 	j.setObject(&f, d, side)
-	lanesSent := ""
-	if len(f.origins) > 0 {
-		lanesSent = " " + count(len(f.origins), "lane")
-	}
-	f.Evidence = fmt.Sprintf("%s send%s by %s %s of %s; %s idle", cpuWords(setting.CPUs(sending...)), lanesSent,
-		plural(len(f.Queues), "queue"), numbersOf(f.Queues),
-		d.Name, j.idle(d, side))
+	f.Evidence = fmt.Sprintf("%s send%s by %s of %s; %s idle", cpuWords(setting.CPUs(sending...)),
+		words.If(len(f.origins) > 0, " %s", words.Count(len(f.origins), "lane")), queueWords(f.Queues), d.Name,
+		j.idle(d, side))
 	q := f.Queues[0].Queue
 	var set setting.CPUSet
 	if q < len(d.XPS) {
@@ -160,21 +155,18 @@ func (j *judge) laneCollisions(d *Device, side Side, funnels []Fault) []Fault {
 	}
 	var all []Fault
 	for _, cause := range slices.Sorted(maps.Keys(by)) {
-		f := Fault{Kind: Collision, Device: d.Name, origins: map[Queue]bool{}}
+		f := Fault{Kind: Collision, Device: d.Name, origins: queueSet(nil)}
 		for _, c := range by[cause] {
 			f.Queues, f.Packets = append(f.Queues, c.queue), f.Packets+c.packets
-			for _, p := range c.parties {
-				f.origins[p] = true
-			}
+			maps.Copy(f.origins, queueSet(c.parties))
 		}
 		if !j.matters(f.Packets) {
 			continue
 		}
 		j.setObject(&f, d, side)
 		meet := slices.SortedFunc(maps.Keys(f.origins), compareQueues)
-		f.Evidence = fmt.Sprintf("%s (%s) meet on %s %s of %s; %s idle", count(len(meet), "queue"), devicesOf(meet),
-			plural(len(f.Queues), "queue"),
-			numbersOf(f.Queues), d.Name, j.idle(d, side))
+		f.Evidence = fmt.Sprintf("%s (%s) meet on %s of %s; %s idle", words.Count(len(meet), "queue"), devicesOf(meet),
+			queueWords(f.Queues), d.Name, j.idle(d, side))
 		if crowd := mostSenders(by[cause]); len(from) > d.TxQueues && crowd > fair {
 			f.Evidence += fmt.Sprintf("; %d on one where %d would do", crowd, fair)
 		}
@@ -252,13 +244,10 @@ func (j *judge) guestCollision(d *Device, side Side) []Fault {
 		if float64(l.packets) < 0.98*float64(j.sides[side].packets) {
 			continue
 		}
-		f := Fault{Kind: Collision, Device: d.Name, Queues: []Queue{q}, Packets: l.packets, origins: map[Queue]bool{}}
-		for _, origin := range from {
-			f.origins[origin] = true
-		}
+		f := Fault{Kind: Collision, Device: d.Name, Queues: []Queue{q}, Packets: l.packets, origins: queueSet(from)}
 		j.setObject(&f, d, side)
-		f.Evidence = fmt.Sprintf("%s (%s) lead to queue %d of %s; %s idle", count(len(from), "queue"), devicesOf(from),
-			q.Queue, d.Name, j.idle(d, side))
+		f.Evidence = fmt.Sprintf("%s (%s) lead to queue %d of %s; %s idle", words.Count(len(from), "queue"),
+			devicesOf(from), q.Queue, d.Name, j.idle(d, side))
 		f.Cause = "the guest answers these flows by one queue, and the tap follows it"
 		f.Mend = Mend{Text: "in the guest, use all channels and spread them by CPU", Command: "mpps plan",
 			Knob: "guest.xps"}
@@ -278,7 +267,7 @@ func (j *judge) setObject(f *Fault, d *Device, side Side) {
 
 // idle returns in words how many of a device's transmit queues had next to nothing to do.
 func (j *judge) idle(d *Device, side Side) string {
-	return fmt.Sprintf("%d of %s", j.idleQueues(d, side), count(d.TxQueues, "queue"))
+	return fmt.Sprintf("%d of %s", j.idleQueues(d, side), words.Count(d.TxQueues, "queue"))
 }
 
 func (j *judge) idleQueues(d *Device, side Side) int {
@@ -292,20 +281,10 @@ func (j *judge) idleQueues(d *Device, side Side) int {
 	return max(0, d.TxQueues-busy)
 }
 
-func plural(n int, word string) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
+// queueWords formats queues of one device with their noun.
+func queueWords(queues []Queue) string {
+	return words.Either(len(queues) == 1, "queue ", "queues ") + numbersOf(queues)
 }
 
 // cpuWords formats a set of CPUs with its noun.
-func cpuWords(set setting.CPUSet) string {
-	switch {
-	case len(set) == 0:
-		return "no CPU"
-	case len(set) == 1:
-		return "CPU " + set.String()
-	}
-	return "CPUs " + strings.ReplaceAll(set.String(), ",", ", ")
-}
+func cpuWords(set setting.CPUSet) string { return strings.ReplaceAll(set.Words(), ",", ", ") }

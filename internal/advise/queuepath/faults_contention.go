@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/words"
 )
 
 // Lower bounds of contention.
@@ -19,38 +20,28 @@ const (
 // contention returns the devices where CPUs wait for each other. Mostly it follows from a fault already found: many
 // senders on few queues.
 func (j *judge) contention(found []Fault) []Fault {
-	devices := facts.Map(j.Contention, func(c Contention) string { return c.Device })
-	for _, r := range j.Requeues {
-		devices = append(devices, r.Device)
-	}
+	devices := slices.Concat(facts.Map(j.Contention, func(c Contention) string { return c.Device }),
+		facts.Map(j.Requeues, func(r Requeues) string { return r.Device }))
 	slices.Sort(devices)
 	var all []Fault
 	for _, name := range slices.Compact(devices) {
-		f := j.lockWaits(name)
-		if f == nil {
-			f = j.requeueFault(name)
-		}
+		f := cmp.Or(j.lockWaits(name), j.requeueFault(name))
 		if f == nil {
 			continue
 		}
 		if root := facts.Find(found, func(c *Fault) bool {
 			return c.Device == name && (c.Kind == Funnel || c.Kind == Collision)
 		}); root != nil {
-			f.Follows = cmp.Or(funnelOf(found, root.Follows), root.Name())
+			f.Follows = root.Name()
+			if slices.ContainsFunc(found, func(f Fault) bool { return f.Kind == Funnel && f.Name() == root.Follows }) {
+				f.Follows = root.Follows
+			}
 			f.Cause = "several CPUs send where they need not meet: see " + root.Name()
 			f.Mend = root.Mend
 		}
 		all = append(all, *f)
 	}
 	return all
-}
-
-// funnelOf returns the name if it is a funnel's, else "".
-func funnelOf(found []Fault, name string) string {
-	if slices.ContainsFunc(found, func(f Fault) bool { return f.Kind == Funnel && f.Name() == name }) {
-		return name
-	}
-	return ""
 }
 
 // lockWaits finds contention by the kernel's tracepoints (lock:contention_begin and contention_end, Linux 5.19).
@@ -83,17 +74,9 @@ func (j *judge) lockWaits(device string) *Fault {
 	}
 	slices.SortFunc(f.Queues, compareQueues)
 	f.Packets, f.Share = min(waits, l.packets), j.share(min(waits, l.packets))
-	where := fmt.Sprintf(" of queue %d", worst.Queue)
-	if worst.Queue < 0 {
-		where = ""
-	}
-	least := ""
-	if j.blind(BlindFirst) {
-		least = "at least "
-	}
-	f.Evidence = fmt.Sprintf("%s%d waits for %d packets, %d ns each, together %s of a CPU; most for the %s%s", least,
-		waits, l.packets, ns/waits,
-		percent(float64(ns)/(j.Watched*1e9)), lockNames[worst.Lock], where)
+	f.Evidence = fmt.Sprintf("%s%d waits for %d packets, %d ns each, together %s of a CPU; most for the %s%s",
+		words.If(j.blind(BlindFirst), "at least "), waits, l.packets, ns/waits, percent(float64(ns)/(j.Watched*1e9)),
+		lockNames[worst.Lock], words.If(worst.Queue >= 0, " of queue %d", worst.Queue))
 	f.Cause, f.Mend = j.waitCause(device, root*2 > ns)
 	return f
 }
@@ -104,10 +87,10 @@ var lockNames = map[string]string{"xmit": "transmit lock", "qdisc": "lock of the
 
 func (j *judge) waitCause(device string, root bool) (string, Mend) {
 	d := cmp.Or(j.Device(device), &Device{Name: device})
-	cpus := cpuWords(j.sides[Side{device, Tx}].cpus(partyPart))
+	cpus := cpuWords(j.sides[Side{device, Tx}].cpus())
 	if root && d.TxQueues > 1 {
 		return fmt.Sprintf("%s has one queue discipline (%s) for all of its %s, and %s take its lock in turn", device,
-			cmp.Or(d.Qdisc, "unknown"), count(d.TxQueues, "queue"), cpus), rootMend(d)
+			cmp.Or(d.Qdisc, "unknown"), words.Count(d.TxQueues, "queue"), cpus), rootMend(d)
 	}
 	return fmt.Sprintf("%s send by the same queues of %s", cpus, device),
 		Mend{Text: "divide the CPUs that send among the queues", Command: steerCommand, Knob: "nic.xps"}
@@ -134,11 +117,7 @@ func (j *judge) requeueFault(device string) *Fault {
 		}
 	}
 	f := &Fault{Kind: Contended, Object: device, Device: device, full: true}
-	for _, q := range j.queuesOf(Side{device, Tx}) {
-		if len(j.loads[q].cpus(partyPart)) > 1 {
-			f.Queues = append(f.Queues, q)
-		}
-	}
+	f.Queues = facts.Where(j.queuesOf(Side{device, Tx}), func(q Queue) bool { return len(j.loads[q].cpus()) > 1 })
 	sent := float64(l.packets) * j.Seconds / j.Watched
 	if len(f.Queues) == 0 || float64(count) < leastWaits || float64(count) < leastRequeue*sent {
 		return nil
@@ -148,8 +127,7 @@ func (j *judge) requeueFault(device string) *Fault {
 	f.Evidence = fmt.Sprintf("the queue discipline of %s got %d of about %.0f packets back: a ring was full; this "+
 		"kernel does not tell of waits for locks", device, count, sent)
 	f.Cause = fmt.Sprintf("%s send by the same queues of %s, and more than their rings take",
-		cpuWords(l.cpus(partyPart)),
-		device)
+		cpuWords(l.cpus()), device)
 	f.Mend = Mend{Text: "divide the CPUs that send among the queues; where the NIC is at its rate a full ring is no " +
 		"fault", Command: steerCommand, Knob: "nic.xps"}
 	return f

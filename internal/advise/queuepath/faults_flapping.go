@@ -31,18 +31,13 @@ type chooser struct {
 	cpu    int
 }
 
-func newFlap() *flap {
-	return &flap{origins: map[Queue]bool{}, took: map[chooser]map[int]uint64{}}
-}
+func newFlap() *flap { return &flap{origins: map[Queue]bool{}, took: map[chooser]map[int]uint64{}} }
 
 // byCPU reports whether each CPU's packets keep to a queue, so that flows change queues because they change CPUs.
 func (f *flap) byCPU() bool {
 	var all, kept uint64
 	for _, queues := range f.took {
-		for _, n := range queues {
-			all += n
-		}
-		kept += queues[busiestKey(queues)]
+		all, kept = all+sum(queues), kept+queues[busiestKey(queues)]
 	}
 	return float64(kept) >= 0.9*float64(all)
 }
@@ -65,11 +60,7 @@ func (j *judge) flapping() []Fault {
 		if r.Moves > 0 {
 			f.origins[r.Origin] = true
 		}
-		chooser := chooser{r.Origin, r.Chooser()}
-		if f.took[chooser] == nil {
-			f.took[chooser] = map[int]uint64{}
-		}
-		f.took[chooser][r.To.Queue] += r.Packets
+		count(f.took, chooser{r.Origin, r.Chooser()}, r.To.Queue, r.Packets)
 	}
 	var all []Fault
 	roots := map[string]string{} // by device of the origin: where its flows first flap
@@ -107,11 +98,7 @@ func (j *judge) flapObject(side Side) string { return side.Device + " " + string
 func (j *judge) flapFault(side Side, root string, f *flap) Fault {
 	fault := Fault{Kind: Flapping, Object: j.flapObject(side), Device: side.Device, Packets: f.packets,
 		Share: j.share(f.packets), Follows: root, origins: f.origins}
-	for _, q := range j.queuesOf(side) {
-		if j.loads[q].moves > 0 {
-			fault.Queues = append(fault.Queues, q)
-		}
-	}
+	fault.Queues = facts.Where(j.queuesOf(side), func(q Queue) bool { return j.loads[q].moves > 0 })
 	fault.Evidence = fmt.Sprintf("%d of %d frames (%s) took another queue of %s than the frame of their flow before "+
 		"them: queues %s",
 		f.moves, f.frames, percent(float64(f.moves)/float64(max(f.frames, 1))), side.Device, numbersOf(fault.Queues))
@@ -127,12 +114,7 @@ func (j *judge) flapCause(side Side, f *flap) (string, Mend) {
 	d := cmp.Or(j.Device(side.Device), &Device{Name: side.Device})
 	by := map[Queue]map[int]uint64{} // packets by origin and CPU
 	for at, queues := range f.took {
-		if by[at.origin] == nil {
-			by[at.origin] = map[int]uint64{}
-		}
-		for _, n := range queues {
-			by[at.origin][at.cpu] += n
-		}
+		count(by, at.origin, at.cpu, sum(queues))
 	}
 	var roaming setting.CPUSet // the most CPUs that handle one origin's packets
 	for _, origin := range slices.SortedFunc(maps.Keys(by), compareQueues) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/words"
 )
 
 // overlays are the kinds of devices that encapsulate packets. A packet loses its queue in one that has a single queue
@@ -30,17 +31,10 @@ func (j *judge) funnels() []Fault {
 			continue
 		}
 		f := Fault{Kind: Funnel, Object: d.Name, Device: d.Name, Queues: j.queuesOf(side), Packets: l.packets,
-			Share: j.share(l.packets), origins: map[Queue]bool{}}
-		for _, q := range from {
-			f.origins[q] = true
-		}
-		lock := "no lock"
-		if d.locks() {
-			lock = "a lock"
-		}
-		f.Evidence = fmt.Sprintf("%s (%s) enter %s, which has %s and takes %s; sent by %s", count(len(from), "queue"),
-			devicesOf(from), d.Name,
-			count(d.TxQueues, "transmit queue"), lock, cpuWords(l.cpus(partyPart)))
+			Share: j.share(l.packets), origins: queueSet(from)}
+		f.Evidence = fmt.Sprintf("%s (%s) enter %s, which has %s and takes %s lock; sent by %s",
+			words.Count(len(from), "queue"), devicesOf(from), d.Name, words.Count(d.TxQueues, "transmit queue"),
+			words.Either(d.locks(), "a", "no"), cpuWords(l.cpus()))
 		f.Cause, f.Mend = funnelCause(d), funnelMend(d)
 		all = append(all, f)
 	}
@@ -68,7 +62,7 @@ func (j *judge) widestBehind(s Side) int {
 func (j *judge) harmfulFunnels(funnels, collisions []Fault) []Fault {
 	return slices.DeleteFunc(slices.Clone(funnels), func(f Fault) bool {
 		d := j.Device(f.Device)
-		if (d.locks() || d.Terminal()) && len(j.sides[Side{f.Device, Tx}].cpus(partyPart)) > 1 {
+		if (d.locks() || d.Terminal()) && len(j.sides[Side{f.Device, Tx}].cpus()) > 1 {
 			return false
 		}
 		return !slices.ContainsFunc(collisions, func(c Fault) bool { return c.Follows == f.Name() })
@@ -80,7 +74,7 @@ func (j *judge) harmfulFunnels(funnels, collisions []Fault) []Fault {
 func (d *Device) locks() bool { return !d.Lockless || d.Qdisc != "" && d.Qdisc != "noqueue" }
 
 func funnelCause(d *Device) string {
-	what := fmt.Sprintf("%s has %s", d.Name, count(d.TxQueues, "transmit queue"))
+	what := fmt.Sprintf("%s has %s", d.Name, words.Count(d.TxQueues, "transmit queue"))
 	switch {
 	case d.Terminal() && !d.locks():
 		return what + ": all CPUs that send through it share one ring"

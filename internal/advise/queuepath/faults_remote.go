@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 
 	"mpps/internal/model/facts"
 )
@@ -60,19 +61,19 @@ func (j *judge) remoteGuests() ([]Fault, map[Queue]bool) {
 		g := by[name]
 		if g == nil {
 			g = &remoteUse{cpus: map[int]bool{}, workers: map[int]bool{}, origins: map[Queue]bool{},
-				queues:  map[Queue]bool{},
-				nicNode: -1}
+				queues: map[Queue]bool{}, nicNode: -1}
 			by[name], device[name] = g, v.Device
 		}
 		g.memoryNodes = g.memoryNodes.Or(v.Memory)
-		if l := j.loads[Queue{v.Device, Rx, v.Queue}]; l != nil {
-			nic := j.nicBehind(Queue{v.Device, Rx, v.Queue})
+		rx, tx := Queue{v.Device, Rx, v.Queue}, Queue{v.Device, Tx, v.Queue}
+		if l := j.loads[rx]; l != nil {
+			nic := j.nicBehind(rx)
 			for cpu, n := range l.byCPU {
-				g.add(j, v, Queue{v.Device, Rx, v.Queue}, nic, cpu, n)
+				g.add(j, v, rx, nic, cpu, n)
 			}
 		}
-		if l := j.loads[Queue{v.Device, Tx, v.Queue}]; l != nil { // sent on any CPU, read by the thread
-			g.add(j, v, Queue{v.Device, Tx, v.Queue}, j.nicBehind(Queue{v.Device, Tx, v.Queue}), v.CPU, l.packets)
+		if l := j.loads[tx]; l != nil { // sent on any CPU, read by the thread
+			g.add(j, v, tx, j.nicBehind(tx), v.CPU, l.packets)
 		}
 	}
 	named := map[Queue]bool{}
@@ -84,8 +85,7 @@ func (j *judge) remoteGuests() ([]Fault, map[Queue]bool) {
 			continue
 		}
 		f := Fault{Kind: RemoteNode, Object: "vhost of " + name, Device: device[name], Packets: away,
-			Share: j.share(away), origins: g.origins,
-			Queues: slices.SortedFunc(maps.Keys(g.queues), compareQueues)}
+			Share: j.share(away), origins: g.origins, Queues: slices.SortedFunc(maps.Keys(g.queues), compareQueues)}
 		maps.Copy(named, g.origins)
 		cpus := setting.CPUs(slices.Collect(maps.Keys(g.cpus))...)
 		f.Evidence = fmt.Sprintf("%s of the packets of %s are handled by %s, of another node than ",
@@ -96,10 +96,10 @@ func (j *judge) remoteGuests() ([]Fault, map[Queue]bool) {
 		case float64(g.memory) >= leastRemote*float64(g.packets):
 			f.Evidence += fmt.Sprintf("the guest's memory (node %s)", g.memoryNodes)
 			f.Cause = fmt.Sprintf("%s run far from the memory that they copy from and to",
-				count(len(g.workers), "vhost thread"))
+				words.Count(len(g.workers), "vhost thread"))
 		default:
 			f.Evidence += fmt.Sprintf("%s (node %d)", g.nicName, g.nicNode)
-			f.Cause = fmt.Sprintf("%s run far from %s", count(len(g.workers), "vhost thread"), g.nicName)
+			f.Cause = fmt.Sprintf("%s run far from %s", words.Count(len(g.workers), "vhost thread"), g.nicName)
 			if len(g.memoryNodes) > 0 && !g.memoryNodes.Has(g.nicNode) {
 				f.Cause = "the guest itself has its place far from " + g.nicName
 				f.Mend = Mend{Text: "move the guest to the NIC's node, or its traffic to a NIC of its node",

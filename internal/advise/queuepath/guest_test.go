@@ -10,17 +10,14 @@ func TestOfOneGuest(t *testing.T) {
 	first := func(q Queue) Row { return Row{Origin: q, From: q, To: q, FromCPU: -1, Frames: 100, Packets: 100} }
 	on := func(from, to Queue) Row { return Row{Origin: from, From: from, To: to, Frames: 100, Packets: 100} }
 	o := &Observation{
-		Seconds: 1, Watched: 1,
-		Devices: []Device{
+		Seconds: 1, Watched: 1, Devices: []Device{
 			{Name: "tap1", Kind: "tap", Guest: "vm1", TxQueues: 1, RxQueues: 1},
 			{Name: "tap2", Kind: "tap", Guest: "vm2", TxQueues: 1, RxQueues: 1},
 			{Name: "eth0", Kind: "nic", TxQueues: 4, RxQueues: 4},
-		},
-		Rows: []Row{
+		}, Rows: []Row{
 			first(rx("tap1")), on(rx("tap1"), tx("eth0")), first(rx("tap2")), on(rx("tap2"), tx("eth0")),
 			first(rx("eth0")), on(rx("eth0"), tx("tap1")), on(rx("eth0"), tx("tap2")),
-		},
-		Vhost: []Vhost{{Guest: "vm1", Device: "tap1"}, {Guest: "vm2", Device: "tap2"}},
+		}, Vhost: []Vhost{{Guest: "vm1", Device: "tap1"}, {Guest: "vm2", Device: "tap2"}},
 	}
 	whole := Judge(o)
 	p := whole.Of("vm1")

@@ -35,11 +35,7 @@ func Hops(o *Observation) []Hop {
 		if r.First() {
 			continue
 		}
-		p := pair{r.From.Side(), r.To.Side()}
-		if cells[p] == nil {
-			cells[p] = map[[2]int]uint64{}
-		}
-		cells[p][[2]int{r.From.Queue, r.To.Queue}] += r.Packets
+		count(cells, pair{r.From.Side(), r.To.Side()}, [2]int{r.From.Queue, r.To.Queue}, r.Packets)
 	}
 	var hops []Hop
 	for p, at := range cells {

@@ -1,6 +1,7 @@
 package queuepath
 
 import (
+	"maps"
 	"slices"
 
 	"mpps/internal/model/facts"
@@ -50,18 +51,12 @@ func (j *judge) inward(d *Device) bool {
 
 // feeders returns how many devices have at least 2 % of the packets that leave by a device.
 func (j *judge) feeders(device string) int {
-	packets, all := map[string]uint64{}, uint64(0)
+	packets := map[string]uint64{}
 	for l := range facts.Each(j.lanes) {
 		if exit := l.Exit(); exit.Device == device && exit.Direction == Tx && l.Way != Own {
 			packets[l.Origin().Device] += l.Packets
-			all += l.Packets
 		}
 	}
-	n := 0
-	for _, p := range packets {
-		if float64(p) >= 0.02*float64(all) {
-			n++
-		}
-	}
-	return n
+	all := float64(sum(packets))
+	return facts.Count(slices.Collect(maps.Values(packets)), func(p uint64) bool { return float64(p) >= 0.02*all })
 }

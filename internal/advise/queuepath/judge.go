@@ -60,8 +60,8 @@ func (l *load) add(r *Row, known bool) {
 
 func newJudge(o *Observation) *judge {
 	j := &judge{Observation: o, lanes: Lanes(o), depths: Depths(o), loads: map[Queue]*load{}, sides: map[Side]*load{}}
-	for i := range j.lanes {
-		j.total += j.lanes[i].Packets
+	for l := range facts.Each(j.lanes) {
+		j.total += l.Packets
 	}
 	seen := map[Queue]bool{}
 	for r := range facts.Each(o.Rows) {
@@ -83,6 +83,31 @@ func newJudge(o *Observation) *judge {
 	return j
 }
 
+// queueSet returns queues as a set.
+func queueSet(queues []Queue) map[Queue]bool {
+	set := map[Queue]bool{}
+	for _, q := range queues {
+		set[q] = true
+	}
+	return set
+}
+
+// count adds to one of the counters that are kept under a key.
+func count[K, C comparable](all map[K]map[C]uint64, at K, counter C, n uint64) {
+	if all[at] == nil {
+		all[at] = map[C]uint64{}
+	}
+	all[at][counter] += n
+}
+
+// sum adds up counters.
+func sum[K comparable](counters map[K]uint64) (all uint64) {
+	for _, n := range counters {
+		all += n
+	}
+	return all
+}
+
 // orderedSides returns the sides in path order.
 func (j *judge) orderedSides() []Side {
 	return slices.SortedFunc(maps.Keys(j.sides), func(a, b Side) int {
@@ -92,14 +117,8 @@ func (j *judge) orderedSides() []Side {
 
 // queuesOf returns the queues of a side that packets took, ascending.
 func (j *judge) queuesOf(s Side) []Queue {
-	var all []Queue
-	for q := range j.loads {
-		if q.Side() == s {
-			all = append(all, q)
-		}
-	}
-	slices.SortFunc(all, compareQueues)
-	return all
+	all := slices.SortedFunc(maps.Keys(j.loads), compareQueues)
+	return slices.DeleteFunc(all, func(q Queue) bool { return q.Side() != s })
 }
 
 // matters reports whether so many packets are enough for a fault.
@@ -130,7 +149,7 @@ func (l *load) senders(part float64) []Queue {
 }
 
 // cpus returns the CPUs that pass a good part of a load to the device.
-func (l *load) cpus(part float64) setting.CPUSet { return cpusWith(l.byCPU, part) }
+func (l *load) cpus() setting.CPUSet { return cpusWith(l.byCPU, partyPart) }
 
 func cpusWith(packets map[int]uint64, part float64) setting.CPUSet {
 	var all []int

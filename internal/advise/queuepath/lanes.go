@@ -73,8 +73,8 @@ func Lanes(o *Observation) []Lane {
 		lanes = append(lanes, byOrigin[origin].lanes(origin)...)
 	}
 	var all uint64
-	for i := range lanes {
-		all += lanes[i].Packets
+	for l := range facts.Each(lanes) {
+		all += l.Packets
 	}
 	for l := range facts.Each(lanes) {
 		l.classify(o)
@@ -117,10 +117,7 @@ type flowGraph struct {
 
 func (w *flowGraph) add(r *Row) {
 	a := amount{r.Frames, r.Packets, r.Bytes}
-	if w.cpus[r.To] == nil {
-		w.cpus[r.To] = map[int]uint64{}
-	}
-	w.cpus[r.To][r.CPU] += r.Packets
+	count(w.cpus, r.To, r.CPU, r.Packets)
 	if r.First() {
 		w.first.add(a)
 		w.thread[r.Thread] += r.Packets
@@ -197,13 +194,7 @@ func (w *flowGraph) widestPath(origin Queue, stays map[Queue]*amount) ([]Queue, 
 	if len(strands) == 0 {
 		return way, amount{}
 	}
-	narrowest := strands[0]
-	for _, s := range strands {
-		if s.packets < narrowest.packets {
-			narrowest = s
-		}
-	}
-	whole := *narrowest
+	whole := *slices.MinFunc(strands, func(a, b *amount) int { return cmp.Compare(a.packets, b.packets) })
 	for _, s := range strands {
 		s.sub(whole)
 	}
@@ -251,20 +242,15 @@ func (d *Device) guest() bool {
 
 // worker returns the vhost thread of a tap's queue, 0 if it is not known.
 func (o *Observation) worker(q Queue) int {
-	if v := facts.Find(o.Vhost, func(v *Vhost) bool { return v.Device == q.Device && v.Queue == q.Queue }); v != nil {
-		return v.Thread
-	}
-	return 0
+	v := facts.Find(o.Vhost, func(v *Vhost) bool { return v.Device == q.Device && v.Queue == q.Queue })
+	return cmp.Or(v, &Vhost{}).Thread
 }
 
 func busyCPUs(packets map[int]uint64) setting.CPUSet {
-	var all uint64
-	for _, n := range packets {
-		all += n
-	}
+	all := float64(sum(packets))
 	var cpus []int
 	for cpu, n := range packets {
-		if cpu >= 0 && float64(n) >= minCPUShare*float64(all) {
+		if cpu >= 0 && float64(n) >= minCPUShare*all {
 			cpus = append(cpus, cpu)
 		}
 	}

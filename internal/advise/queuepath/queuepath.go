@@ -6,6 +6,7 @@ package queuepath
 import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // Direction is a packet's direction through a device, as the kernel sees it: a tap receives what its guest sends.
@@ -48,12 +49,7 @@ func (r *Row) First() bool { return r.From == r.To }
 // Chooser returns the CPU that chose the queue To: the one that had the packet at From. Another CPU may pass it to the
 // device: after a full ring, the one that gets the completion interrupt sends what waits (net/core/dev.c,
 // netif_schedule_queue).
-func (r *Row) Chooser() int {
-	if r.First() {
-		return r.CPU
-	}
-	return r.FromCPU
-}
+func (r *Row) Chooser() int { return words.Either(r.First(), r.CPU, r.FromCPU) }
 
 // Device is a device that packets were seen on, with its properties.
 type Device struct {
@@ -77,9 +73,7 @@ type Device struct {
 
 // Terminal reports whether packets leave the host's stack by the device, to the wire or to a guest. They do not by a
 // macvtap: what its guest sends is transmitted on it and goes on to the device below (drivers/net/tap.c, tap_get_user).
-func (d *Device) Terminal() bool {
-	return d.Kind == "nic" || d.Kind == "tap" || d.Kind == "veth"
-}
+func (d *Device) Terminal() bool { return d.Kind == "nic" || d.Kind == "tap" || d.Kind == "veth" }
 
 // Contention is how often CPUs waited for one lock of a device in the interval.
 type Contention struct {

@@ -13,6 +13,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // Means is what keeps lanes apart.
@@ -242,11 +243,9 @@ func (d *Steered) summary() string {
 			most = max(most, users[l.Base+q])
 		}
 	}
-	text := fmt.Sprintf("%s on %s of %d", count(len(d.Lanes), "tap"), count(len(users), "queue"), d.Queues)
-	if most > 1 {
-		return fmt.Sprintf("%s, up to %d on one: there are fewer queues than lanes", text, most)
-	}
-	return text + ", no two on one"
+	text := fmt.Sprintf("%s on %s of %d", words.Count(len(d.Lanes), "tap"), words.Count(len(users), "queue"), d.Queues)
+	return words.Either(most > 1, fmt.Sprintf("%s, up to %d on one: there are fewer queues than lanes", text, most),
+		text+", no two on one")
 }
 
 // fewestQueues returns the number of queues of the group's NIC that has the fewest.

@@ -38,19 +38,13 @@ func (s *steerer) alreadyApart(g group) string {
 // of the NIC that no other took, and no other fault was found.
 func (s *steerer) seenApart(g group) string {
 	exits, shares := map[Queue]map[Queue]uint64{}, map[Queue]map[Queue]uint64{} // by origin, by queue of a NIC
-	note := func(all map[Queue]map[Queue]uint64, at, other Queue, n uint64) {
-		if all[at] == nil {
-			all[at] = map[Queue]uint64{}
-		}
-		all[at][other] += n
-	}
 	total := uint64(0)
 	for r := range facts.Each(s.seen.Rows) {
 		leaves := r.To.Direction == Tx &&
 			slices.ContainsFunc(g.ports, func(p port) bool { return p.name == r.To.Device })
 		if leaves && slices.Contains(g.taps, r.Origin.Device) {
-			note(exits, r.Origin, r.To, r.Packets)
-			note(shares, r.To, r.Origin, r.Packets)
+			count(exits, r.Origin, r.To, r.Packets)
+			count(shares, r.To, r.Origin, r.Packets)
 			total += r.Packets
 		}
 	}
@@ -66,10 +60,8 @@ func (s *steerer) seenApart(g group) string {
 			return ""
 		}
 	}
-	for _, f := range Faults(s.seen) {
-		if f.Kind != RemoteNode {
-			return ""
-		}
+	if slices.ContainsFunc(Faults(s.seen), func(f Fault) bool { return f.Kind != RemoteNode }) {
+		return ""
 	}
 	return fmt.Sprintf("%d packets were watched: lanes are apart", total)
 }

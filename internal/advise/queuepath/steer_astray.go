@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/words"
 )
 
 // Astray lists the steered lanes that leave by other queues than planned: with more than 5 % of a queue's packets, if
@@ -39,8 +40,7 @@ func Astray(o *Observation, s *Steering) []string {
 			if len(queues) > 0 {
 				slices.Sort(queues)
 				all = append(all, fmt.Sprintf("%d of %d packets of %s of %s leave by other queues than planned (%s)",
-					lost, total,
-					count(len(queues), "queue"), g.taps[at], l))
+					lost, total, words.Count(len(queues), "queue"), g.taps[at], l))
 			}
 		}
 	}

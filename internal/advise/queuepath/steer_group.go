@@ -9,6 +9,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/reach"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // port is a NIC by which guests send.
@@ -38,8 +39,7 @@ type steerer struct {
 }
 
 func newSteerer(h *facts.Host, o *Observation, options SteerOptions) *steerer {
-	s := &steerer{host: h, seen: o, options: options, paths: reach.Of(h), leaves: leavingPackets(o,
-		options.NIC)}
+	s := &steerer{host: h, seen: o, options: options, paths: reach.Of(h), leaves: leavingPackets(o, options.NIC)}
 	used := s.findNICs()
 	for _, n := range options.Standing {
 		used[n] = true
@@ -69,10 +69,7 @@ func (s *steerer) irqNodes(n *facts.NIC) []int {
 	nodes := slices.Repeat([]int{-1}, n.TxQueues)
 	for _, irq := range n.IRQs {
 		q, is := knob.QueueOf(irq.On)
-		cpus := irq.Effective
-		if len(cpus) == 0 {
-			cpus = irq.Affinity
-		}
+		cpus := words.Either(len(irq.Effective) > 0, irq.Effective, irq.Affinity)
 		if is && q < len(nodes) {
 			nodes[q] = s.nodeOf(cpus)
 		}
@@ -127,10 +124,8 @@ func (s *steerer) groups() ([]group, error) {
 		}
 	}
 	if len(all) == 0 {
-		what := "no guest sends through a tap and a bridge by a NIC of this host"
-		if s.options.NIC != "" {
-			what = "no guest sends through a tap and a bridge by " + s.options.NIC
-		}
+		what := words.Either(s.options.NIC != "", "no guest sends through a tap and a bridge by "+s.options.NIC,
+			"no guest sends through a tap and a bridge by a NIC of this host")
 		if bridges := ProcessSwitches(s.host); len(bridges) > 0 {
 			what = fmt.Sprintf("guests' packets pass %s, which a process switches (Open vSwitch's datapath "+
 				"netdev): its threads, not the kernel, choose their queues", strings.Join(bridges, ", "))
@@ -176,7 +171,8 @@ func (s *steerer) enoughQueues(g group) error {
 			hint = fmt.Sprintf("ethtool -L %s combined %d, or let 'mpps plan' choose (nic.channels)", p.name,
 				max(n.Channels.MaxCombined, n.Channels.MaxTx))
 		}
-		return &Refusal{fmt.Sprintf("%s has %s: expected at least 2", p.name, count(p.queues, "transmit queue")), hint}
+		has := words.Count(p.queues, "transmit queue")
+		return &Refusal{fmt.Sprintf("%s has %s: expected at least 2", p.name, has), hint}
 	}
 	return nil
 }

@@ -30,13 +30,8 @@ func leavingPackets(o *Observation, named string) map[string]map[string]uint64 {
 		if d == nil || r.To.Direction != Tx || r.First() {
 			continue
 		}
-		by := all[r.Origin.Device]
-		if by == nil {
-			by = map[string]uint64{}
-			all[r.Origin.Device] = by
-		}
-		by[d.Name] += r.Packets
-		nic = nic || d.Kind == "nic" && by[d.Name] >= leastSent
+		count(all, r.Origin.Device, d.Name, r.Packets)
+		nic = nic || d.Kind == "nic" && all[r.Origin.Device][d.Name] >= leastSent
 	}
 	var j *judge
 	for name, d := range wire {
@@ -75,7 +70,7 @@ func (s *steerer) findNICs() (used map[string]bool) {
 	}
 	for _, tap := range quiet {
 		by := s.leaves[tap]
-		total := total(by)
+		total := sum(by)
 		for name, n := range by {
 			if used[name] && 2*n > total {
 				s.behind[tap] = []string{name}
@@ -109,7 +104,7 @@ func (s *steerer) nics(t facts.Tap) []string {
 // a packet carries one number for all.
 func (s *steerer) seenNICs(t facts.Tap, standing []string) []string {
 	by := s.leaves[t.Name]
-	total := total(by)
+	total := sum(by)
 	elsewhere := slices.ContainsFunc(standing, func(n string) bool { return n != s.options.NIC })
 	if n := by[s.options.NIC]; n >= leastSent && float64(n) >= nearlyAll*float64(total) && !elsewhere {
 		return []string{s.options.NIC}
@@ -122,14 +117,6 @@ func (s *steerer) seenNICs(t facts.Tap, standing []string) []string {
 	}
 	slices.Sort(found)
 	return found
-}
-
-func total(packets map[string]uint64) uint64 {
-	total := uint64(0)
-	for _, n := range packets {
-		total += n
-	}
-	return total
 }
 
 // standingNICs returns the NICs whose lanes name a tap.

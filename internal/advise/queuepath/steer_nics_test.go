@@ -102,8 +102,7 @@ func TestSteerOthers(t *testing.T) {
 			t.Errorf("%s: %+v", what, s.Groups)
 		}
 		if !slices.ContainsFunc(s.Advice, func(a Advice) bool {
-			return strings.Contains(a.Text, what) &&
-				a.Command != ""
+			return strings.Contains(a.Text, what) && a.Command != ""
 		}) {
 			t.Errorf("expected %q, found %+v", what, s.Advice)
 		}

@@ -20,8 +20,7 @@ func (s *steerer) planProgram(g group, one Steered) []plan.Change {
 			a := setting.XPS(p.name, q)
 			if r := s.host.Readings.At(a); r.State != setting.Absent {
 				changes = append(changes, s.change("nic.xps", "Transmit queues by CPU", a, setting.Exact(""), goal.None,
-					datapath.NIC,
-					"XPS would come before the queue that a packet carries"))
+					datapath.NIC, "XPS would come before the queue that a packet carries"))
 			}
 		}
 	}

@@ -63,15 +63,7 @@ func (s *steerer) keptQdiscs(g group) []Advice {
 
 // qdiscAddresses returns the disciplines of the virtual devices that packets of taps pass.
 func (s *steerer) qdiscAddresses() []setting.Address {
-	var taps []string
-	for _, t := range s.host.Taps {
-		if t.Type == "tap" && t.Up {
-			taps = append(taps, t.Name)
-		}
-	}
-	var all []setting.Address
-	for _, t := range s.between(taps) {
-		all = append(all, setting.Of(setting.RootQdisc, t.Name))
-	}
-	return all
+	taps := facts.Where(s.host.Taps, func(t facts.Tap) bool { return t.Type == "tap" && t.Up })
+	between := s.between(facts.Map(taps, func(t facts.Tap) string { return t.Name }))
+	return facts.Map(between, func(t *facts.Tunnel) setting.Address { return setting.Of(setting.RootQdisc, t.Name) })
 }

@@ -48,14 +48,11 @@ func TestSteerQdisc(t *testing.T) {
 		"a lock for each lane": {setting.Value("default mq fq_codel"),
 			func(h *facts.Host) { h.Tunnels[0].TxQueues = 8 }, false, ""},
 		"fewer locks than lanes": {setting.Value("default mq fq_codel"),
-			func(h *facts.Host) { h.Tunnels[0].TxQueues = 2 }, true, ""},
-		"a bond": {setting.Value("default fq_codel"),
+			func(h *facts.Host) { h.Tunnels[0].TxQueues = 2 }, true, ""}, "a bond": {setting.Value("default fq_codel"),
 			func(h *facts.Host) { h.Tunnels[0].Type = "bond" }, true, ""},
 		"and too few NIC queues": {setting.Value("default fq_codel"), func(h *facts.Host) { h.NICs[0].TxQueues = 2 },
-			true, ""},
-		"one guest behind a bond": {setting.Value("default fq_codel"), func(h *facts.Host) {
-			h.Tunnels[0].Type,
-				h.Taps[1].Up = "bond", false
+			true, ""}, "one guest behind a bond": {setting.Value("default fq_codel"), func(h *facts.Host) {
+			h.Tunnels[0].Type, h.Taps[1].Up = "bond", false
 		}, true, ""},
 	} {
 		h := steerHost(2, 2, 8)

@@ -2,6 +2,7 @@ package queuepath
 
 import (
 	"fmt"
+	"slices"
 
 	"mpps/internal/model/setting"
 
@@ -65,13 +66,8 @@ func (s *steerer) crowding(g group, lanes []setting.Lane) string {
 		if total < leastPackets {
 			continue
 		}
-		others := uint64(0) // of the host itself and of senders without a lane: they do not move
-		for _, n := range from {
-			others += n
-		}
-		for _, n := range planned {
-			fullest = max(fullest, n)
-		}
+		others := sum(from) // of the host itself and of senders without a lane: they do not move
+		fullest = slices.Max(planned)
 		for _, n := range to {
 			most = max(most, n)
 		}

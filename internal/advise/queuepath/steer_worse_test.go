@@ -23,8 +23,7 @@ func seenOn(h *facts.Host, sent func(tap, queue int) uint64, exit func(tap, queu
 			from, to := Queue{t.Name, Rx, q}, Queue{"eth0", Tx, exit(i, q)}
 			if n := sent(i, q); n > 0 {
 				o.Rows = append(o.Rows, Row{Origin: from, From: from, To: from, FromCPU: -1, CPU: cpu, Frames: n,
-					Packets: n},
-					Row{Origin: from, From: from, To: to, FromCPU: cpu, CPU: cpu, Frames: n, Packets: n})
+					Packets: n}, Row{Origin: from, From: from, To: to, FromCPU: cpu, CPU: cpu, Frames: n, Packets: n})
 			}
 			cpu++
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // Sender is a tap that sends through a NIC.
@@ -55,12 +56,7 @@ type division struct {
 	before map[string]setting.Lane
 }
 
-func weight(s Sender) float64 {
-	if s.Weight > 0 {
-		return s.Weight
-	}
-	return 1
-}
+func weight(s Sender) float64 { return words.Either(s.Weight > 0, s.Weight, 1) }
 
 // queueCounts returns how many queues each sender gets, by progressive filling: the next queue goes to the sender with
 // the fewest for its weight.
@@ -85,19 +81,14 @@ func (d *division) queueCounts(senders []Sender) []int {
 // before comes first, then the one whose tap sorts first.
 func (d *division) poorer(senders []Sender, counts []int, i, j int) bool {
 	a, b := float64(counts[i])*weight(senders[j]), float64(counts[j])*weight(senders[i])
-	return cmp.Or(
-		cmp.Compare(a, b),
-		cmp.Compare(d.hadMore(senders[j], counts[j]), d.hadMore(senders[i], counts[i])),
+	return cmp.Or(cmp.Compare(a, b), cmp.Compare(d.hadMore(senders[j], counts[j]), d.hadMore(senders[i], counts[i])),
 		cmp.Compare(senders[i].Tap, senders[j].Tap),
 	) < 0
 }
 
 // hadMore returns 1 if a sender had more queues before, else 0.
 func (d *division) hadMore(s Sender, now int) int {
-	if d.before[s.Tap].Count > now {
-		return 1
-	}
-	return 0
+	return words.Either(d.before[s.Tap].Count > now, 1, 0)
 }
 
 // oneEach gives one queue to each of more senders than queues. A sender that has one keeps it, a new one gets the

@@ -6,6 +6,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // windowCost is the effect of a window: the load of the fullest queue, the growth of the sum of squared loads, and how
@@ -78,12 +79,7 @@ func (b *balance) bestWindow(on []float64, i int) setting.Lane {
 }
 
 // narrower returns the next width to try. Wide windows are halved, which bounds the work.
-func narrower(count int) int {
-	if count > 16 {
-		return count / 2
-	}
-	return count - 1
-}
+func narrower(count int) int { return words.Either(count > 16, count/2, count-1) }
 
 // fullest returns the load of the fullest queue.
 func (b *balance) fullest(lanes []setting.Lane) float64 { return slices.Max(b.queueLoads(lanes)) }

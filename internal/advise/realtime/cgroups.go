@@ -5,22 +5,15 @@ import (
 	"strconv"
 	"strings"
 
-	"mpps/internal/advise/knob"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
 
 var (
-	cgroupPulls = &Kind{"cgroup.vcpu", Cgroups, "A vCPU's control group is not its pin", knob.High,
-		"a thread never leaves the CPUs of its group, and each time the group's change the kernel gives it all of " +
-			"them: the pin is gone", "domain.vcpupin"}
-	cgroupNarrow = &Kind{"cgroup.narrow", Cgroups, "A control group keeps guests off their CPUs", knob.High,
-		"a pin outside of the group's CPUs is refused, or cut down to what is left: the vCPU runs elsewhere", ""}
-	cgroupHelper = &Kind{"cgroup.helper", Cgroups, "The group of QEMU's own threads has quiet CPUs", knob.Medium,
-		"whenever the group's CPUs change, the kernel lets these threads run on all of them again",
-		"domain.emulatorpin"}
-	cgroupHost = &Kind{"cgroup.host", Cgroups, "A control group gives quiet CPUs to the host's programs", knob.Medium,
-		"whenever the group's CPUs change, the kernel lets its programs run on all of them again, pinned or not", ""}
+	cgroupPulls  = kind("cgroup.vcpu")
+	cgroupNarrow = kind("cgroup.narrow")
+	cgroupHelper = kind("cgroup.helper")
+	cgroupHost   = kind("cgroup.host")
 )
 
 // judgeCgroups judges the control groups.
@@ -43,8 +36,7 @@ func judgeCgroups(v *view) {
 		case c.Part != "":
 			kind := strings.TrimRight(c.Part, "0123456789")
 			v.addOverlap(cgroupHelper, c.Path, fmt.Sprintf("the group of guest %s's %s has", c.Guest, c.Part),
-				c.Effective,
-				fmt.Sprintf("virsh %spin %s %s --live", kind,
+				c.Effective, fmt.Sprintf("virsh %spin %s %s --live", kind,
 					strings.TrimSpace(word(c.Guest)+" "+strings.TrimPrefix(c.Part, kind)), v.houseList())).withCPUs()
 		default:
 			v.requireCPUs(c, g.pinnedCPUs(), "guest "+c.Guest)
@@ -78,7 +70,7 @@ func (v *view) requireCPUs(c facts.Cgroup, need setting.CPUSet, whose string) {
 	}
 	if missing := need.And(v.h.Topology.Online).Minus(c.Effective); len(missing) > 0 {
 		v.add(cgroupNarrow, c.Path, missing, fmt.Sprintf("it has %s; for %s it lacks %s", c.Effective, whose,
-			cpusText(missing)),
+			missing.Words()),
 			fmt.Sprintf("systemctl set-property machine.slice AllowedCPUs=%s, or take AllowedCPUs out of its drop-in",
 				c.Effective.Or(need))).withCPUs()
 	}

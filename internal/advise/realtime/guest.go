@@ -8,6 +8,7 @@ import (
 	"mpps/internal/model/domain"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // guest is a guest and its parsed definition.
@@ -91,10 +92,7 @@ func (g *guest) scheduled() bool { return slices.ContainsFunc(g.vcpus, vcpu.sche
 
 // quietVCPUs returns the vCPUs that need quiet CPUs: those with a realtime priority, or all if none has one.
 func (g *guest) quietVCPUs() []vcpu {
-	if !g.scheduled() {
-		return g.vcpus
-	}
-	return slices.DeleteFunc(slices.Clone(g.vcpus), func(c vcpu) bool { return !c.scheduled() })
+	return words.Either(g.scheduled(), facts.Where(g.vcpus, vcpu.scheduled), g.vcpus)
 }
 
 // quietCPUs returns the CPUs that quietVCPUs are pinned to.
@@ -119,12 +117,7 @@ func (g *guest) object(part string) string {
 func (g *guest) vcpuObject(n int) string { return g.object(fmt.Sprintf("vcpu %d", n)) }
 
 // virshFlags returns the flags of virsh that change the definition and, if it runs, the guest.
-func (g *guest) virshFlags() string {
-	if g.active() {
-		return "--config --live"
-	}
-	return "--config"
-}
+func (g *guest) virshFlags() string { return "--config" + words.If(g.active(), " --live") }
 
 // threadAffinity returns the CPUs that a thread of the running guest may use; empty if it is unknown.
 func (g *guest) threadAffinity(role, number string) setting.CPUSet {

@@ -8,38 +8,21 @@ import (
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 var (
-	guestUnpinned = &Kind{"guest.vcpu_unpinned", Guests, "A vCPU has no CPU of its own", knob.High,
-		"it runs wherever the scheduler has room, and never on an isolated CPU by itself", "domain.vcpupin"}
-	guestOutside = &Kind{"guest.vcpu_outside", Guests, "A vCPU runs outside of the quiet CPUs", knob.High,
-		"on a CPU of the host everything else runs too", "domain.vcpupin"}
-	guestWide = &Kind{"guest.vcpu_wide", Guests, "A vCPU may use several CPUs", knob.Medium,
-		"isolated CPUs are not balanced: the vCPU stays where it woke last, two of them may meet on one while " +
-			"another is idle", "domain.vcpupin"}
-	guestShared = &Kind{"guest.cpu_shared", Guests, "Two vCPUs have one CPU", knob.High,
-		"they take turns: while one runs, the other waits", "domain.vcpupin"}
-	guestEmulator = &Kind{"guest.emulator", Guests, "QEMU's own threads may run there", knob.High,
-		"the emulator answers the monitor, draws screens and does disk work: none of it may come between a vCPU and " +
-			"its CPU", "domain.emulatorpin"}
-	guestIOThread = &Kind{"guest.iothread", Guests, "An I/O thread may run there", knob.High,
-		"an I/O thread polls or sleeps on the guest's disks, and takes the CPU from the vCPU each time",
-		"domain.iothreadpin"}
-	guestSched = &Kind{"guest.vcpusched", Guests, "Its vCPUs are ordinary threads", knob.Low,
-		"without a realtime priority any kernel thread of the CPU shares it with the vCPU; with it they must have a " +
-			"higher one", "domain.vcpusched"}
-	guestLivePin = &Kind{"guest.live_pin", Guests, "A thread runs elsewhere than its definition says", knob.High,
-		"what was planned is not what runs: somebody moved the thread, or the guest was started before",
-		"domain.vcpupin"}
-	guestLiveSched = &Kind{"guest.live_sched", Guests, "A vCPU's priority is not that of its definition", knob.Medium,
-		"a vCPU with another priority than planned starves the kernel's threads, or is pushed aside by them",
-		"domain.vcpusched"}
-	guestVhost = &Kind{"guest.vhost", Guests, "A vhost thread may run there", knob.High,
-		"a vhost thread carries the guest's packets: under load it takes the whole CPU", "vhost.threads"}
-	guestWorker = &Kind{"guest.worker", Guests, "A thread of QEMU may run there", knob.High,
-		"emulator, workers and I/O threads take the CPU from the vCPU for as long as their work lasts",
-		"domain.emulatorpin"}
+	guestUnpinned  = kind("guest.vcpu_unpinned")
+	guestOutside   = kind("guest.vcpu_outside")
+	guestWide      = kind("guest.vcpu_wide")
+	guestShared    = kind("guest.cpu_shared")
+	guestEmulator  = kind("guest.emulator")
+	guestIOThread  = kind("guest.iothread")
+	guestSched     = kind("guest.vcpusched")
+	guestLivePin   = kind("guest.live_pin")
+	guestLiveSched = kind("guest.live_sched")
+	guestVhost     = kind("guest.vhost")
+	guestWorker    = kind("guest.worker")
 )
 
 // judgeGuests judges the realtime guests, and other guests that use their CPUs.
@@ -132,8 +115,7 @@ func (v *view) judgeDefinition(g *guest) {
 				strings.Join(ordinary, ",")))
 	}
 	v.judgeHelperPin(g, guestEmulator, "emulator", g.d.EmulatorPin, fmt.Sprintf("virsh emulatorpin %s %s %s",
-		word(g.f.Name),
-		v.houseList(), g.virshFlags()))
+		word(g.f.Name), v.houseList(), g.virshFlags()))
 	for n := 1; n <= min(g.d.IOThreads, maxVCPUs); n++ {
 		v.judgeHelperPin(g, guestIOThread, fmt.Sprintf("iothread %d", n), g.iothreadPin(n),
 			fmt.Sprintf("virsh iothreadpin %s %d %s %s", word(g.f.Name), n, v.houseList(), g.virshFlags()))
@@ -210,10 +192,7 @@ func (v *view) placedByDefinition(g *guest, role string, index int, affinity set
 	if !g.realtime || !g.defined {
 		return false
 	}
-	pin := g.d.EmulatorPin
-	if role == "iothread" {
-		pin = g.iothreadPin(index)
-	}
+	pin := words.Either(role == "iothread", g.iothreadPin(index), g.d.EmulatorPin)
 	set := g.helperPin(pin)
 	return len(set) == 0 || set.And(v.h.Topology.Online).Equal(affinity)
 }
@@ -257,8 +236,5 @@ func (v *view) judgeVCPUThread(g *guest, n int, affinity setting.CPUSet, policy 
 
 // schedText is a policy, with the priority if it has one: "SCHED_FIFO 2".
 func schedText(policy string, priority int) string {
-	if realtimePolicy(policy) {
-		return fmt.Sprintf("%s %d", policy, priority)
-	}
-	return policy
+	return policy + words.If(realtimePolicy(policy), " %d", priority)
 }

@@ -9,26 +9,16 @@ import (
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/model/facts"
+	"mpps/internal/words"
 )
 
 var (
-	guestNode = &Kind{"guest.node", Guests, "Its memory is on another node than its CPUs", knob.High,
-		"each access goes over the link between the nodes: slower by half, and at the mercy of what else uses the link",
-		"domain.numatune"}
-	guestSpread = &Kind{"guest.spread", Guests, "Its CPUs are on several nodes, and it does not know", knob.Medium,
-		"the guest's kernel takes all of its memory for equally near, and puts work and data on different nodes",
-		"domain.vnuma"}
-	guestStrict = &Kind{"guest.numa_mode", Guests, "Its memory may come from other nodes", knob.Medium,
-		"without mode strict the kernel takes pages from another node as soon as its own is short, and nobody is told",
-		"domain.numatune"}
-	guestPages = &Kind{"guest.hugepages", Guests, "It has no huge pages", knob.Medium,
-		"small pages can be merged, moved, compacted and swapped: each costs the guest a fault of some microseconds, " +
-			"and translations miss more often", "domain.hugepages"}
-	guestPagesShort = &Kind{"guest.hugepages_short", Guests, "There are not enough huge pages on the node", knob.High,
-		"the guest does not start again, or takes pages of another node", "boot.hugepages"}
-	guestLocked = &Kind{"guest.locked", Guests, "QEMU's own memory can be taken away", knob.Low,
-		"the guest's RAM in huge pages stays; what QEMU itself needs can be swapped or dropped, and comes back with " +
-			"a fault", "domain.locked"}
+	guestNode       = kind("guest.node")
+	guestSpread     = kind("guest.spread")
+	guestStrict     = kind("guest.numa_mode")
+	guestPages      = kind("guest.hugepages")
+	guestPagesShort = kind("guest.hugepages_short")
+	guestLocked     = kind("guest.locked")
 )
 
 // judgeMemory judges where a guest's memory is and whether it stays there.
@@ -55,7 +45,7 @@ func (v *view) judgeMemory(g *guest) {
 		}
 		if nodes := v.nodes(quiet); len(nodes) > 1 && len(cells) < 2 {
 			v.add(guestSpread, g.object(""), quiet, fmt.Sprintf("its CPUs are on nodes %s, its definition has %s",
-				nodes, count(len(cells), "NUMA cell")),
+				nodes, words.Count(len(cells), "NUMA cell")),
 				"pin it to one node, or give it cells of its own (<numa><cell …/></numa>) with <memnode> for each").
 				with("nodes", float64(len(nodes)))
 		}
@@ -116,8 +106,7 @@ func (v *view) judgeHugepages() {
 				pages.Total, strings.Join(names[p], ", "), need[p]),
 				fmt.Sprintf("hugepages=%d:%d behind hugepagesz= on the kernel command line (boot.hugepages), or %d "+
 					"to /sys/devices/system/node/node%d/hugepages/hugepages-%dkB/nr_hugepages", p.node, need[p],
-					need[p], p.node, p.size>>10)).
-				with("pages", float64(pages.Total)).with("needed", float64(need[p]))
+					need[p], p.node, p.size>>10)).with("pages", float64(pages.Total)).with("needed", float64(need[p]))
 		case pages.Free < ask[p]:
 			v.add(guestPagesShort, object, v.s.CPUs.And(node.CPUs),
 				fmt.Sprintf("%d are free, and guests that are off need %d", pages.Free, ask[p]),

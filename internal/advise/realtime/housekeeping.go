@@ -3,30 +3,18 @@ package realtime
 import (
 	"fmt"
 
-	"mpps/internal/advise/knob"
+	"mpps/internal/model/facts"
+	"mpps/internal/words"
 )
 
 var (
-	houseNone = &Kind{"house.none", Housekeeping, "No CPU is left for the host", knob.Critical,
-		"interrupts, daemons, QEMU and the kernel's own work have to run somewhere: they run on the guests' CPUs",
-		"placement.reserve"}
-	houseCore = &Kind{"house.core", Housekeeping, "The host has no whole core", knob.Medium,
-		"the host's work shares each of its cores with a quiet CPU, and slows it down whenever it runs",
-		"placement.reserve"}
-	houseNode = &Kind{"house.node", Housekeeping, "A node has no CPU for the host", knob.Medium,
-		"emulator, vhost threads and interrupts of the guests on that node work over the link between the nodes",
-		"placement.reserve"}
-	houseBusy = &Kind{"house.busy", Housekeeping, "The CPUs of the host are full", knob.High,
-		"what the guests wait for (disks, packets, QEMU) waits for a CPU itself", "placement.reserve"}
-	houseVectors = &Kind{"house.vectors", Housekeeping, "There are more interrupts than the host's CPUs have vectors",
-		knob.High,
-		"an x86 CPU has about 200 vectors for devices: interrupts that find none on the host's CPUs are refused, or " +
-			"stay on the quiet ones", ""}
-	houseStorage = &Kind{"house.storage", Housekeeping, "Storage daemons have too few CPUs", knob.Medium,
-		"each daemon that serves a disk wants a CPU of its own: without one the guests' disks wait, here and on " +
-			"other hosts", "placement.reserve"}
-	houseHelpers = &Kind{"house.helpers", Housekeeping, "Many threads of guests share few CPUs", knob.Low,
-		"vhost and I/O threads of the guests wait for each other when packets come", "vhost.budget"}
+	houseNone    = kind("house.none")
+	houseCore    = kind("house.core")
+	houseNode    = kind("house.node")
+	houseBusy    = kind("house.busy")
+	houseVectors = kind("house.vectors")
+	houseStorage = kind("house.storage")
+	houseHelpers = kind("house.helpers")
 )
 
 // Bounds of what one CPU of the host can take.
@@ -40,7 +28,7 @@ const (
 func judgeHousekeeping(v *view) {
 	if len(v.house) == 0 {
 		v.add(houseNone, "housekeeping", v.s.CPUs, fmt.Sprintf("all %s that are online should be quiet",
-			count(len(v.h.Topology.Online), "CPU")), "give back a core of each node: take it out of the pins, "+
+			words.Count(len(v.h.Topology.Online), "CPU")), "give back a core of each node: take it out of the pins, "+
 			"isolcpus and nohz_full").with("cpus", 0)
 		return
 	}
@@ -49,7 +37,7 @@ func judgeHousekeeping(v *view) {
 		quiet, left := node.CPUs.And(v.s.CPUs), node.CPUs.And(v.house)
 		if len(quiet) > 0 && len(left) == 0 {
 			v.add(houseNode, fmt.Sprintf("node %d", node.ID), quiet, fmt.Sprintf("all of its %s should be quiet",
-				count(len(quiet), "CPU")), "give one core of the node back to the host")
+				words.Count(len(quiet), "CPU")), "give one core of the node back to the host")
 		}
 	}
 	if v.o != nil && v.o.Seconds > 0 {
@@ -59,37 +47,29 @@ func judgeHousekeeping(v *view) {
 		node, _ := v.h.Topology.Node(s.Node)
 		if left := node.CPUs.And(v.house); s.Count > len(left) {
 			v.add(houseStorage, fmt.Sprintf("node %d %s", s.Node, s.Name), left,
-				fmt.Sprintf("%s, and the host keeps %s of the node", count(s.Count, "daemon"),
-					count(len(left), "CPU")),
+				fmt.Sprintf("%s, and the host keeps %s of the node", words.Count(s.Count, "daemon"),
+					words.Count(len(left), "CPU")),
 				"more CPUs of the node for the host, or the daemons on another node").with("daemons",
 				float64(s.Count)).with("cpus", float64(len(left)))
 		}
 	}
-	devices := 0
-	for _, irq := range v.irqs {
-		if !placedByKernel(irq) {
-			devices++
-		}
-	}
+	devices := facts.Count(v.irqs, func(irq facts.IRQ) bool { return !placedByKernel(irq) })
 	if devices > vectors*len(v.house) {
 		v.add(houseVectors, "housekeeping", v.house, fmt.Sprintf("%d interrupts, %s of about %d vectors", devices,
-			count(len(v.house), "CPU"), vectors),
+			words.Count(len(v.house), "CPU"), vectors),
 			"fewer queues of the NICs (nic.channels), or more CPUs for the host").with("interrupts",
 			float64(devices)).with("cpus", float64(len(v.house)))
 	}
 	helpers := 0
 	for _, g := range v.guests {
 		if g.active() {
-			for _, t := range g.f.Threads {
-				if t.Role == "vhost" || t.Role == "iothread" {
-					helpers++
-				}
-			}
+			helpers += facts.Count(g.f.Threads,
+				func(t facts.Thread) bool { return t.Role == "vhost" || t.Role == "iothread" })
 		}
 	}
 	if helpers > helpersPerCPU*len(v.house) {
 		v.add(houseHelpers, "housekeeping", v.house, fmt.Sprintf("%d vhost and I/O threads on %s", helpers,
-			count(len(v.house), "CPU")), "fewer queues of the guests' NICs, or more CPUs for the host").with(
+			words.Count(len(v.house), "CPU")), "fewer queues of the guests' NICs, or more CPUs for the host").with(
 			"threads", float64(helpers)).with("cpus", float64(len(v.house)))
 	}
 }
@@ -110,7 +90,7 @@ func (v *view) judgeCores() {
 	}
 	if smt {
 		v.add(houseCore, "housekeeping", v.house, fmt.Sprintf("of %s each shares its core with a quiet one",
-			cpusText(v.house)), "set whole cores aside, and leave whole cores to the host").withCPUs()
+			v.house.Words()), "set whole cores aside, and leave whole cores to the host").withCPUs()
 	}
 }
 
@@ -127,7 +107,7 @@ func (v *view) judgeLoad() {
 		return
 	}
 	if share := percent(busy, 1000*v.o.Seconds*n); share >= busyShare {
-		v.add(houseBusy, "housekeeping", v.house, fmt.Sprintf("%s: busy %.0f %% of the time", cpusText(v.house), share),
+		v.add(houseBusy, "housekeeping", v.house, fmt.Sprintf("%s: busy %.0f %% of the time", v.house.Words(), share),
 			"more CPUs for the host, or less work on it").with("busy_percent", share)
 	}
 }

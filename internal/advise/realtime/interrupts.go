@@ -8,27 +8,17 @@ import (
 	"mpps/internal/advise/knob"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 var (
-	irqCame = &Kind{"irq.came", Interrupts, "A device interrupted there", knob.High,
-		"each interrupt takes the vCPU out of the guest for some microseconds, and what it wakes follows",
-		"rt.irq_affinity"}
-	irqAimed = &Kind{"irq.aimed", Interrupts, "A device's interrupt goes there", knob.Medium,
-		"it did not come while this was watched; the next one does", "rt.irq_affinity"}
-	irqMay = &Kind{"irq.may", Interrupts, "An interrupt may be put there", knob.Low,
-		"the kernel chose another CPU of its mask; when that one is busy or goes off it chooses again",
-		"rt.irq_affinity"}
-	irqDefault = &Kind{"irq.default", Interrupts, "New interrupts may be put there", knob.Medium,
-		"an interrupt that is asked for from now on (a device set up again, a module) gets this mask",
-		"rt.irq_affinity"}
-	irqTick = &Kind{"irq.tick", Interrupts, "The CPU's timer keeps firing", knob.Medium,
-		"the tick should be stopped on this CPU: each time the timer fires the vCPU leaves the guest", ""}
-	irqCalls = &Kind{"irq.calls", Interrupts, "Other CPUs interrupt it", knob.Low,
-		"functions that run on all CPUs, and flushes of translations of programs that have been there, interrupt it " +
-			"from elsewhere", ""}
-	irqNMI = &Kind{"irq.nmi", Interrupts, "NMIs and machine check polls", knob.Low,
-		"nothing holds an NMI up: watchdog and profilers take some microseconds each time", "rt.watchdog"}
+	irqCame    = kind("irq.came")
+	irqAimed   = kind("irq.aimed")
+	irqMay     = kind("irq.may")
+	irqDefault = kind("irq.default")
+	irqTick    = kind("irq.tick")
+	irqCalls   = kind("irq.calls")
+	irqNMI     = kind("irq.nmi")
 )
 
 // Rates above which interrupts are worth a finding, per second.
@@ -112,16 +102,15 @@ func (v *view) judgeDeviceIRQ(r facts.IRQRun) bool {
 	if n == 0 {
 		return false
 	}
-	rate := float64(n) / max(v.o.Seconds, 0.001)
+	rate := v.perSecond(n)
 	irq := facts.IRQ{Number: r.Number, Name: r.Name}
 	if i, known := slices.BinarySearchFunc(v.irqs, r.Number,
 		func(irq facts.IRQ, n int) int { return irq.Number - n }); known {
 		irq = v.irqs[i]
 	}
 	f := v.add(irqCame, fmt.Sprintf("irq %d %s", r.Number, irq.Name), setting.CPUs(on...),
-		fmt.Sprintf("it came %s in %.1f s to %s", count(int(n), "time"), v.o.Seconds, cpusText(setting.CPUs(on...))),
-		v.moveIRQCommand(r.Number)).
-		with("count", float64(n)).with("per_second", rate)
+		fmt.Sprintf("it came %s in %.1f s to %s", words.Count(int(n), "time"), v.o.Seconds,
+			setting.CPUs(on...).Words()), v.moveIRQCommand(r.Number)).with("count", float64(n)).with("per_second", rate)
 	if rate < cameRate {
 		f.at(knob.Medium)
 	}
@@ -142,7 +131,7 @@ func (v *view) addMayIRQ(list []facts.IRQ) {
 			in := irq.Affinity.And(v.s.CPUs)
 			v.add(irqMay, fmt.Sprintf("irq %d %s", irq.Number, irq.Name), in,
 				fmt.Sprintf("its mask is %s, of which %s should be quiet; now it goes to %s", irq.Affinity, in,
-					orNone(irq.Effective)), v.moveIRQCommand(irq.Number))
+					words.Or(irq.Effective.String())), v.moveIRQCommand(irq.Number))
 		}
 		return
 	}
@@ -164,38 +153,39 @@ func (v *view) judgeLocalIRQs() {
 			rows[r.Name] = r.Counts
 		}
 	}
-	seconds := max(v.o.Seconds, 0.001)
 	for _, cpu := range v.s.CPUs.And(v.o.CPUs) {
-		rate := func(name string) float64 { return float64(rows[name][cpu]) / seconds }
+		add := func(k *Kind, found, do string) *Finding {
+			return v.add(k, cpuObject(cpu), setting.CPUs(cpu), found, do)
+		}
+		rate := func(name string) float64 { return v.perSecond(rows[name][cpu]) }
 		if loc := rate("LOC"); loc > tickRate && v.h.Topology.NohzFull.Has(cpu) {
-			f := v.add(irqTick, cpuObject(cpu), setting.CPUs(cpu), fmt.Sprintf("LOC came %.0f times a second", loc),
-				"one thread alone on the CPU stops the tick; timers that the guest sets fire here as well").with(
-				"per_second", loc)
+			f := add(irqTick, fmt.Sprintf("LOC came %.0f times a second", loc), "one thread alone on the CPU stops "+
+				"the tick; timers that the guest sets fire here as well").with("per_second", loc)
 			if v.alone(cpu) {
 				f.at(knob.Low).Why = "one thread alone has this CPU: these are most likely the guest's own timers, " +
 					"each of which takes the vCPU out of the guest"
 			}
 		}
 		if calls := rate("CAL") + rate("TLB"); calls > callsRate {
-			v.add(irqCalls, cpuObject(cpu), setting.CPUs(cpu), fmt.Sprintf("CAL came %.0f, TLB %.0f times a second",
-				rate("CAL"), rate("TLB")),
+			add(irqCalls, fmt.Sprintf("CAL came %.0f, TLB %.0f times a second", rate("CAL"), rate("TLB")),
 				"trace-cmd record -M MASK -e csd:csd_function_entry names the functions; programs with threads on "+
 					"these CPUs flush each other's translations").with("per_second", calls)
 		}
 		if res := rate("RES"); res > wakeRate {
-			v.add(irqCalls, cpuObject(cpu), setting.CPUs(cpu), fmt.Sprintf("RES came %.0f times a second: threads "+
-				"are woken there from elsewhere", res),
+			add(irqCalls, fmt.Sprintf("RES came %.0f times a second: threads are woken there from elsewhere", res),
 				"disks and network of the guest kick its vCPU so; on an otherwise quiet guest look who wakes whom: "+
 					"trace-cmd record -e sched:sched_waking").with("per_second", res)
 		}
 		if n := rows["NMI"][cpu] + rows["MCP"][cpu]; n > 0 {
-			v.add(irqNMI, cpuObject(cpu), setting.CPUs(cpu), fmt.Sprintf("NMI came %d times, machine check polls %d "+
-				"times in %.1f s", rows["NMI"][cpu], rows["MCP"][cpu], v.o.Seconds),
-				"kernel.watchdog_cpumask without this CPU (rt.watchdog), no perf record -a; mce=ignore_ce ends the "+
-					"polls").with("count", float64(n))
+			add(irqNMI, fmt.Sprintf("NMI came %d times, machine check polls %d times in %.1f s", rows["NMI"][cpu],
+				rows["MCP"][cpu], v.o.Seconds), "kernel.watchdog_cpumask without this CPU (rt.watchdog), no perf "+
+				"record -a; mce=ignore_ce ends the polls").with("count", float64(n))
 		}
 	}
 }
+
+// perSecond returns the rate of what was counted while the CPUs were watched.
+func (v *view) perSecond(n uint64) float64 { return float64(n) / max(v.o.Seconds, 0.001) }
 
 // alone reports whether at most one thread ran on a CPU, not counting its per-CPU kernel threads.
 func (v *view) alone(cpu int) bool {

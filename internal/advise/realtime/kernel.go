@@ -5,24 +5,15 @@ import (
 	"fmt"
 	"strings"
 
-	"mpps/internal/advise/knob"
 	"mpps/internal/model/setting"
 )
 
 var (
-	kernelWorkqueue = &Kind{"kernel.workqueue", Kernel, "Work that may run anywhere may run there", knob.Medium,
-		"writeback, filesystems and much of the network do their work in kworkers on any CPU of this mask",
-		"rt.workqueue"}
-	kernelWatchdog = &Kind{"kernel.watchdog", Kernel, "Lockup detectors watch them", knob.Low,
-		"every few seconds a timer and an NMI take some microseconds on each CPU that is watched", "rt.watchdog"}
-	kernelRCU = &Kind{"kernel.rcuo", Kernel, "RCU's threads may run there", knob.Medium,
-		"what rcu_nocbs takes off a CPU is done by threads that come back to it where nobody pins them", "rt.kthreads"}
-	kernelTimers = &Kind{"kernel.timer_migration", Kernel, "Timers stay on the CPU that sets them", knob.Low,
-		"without migration a timer that was set on one of these CPUs fires there, instead of on a CPU of the host",
-		"rt.timer_migration"}
-	kernelThrottling = &Kind{"kernel.throttling", Kernel, "Realtime threads are stopped every second", knob.Medium,
-		"a vCPU with a realtime priority that does not sleep is stopped for the rest of each period: by default 50 " +
-			"ms of every second", "rt.throttling"}
+	kernelWorkqueue  = kind("kernel.workqueue")
+	kernelWatchdog   = kind("kernel.watchdog")
+	kernelRCU        = kind("kernel.rcuo")
+	kernelTimers     = kind("kernel.timer_migration")
+	kernelThrottling = kind("kernel.throttling")
 )
 
 // judgeKernel judges the kernel's own work.

@@ -8,50 +8,28 @@ import (
 	"mpps/internal/advise/knob"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // bootCPU is the CPU that boots the kernel.
 const bootCPU = 0
 
 var (
-	listsIsolcpus = &Kind{"lists.isolcpus", Lists, "The scheduler may put anything there", knob.High,
-		"the scheduler balances tasks onto CPUs that are not isolated: any thread can push a vCPU aside for " +
-			"milliseconds", "boot.isolcpus"}
-	listsNohzFull = &Kind{"lists.nohz_full", Lists, "The tick goes on there", knob.High,
-		"the tick interrupts the CPU 100 to 1000 times a second, and each time takes the vCPU out of the guest",
-		"boot.nohz_full"}
-	listsRCU = &Kind{"lists.rcu_nocbs", Lists, "RCU's work is done there", knob.Medium,
-		"what is freed through RCU is freed in bursts on the CPU that freed it, unless threads elsewhere do it",
-		"boot.rcu_nocbs"}
-	listsManaged = &Kind{"lists.managed_irq", Lists, "Managed interrupts are not kept away", knob.Low,
-		"the kernel spreads queues of disks over all CPUs and nobody can move them; only isolcpus=managed_irq keeps " +
-			"them off", "boot.isolcpus"}
-	listsSpare = &Kind{"lists.spare", Lists, "CPUs are set aside for nobody", knob.Low,
-		"an isolated CPU that no guest uses is lost to the host: nothing is moved there", "boot.isolcpus"}
-	listsIgnored = &Kind{"lists.ignored", Lists, "The kernel did not take an argument", knob.High,
-		"what the command line asks for is not in force, although it looks so", ""}
-	listsMalformed = &Kind{"lists.malformed", Lists, "An argument is no list of CPUs", knob.High,
-		"the kernel ignores the whole argument, or takes a part of it", ""}
-	listsBootCPU = &Kind{"lists.boot_cpu", Lists, "The boot CPU is among them", knob.Medium,
-		"the boot CPU keeps the time for those that have no tick, and takes what nobody else does: the kernel takes " +
-			"it out of nohz_full by itself", "boot.nohz_full"}
-	listsNoSuch = &Kind{"lists.no_such_cpu", Lists, "A list names a CPU that is not there", knob.Medium,
-		"a list that was made for another machine isolates other CPUs than was meant", ""}
-	listsOffline = &Kind{"lists.offline", Lists, "A CPU is switched off", knob.High,
-		"nothing can run there, and a guest that is pinned there does not start", ""}
-	listsIRQAffinity = &Kind{"lists.irqaffinity", Lists, "irqaffinity sends interrupts there", knob.Medium,
-		"each interrupt that is asked for from boot on may be put on these CPUs", "boot.irqaffinity"}
-	listsNextBoot = &Kind{"lists.next_boot", Lists, "The next boot has another list", knob.Medium,
-		"after a reboot other CPUs are set aside than now, and the guests' pins do not follow", ""}
-	listsBalancer = &Kind{"lists.irqbalance", Lists, "irqbalance may use them", knob.High,
-		"irqbalance moves interrupts every ten seconds, onto every CPU that it is not told to leave alone",
-		"nic.irqbalance"}
-	listsPartition = &Kind{"lists.partition", Lists, "An isolated partition does not agree", knob.High,
-		"a cpuset that is meant to isolate CPUs and is invalid, or has only some of them, leaves the rest to the " +
-			"scheduler", ""}
-	listsSibling = &Kind{"lists.sibling", Lists, "The other thread of its core is not isolated", knob.Medium,
-		"both threads of a core share its units and caches: work on one slows the other down, at once and by up to a " +
-			"half", "firmware.smt"}
+	listsIsolcpus    = kind("lists.isolcpus")
+	listsNohzFull    = kind("lists.nohz_full")
+	listsRCU         = kind("lists.rcu_nocbs")
+	listsManaged     = kind("lists.managed_irq")
+	listsSpare       = kind("lists.spare")
+	listsIgnored     = kind("lists.ignored")
+	listsMalformed   = kind("lists.malformed")
+	listsBootCPU     = kind("lists.boot_cpu")
+	listsNoSuch      = kind("lists.no_such_cpu")
+	listsOffline     = kind("lists.offline")
+	listsIRQAffinity = kind("lists.irqaffinity")
+	listsNextBoot    = kind("lists.next_boot")
+	listsBalancer    = kind("lists.irqbalance")
+	listsPartition   = kind("lists.partition")
+	listsSibling     = kind("lists.sibling")
 )
 
 // judgeLists judges whether all lists of CPUs agree.
@@ -66,27 +44,27 @@ func judgeLists(v *view) {
 
 	isolcpus, nohz, rcu := v.bootedArgument("isolcpus"), v.bootedArgument("nohz_full"), v.bootedArgument("rcu_nocbs")
 	if missing := cpus.Minus(t.Isolated).Minus(parted); len(missing) > 0 {
-		v.add(listsIsolcpus, "isolcpus", missing, fmt.Sprintf("isolated: %s; not: %s", orNone(t.Isolated.Or(parted)),
-			cpusText(missing)), plan).withCPUs()
+		v.add(listsIsolcpus, "isolcpus", missing, fmt.Sprintf("isolated: %s; not: %s",
+			words.Or(t.Isolated.Or(parted).String()), missing.Words()), plan).withCPUs()
 	}
 	if missing := cpus.Minus(t.NohzFull); len(missing) > 0 {
-		v.add(listsNohzFull, "nohz_full", missing, fmt.Sprintf("without a tick: %s; with one: %s", orNone(t.NohzFull),
-			cpusText(missing)), plan).withCPUs()
+		v.add(listsNohzFull, "nohz_full", missing, fmt.Sprintf("without a tick: %s; with one: %s",
+			words.Or(t.NohzFull.String()), missing.Words()), plan).withCPUs()
 	}
 	// nohz_full implies rcu_nocbs (kernel/rcu/tree_nocb.h, rcu_init_nohz).
 	if missing := cpus.Minus(rcu.cpus).Minus(t.NohzFull); len(missing) > 0 {
-		v.add(listsRCU, "rcu_nocbs", missing, fmt.Sprintf("offloaded: %s; not: %s", orNone(rcu.cpus.Or(t.NohzFull)),
-			cpusText(missing)), plan).withCPUs()
+		v.add(listsRCU, "rcu_nocbs", missing, fmt.Sprintf("offloaded: %s; not: %s",
+			words.Or(rcu.cpus.Or(t.NohzFull).String()), missing.Words()), plan).withCPUs()
 	} else if short := t.NohzFull.And(cpus).Minus(rcu.cpus); rcu.given && rcu.err == nil && len(short) > 0 {
 		v.add(listsRCU, "rcu_nocbs", short, fmt.Sprintf("it names %s; the kernel adds %s, which nohz_full has",
-			orNone(rcu.cpus), short), plan).at(knob.Low)
+			words.Or(rcu.cpus.String()), short), plan).at(knob.Low)
 	}
 	if len(t.Isolated.And(cpus)) > 0 && isolcpus.given && isolcpus.err == nil && !isolcpus.hasFlag("managed_irq") {
 		managed := facts.Count(v.irqs, func(irq facts.IRQ) bool {
 			return placedByKernel(irq) && len(irq.Affinity.And(cpus)) > 0
 		})
 		f := v.add(listsManaged, "isolcpus", cpus, fmt.Sprintf("its flags are %s; %s may come to these CPUs",
-			strings.Join(isolcpus.flags, ","), count(managed, "managed interrupt")), plan)
+			strings.Join(isolcpus.flags, ","), words.Count(managed, "managed interrupt")), plan)
 		if f.with("managed", float64(managed)); managed > 0 {
 			f.at(knob.Medium)
 		}
@@ -96,7 +74,7 @@ func judgeLists(v *view) {
 	v.judgeExistence(isolcpus, nohz, rcu)
 	if a := v.bootedArgument("irqaffinity"); a.given && a.err == nil && len(a.cpus.And(cpus)) > 0 {
 		v.add(listsIRQAffinity, "irqaffinity", a.cpus.And(cpus), fmt.Sprintf("it names %s, among them %s", a.cpus,
-			cpusText(a.cpus.And(cpus))), fmt.Sprintf("irqaffinity=%s on the kernel command line; rt.irq_affinity sets "+
+			a.cpus.And(cpus).Words()), fmt.Sprintf("irqaffinity=%s on the kernel command line; rt.irq_affinity sets "+
 			"the same at once", v.houseList()))
 	}
 	v.judgeNextBoot()
@@ -119,7 +97,7 @@ func (v *view) judgeIgnored(isolcpus, nohz argument, plan string) {
 		case a.name == "isolcpus" && !a.given.hasFlag("domain"):
 		case len(asked.Minus(a.shown)) > 0:
 			v.add(listsIgnored, a.name, asked.Minus(a.shown), fmt.Sprintf("the command line names %s, the kernel "+
-				"shows %s", a.given.cpus, orNone(a.shown)),
+				"shows %s", a.given.cpus, words.Or(a.shown.String())),
 				"look into the kernel's first messages (dmesg) for what it says of "+a.name+
 					"; a kernel without CONFIG_NO_HZ_FULL has no nohz_full")
 		}
@@ -134,17 +112,13 @@ func (v *view) judgeSpare() {
 	}
 	if spare := v.h.Topology.Isolated.Minus(claimed); len(spare) > 0 {
 		v.add(listsSpare, "isolcpus", spare, fmt.Sprintf("%s: isolated, and neither asked about nor a guest's",
-			cpusText(spare)), "give them to a guest, or take them out of isolcpus, nohz_full and rcu_nocbs").withCPUs()
+			spare.Words()), "give them to a guest, or take them out of isolcpus, nohz_full and rcu_nocbs").withCPUs()
 	}
 }
 
 // allCPUs returns the CPUs of the machine, online or not.
 func (v *view) allCPUs() setting.CPUSet {
-	all := make([]int, 0, len(v.h.Topology.CPUs))
-	for _, c := range v.h.Topology.CPUs {
-		all = append(all, c.ID)
-	}
-	return setting.CPUs(all...)
+	return setting.CPUs(facts.Map(v.h.Topology.CPUs, func(c facts.CPU) int { return c.ID })...)
 }
 
 // judgeExistence finds CPUs that a list names although they do not exist, quiet CPUs that are offline, and the boot
@@ -212,7 +186,7 @@ func (a argument) String() string {
 	case len(a.flags) > 0:
 		return strings.Join(a.flags, ",") + "," + a.cpus.String()
 	}
-	return orNone(a.cpus)
+	return words.Or(a.cpus.String())
 }
 
 // judgeIRQBalance judges whether irqbalance leaves the quiet CPUs alone.
@@ -232,10 +206,11 @@ func (v *view) judgeIRQBalance() {
 	}
 	banned, found := v.h.Topology.Isolated.Or(v.h.Topology.NohzFull), "it runs and bans what is isolated or has no tick"
 	if b.Configured {
-		banned, found = b.Banned, fmt.Sprintf("it runs, bans %s (%s) and nothing else", orNone(b.Banned), b.From)
+		banned = b.Banned
+		found = fmt.Sprintf("it runs, bans %s (%s) and nothing else", words.Or(b.Banned.String()), b.From)
 	}
 	if rest := v.s.CPUs.Minus(banned); len(rest) > 0 {
-		v.add(listsBalancer, "irqbalance", rest, found+": not "+cpusText(rest), fmt.Sprintf(
+		v.add(listsBalancer, "irqbalance", rest, found+": not "+rest.Words(), fmt.Sprintf(
 			"IRQBALANCE_BANNED_CPULIST=%s in /etc/default/irqbalance or /etc/sysconfig/irqbalance, then restart "+
 				"irqbalance; or stop it (nic.irqbalance)", v.s.CPUs)).withCPUs()
 	}
@@ -254,7 +229,7 @@ func (v *view) judgePartitions(parted setting.CPUSet) {
 		}
 	}
 	if rest := v.s.CPUs.Minus(parted).Minus(v.h.Topology.Isolated); len(parted.And(v.s.CPUs)) > 0 && len(rest) > 0 {
-		v.add(listsPartition, "isolated partitions", rest, fmt.Sprintf("they have %s, not %s", parted, cpusText(rest)),
+		v.add(listsPartition, "isolated partitions", rest, fmt.Sprintf("they have %s, not %s", parted, rest.Words()),
 			"add them to the cpuset.cpus of the partition")
 	}
 }
@@ -283,20 +258,4 @@ func (v *view) judgeSiblings() {
 			}
 		}
 	}
-}
-
-// cpusText is "CPU 3" or "CPUs 3-5".
-func cpusText(set setting.CPUSet) string {
-	if len(set) == 1 {
-		return "CPU " + set.String()
-	}
-	return "CPUs " + set.String()
-}
-
-// orNone is a set, or "none" if it is empty.
-func orNone(set setting.CPUSet) string {
-	if len(set) == 0 {
-		return "none"
-	}
-	return set.String()
 }

@@ -94,9 +94,7 @@ var plants = map[*Kind]func(*scene) string{
 		}
 		return s.boot("rcu_nocbs", s.quiet[1:].String())
 	},
-	listsManaged: once("isolcpus", func(s *scene) string {
-		return s.boot("isolcpus", s.quiet.String())
-	}),
+	listsManaged: once("isolcpus", func(s *scene) string { return s.boot("isolcpus", s.quiet.String()) }),
 	listsSpare: func(s *scene) string {
 		if len(s.house) < 2 || !s.take("isolcpus") {
 			return ""

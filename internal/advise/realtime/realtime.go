@@ -7,11 +7,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // Scope is the CPUs that should be quiet.
@@ -139,34 +139,17 @@ func Check(h *facts.Host, o *facts.Observation, s Scope) *Report {
 
 // verdict returns the state and the sentence for it.
 func (v *view) verdict() (State, string) {
-	cpus := cpusText(v.s.CPUs)
-	tail := ""
-	if len(v.unjudged) > 0 {
-		tail = fmt.Sprintf("; %s could not be judged", count(len(v.unjudged), "thing"))
-	}
-	if v.o == nil {
-		tail += "; nobody watched what runs there"
-	}
+	cpus := v.s.CPUs.Words()
+	tail := words.If(len(v.unjudged) > 0, "; %s could not be judged", words.Count(len(v.unjudged), "thing")) +
+		words.If(v.o == nil, "; nobody watched what runs there")
 	if len(v.findings) == 0 {
 		return Consistent, fmt.Sprintf("nothing contradicts that %s should be quiet (%s)%s", cpus, v.s.From, tail)
 	}
 	var parts []string
 	for severity := knob.Critical; severity >= knob.Info; severity-- {
 		n := facts.Count(v.findings, func(f Finding) bool { return f.Severity == severity })
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, severity))
-		}
+		parts = append(parts, words.If(n > 0, "%d %s", n, severity))
 	}
-	what := "1 contradiction or intruder"
-	if n := len(v.findings); n > 1 {
-		what = fmt.Sprintf("%d contradictions and intruders", n)
-	}
-	return Contradicted, fmt.Sprintf("%s (%s): %s, %s%s", cpus, v.s.From, what, strings.Join(parts, ", "), tail)
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+	what := words.Count(len(v.findings), "contradiction or intruder", "contradictions and intruders")
+	return Contradicted, fmt.Sprintf("%s (%s): %s, %s%s", cpus, v.s.From, what, words.Join(", ", parts...), tail)
 }

@@ -75,8 +75,7 @@ func TestPlanted(t *testing.T) {
 		r := Check(h, h.Observed, FindScope(h, quiet, ""))
 		for _, w := range wishes {
 			if !slices.ContainsFunc(r.Findings, func(f Finding) bool {
-				return f.ID == w.kind.ID &&
-					f.Object == w.object
+				return f.ID == w.kind.ID && f.Object == w.object
 			}) {
 				t.Errorf("host %d, CPUs %s: planted %s of %q, found\n%s", seed, quiet, w.kind.ID, w.object,
 					findingLines(r))
@@ -125,12 +124,12 @@ func TestKinds(t *testing.T) {
 				t.Errorf("%s: there is no knob %s, but %v", k.ID, k.Knob, knob.Near(k.Knob))
 			}
 		}
-		if !strings.Contains(k.ID, ".") || k.Title == "" || k.Why == "" || k.Severity == 0 {
+		if !strings.Contains(k.ID, ".") || k.Title == "" || k.Why == "" || k.Severity == 0 || k.Family == "" {
 			t.Errorf("%s says too little", k.ID)
 		}
 	}
-	if len(plants) != len(kinds) {
-		t.Errorf("%d kinds, %d contradictions", len(kinds), len(plants))
+	if len(plants) != len(kinds) || len(documented) != len(kinds) {
+		t.Errorf("%d kinds, %d documented, %d contradictions", len(kinds), len(documented), len(plants))
 	}
 }
 

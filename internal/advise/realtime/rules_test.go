@@ -22,8 +22,7 @@ func small() *facts.Host {
 	s.args["irqaffinity"], s.next["irqaffinity"] = "0-1", "0-1"
 	s.guests = []*guestScene{{
 		name: "rt1", running: true, emulator: s.house, memory: "0", mode: "strict", page: 1 << 30, kib: 1 << 20,
-		huge: true, locked: true,
-		vcpus: []vcpuScene{{pin: setting.CPUs(2), fifo: true, priority: 1},
+		huge: true, locked: true, vcpus: []vcpuScene{{pin: setting.CPUs(2), fifo: true, priority: 1},
 			{pin: setting.CPUs(3), fifo: true, priority: 1}},
 	}}
 	s.h.Topology.Nodes[0].Hugepages[1].Total = 1

@@ -10,25 +10,17 @@ import (
 	"mpps/internal/advise/knob"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 var (
-	threadUser = &Kind{"threads.user_ran", Threads, "Another program ran there", knob.High,
-		"while it ran the vCPU waited, or had its caches emptied", ""}
-	threadKernel = &Kind{"threads.kernel_ran", Threads, "A kernel thread that may run anywhere ran there", knob.Medium,
-		"it could have run on a CPU of the host: while it ran here the vCPU waited", "rt.kthreads"}
-	threadBound = &Kind{"threads.bound_ran", Threads, "A kernel thread of this CPU ran often", knob.Low,
-		"each time it runs the vCPU leaves the guest; it cannot be moved, only what gives it work can be stopped", ""}
-	threadUserMay = &Kind{"threads.user_may", Threads, "Other programs may run there", knob.Medium,
-		"they did not while this was watched; nothing keeps them away", ""}
-	threadKernelMay = &Kind{"threads.kernel_may", Threads, "Kernel threads may run there that need not", knob.Low,
-		"they did not while this was watched; nothing keeps them away", "rt.kthreads"}
-	threadPriority = &Kind{"threads.priority", Threads, "A kernel thread has no higher priority than the vCPU",
-		knob.Medium,
-		"behind a vCPU that never sleeps it never runs: timers, RCU and softirqs wait, until the kernel reports a " +
-			"stall", "rt.ksoftirqd"}
-	threadUnseen = &Kind{"threads.unseen", Threads, "Something ran there that was not seen", knob.Low,
-		"threads that lived too short to be seen, or that were moved there and back, came onto the CPU", ""}
+	threadUser      = kind("threads.user_ran")
+	threadKernel    = kind("threads.kernel_ran")
+	threadBound     = kind("threads.bound_ran")
+	threadUserMay   = kind("threads.user_may")
+	threadKernelMay = kind("threads.kernel_may")
+	threadPriority  = kind("threads.priority")
+	threadUnseen    = kind("threads.unseen")
 )
 
 // Rates above which threads are worth a finding, per second.
@@ -100,7 +92,7 @@ func judgeThreads(v *view) {
 		v.addUnjudged(u.What, u.Why)
 	}
 	if rest := v.s.CPUs.And(v.h.Topology.Online).Minus(v.o.CPUs); len(rest) > 0 {
-		v.addUnjudged("what runs on "+cpusText(rest), "watched: CPUs "+orNone(v.o.CPUs))
+		v.addUnjudged("what runs on "+rest.Words(), "watched: CPUs "+words.Or(v.o.CPUs.String()))
 	}
 	of := v.ownerOf()
 	var mayUser, mayKernel []facts.ThreadRun
@@ -164,10 +156,8 @@ func (v *view) addIntruder(t facts.ThreadRun, w owner) {
 		do = fmt.Sprintf("virsh emulatorpin GUEST %s --config --live; vhost threads are placed by vhost.threads",
 			v.houseList())
 	}
-	on := fmt.Sprintf("on CPU %d", t.CPU)
-	if len(t.Affinity.Minus(v.s.CPUs)) > 0 {
-		on = fmt.Sprintf("last on CPU %d of the %s that it may use", t.CPU, t.Affinity)
-	}
+	on := words.Either(len(t.Affinity.Minus(v.s.CPUs)) > 0,
+		fmt.Sprintf("last on CPU %d of the %s that it may use", t.CPU, t.Affinity), fmt.Sprintf("on CPU %d", t.CPU))
 	if t.New {
 		on += ", and was started meanwhile"
 	}
@@ -175,7 +165,7 @@ func (v *view) addIntruder(t facts.ThreadRun, w owner) {
 		on += " (" + w.of + ")"
 	}
 	v.add(k, threadObject(t), v.s.CPUs.And(setting.CPUs(t.CPU)), fmt.Sprintf("it ran %.1f ms of %.1f s in %s, %s",
-		milliseconds(t.RunNS), v.o.Seconds, count(int(t.Switches), "turn"), on), do).setKnob(t).
+		milliseconds(t.RunNS), v.o.Seconds, words.Count(int(t.Switches), "turn"), on), do).setKnob(t).
 		with("run_ms", milliseconds(t.RunNS)).with("switches", float64(t.Switches)).with("seconds", v.o.Seconds)
 }
 
@@ -194,7 +184,7 @@ var causes = []struct{ prefix, why string }{
 
 // judgeBoundThread judges a per-CPU kernel thread that ran.
 func (v *view) judgeBoundThread(t facts.ThreadRun) {
-	rate := float64(t.Switches) / max(v.o.Seconds, 0.001)
+	rate := v.perSecond(t.Switches)
 	if rate <= boundOften {
 		return
 	}
@@ -205,7 +195,7 @@ func (v *view) judgeBoundThread(t facts.ThreadRun) {
 		}
 	}
 	f := v.add(threadBound, threadObject(t), t.Affinity, fmt.Sprintf("it ran %.1f ms of %.1f s in %s, %.1f a second",
-		milliseconds(t.RunNS), v.o.Seconds, count(int(t.Switches), "turn"), rate), "").unfixable(why).
+		milliseconds(t.RunNS), v.o.Seconds, words.Count(int(t.Switches), "turn"), rate), "").unfixable(why).
 		with("run_ms", milliseconds(t.RunNS)).with("switches", float64(t.Switches)).with("per_second", rate)
 	if rate >= boundMuch {
 		f.at(knob.Medium)
@@ -237,17 +227,10 @@ func (v *view) addMayRun(k *Kind, together string, list []facts.ThreadRun, more 
 			most[i] = fmt.Sprintf("%s (%d)", name, names[name])
 		}
 	}
-	text := strings.Join(most[:min(len(most), 6)], ", ")
-	if len(most) > 6 {
-		text += " …"
-	}
-	example := facts.ThreadRun{}
-	if len(list) > 0 {
-		example = list[0]
-	}
+	text := strings.Join(most[:min(len(most), 6)], ", ") + words.If(len(most) > 6, " …")
+	example := append(list, facts.ThreadRun{})[0]
 	v.add(k, together, in, fmt.Sprintf("%d of them: %s", len(list)+more, text), "each of them: "+do(example)+
-		"; isolcpus and nohz_full at boot keep all off").
-		with("threads", float64(len(list)+more))
+		"; isolcpus and nohz_full at boot keep all off").with("threads", float64(len(list)+more))
 }
 
 // judgeUnseen compares the context switches of each quiet CPU with those of the threads that were seen.
@@ -272,7 +255,7 @@ func (v *view) judgeUnseen() {
 		}
 	}
 	if len(uncounted) > 0 {
-		v.addUnjudged("threads that came to "+cpusText(uncounted)+" and were gone before the end",
+		v.addUnjudged("threads that came to "+uncounted.Words()+" and were gone before the end",
 			"the kernel does not count what comes onto a CPU (no /proc/schedstat: CONFIG_SCHEDSTATS)")
 	}
 }
@@ -355,9 +338,8 @@ func (v *view) ranThreads() []Ran {
 		w := of(t)
 		all = append(all, Ran{
 			Thread: fmt.Sprintf("%s (%d)", t.Comm, t.TID), Of: w.of, CPU: t.CPU, Affinity: t.Affinity,
-			RunMS: milliseconds(t.RunNS), Switches: t.Switches,
-			Policy: schedText(t.Policy, t.Priority), Expected: w.expected || bound(t) &&
-				float64(t.Switches)/max(v.o.Seconds, 0.001) <= boundOften,
+			RunMS: milliseconds(t.RunNS), Switches: t.Switches, Policy: schedText(t.Policy, t.Priority),
+			Expected: w.expected || bound(t) && v.perSecond(t.Switches) <= boundOften,
 		})
 	}
 	slices.SortStableFunc(all, func(a, b Ran) int {

@@ -1,12 +1,14 @@
 package realtime
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // view is the input of the rules and what they found.
@@ -32,7 +34,7 @@ func newView(h *facts.Host, o *facts.Observation, s Scope) *view {
 	}
 	v := &view{h: h, o: o, s: s, house: h.Topology.Online.Minus(s.CPUs), guests: definitions(h), irqs: interruptsOf(h)}
 	if short {
-		v.addUnjudged("what ran on "+cpusText(s.CPUs), fmt.Sprintf("it was watched for less than %.1f s", leastSeconds))
+		v.addUnjudged("what ran on "+s.CPUs.Words(), fmt.Sprintf("it was watched for less than %.1f s", leastSeconds))
 	}
 	elsewhere := h.Topology.Isolated.Minus(s.CPUs)
 	for _, g := range v.guests {
@@ -55,8 +57,7 @@ func (g *guest) misplaced(elsewhere setting.CPUSet) bool {
 func (v *view) add(k *Kind, object string, cpus setting.CPUSet, found, do string) *Finding {
 	v.findings = append(v.findings, Finding{
 		ID: k.ID, Object: object, CPUs: slices.Clone(cpus), Severity: k.Severity, Found: found,
-		Numbers: map[string]float64{},
-		Why:     k.Why, Do: do, Knob: k.Knob, Mendable: true,
+		Numbers: map[string]float64{}, Why: k.Why, Do: do, Knob: k.Knob, Mendable: true,
 	})
 	return &v.findings[len(v.findings)-1]
 }
@@ -116,31 +117,20 @@ func (v *view) cpuSet(a setting.Address) setting.CPUSet {
 }
 
 // nodes returns the NUMA nodes of CPUs, as far as they are known.
-func (v *view) nodes(cpus setting.CPUSet) setting.CPUSet {
-	var all []int
+func (v *view) nodes(cpus setting.CPUSet) (all setting.CPUSet) {
 	for _, cpu := range cpus {
 		if c, found := v.h.Topology.CPU(cpu); found && c.Node >= 0 {
-			all = append(all, c.Node)
+			all = all.Or(setting.CPUs(c.Node))
 		}
 	}
-	return setting.CPUs(all...)
+	return all
 }
 
 // houseList is the CPUs of the host as a list for a command.
-func (v *view) houseList() string {
-	if len(v.house) == 0 {
-		return "CPUS"
-	}
-	return v.house.String()
-}
+func (v *view) houseList() string { return cmp.Or(v.house.String(), "CPUS") }
 
 // houseMask is the CPUs of the host as a mask for a command.
-func (v *view) houseMask() string {
-	if len(v.house) == 0 {
-		return "MASK"
-	}
-	return v.house.Mask()
-}
+func (v *view) houseMask() string { return words.Either(len(v.house) == 0, "MASK", v.house.Mask()) }
 
 func cpuObject(cpu int) string { return fmt.Sprintf("cpu %d", cpu) }
 

@@ -42,6 +42,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 	"mpps/internal/owner"
+	"mpps/internal/words"
 )
 
 // Path is the path of the file below the root.
@@ -288,12 +289,7 @@ func plainError(err error) string {
 // expected matches how the decoder reports another type than it needs.
 var expected = regexp.MustCompile("cannot unmarshal !!\\w+ (`[^`]*` )?into (\\S+)")
 
-func (w entry) name() string {
-	if w.Address != "" {
-		return w.ID + " at " + w.Address
-	}
-	return w.ID
-}
+func (w entry) name() string { return words.Either(w.Address != "", w.ID+" at "+w.Address, w.ID) }
 
 // ofHost reports whether an entry is about guests or libvirt as a whole, not about a knob.
 func (w entry) ofHost() bool { return w.Guests != "" || len(w.Virsh) > 0 || w.Connect != "" }

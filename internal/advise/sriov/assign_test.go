@@ -59,8 +59,7 @@ func off(name, nodes string, memory uint64, more string) facts.Guest {
 	}
 	g := facts.Guest{
 		Name: name, UUID: "uuid-of-" + name, Managed: true, State: "shut off", VCPUs: 2, MaxVCPUs: 2,
-		Memory: memory * oneGiB,
-		Definition: fmt.Sprintf("<domain type='kvm'><name>%s</name><memory "+
+		Memory: memory * oneGiB, Definition: fmt.Sprintf("<domain type='kvm'><name>%s</name><memory "+
 			"unit='GiB'>%d</memory>%s%s<devices/></domain>", name, memory, tune, more),
 		Hugepages: strings.Contains(more, "<hugepages"),
 	}
@@ -176,8 +175,7 @@ func TestRefused(t *testing.T) {
 	}{
 		"nobody": {Request{Guest: "vm9"}, nil, []string{"no guest vm9", "fw1, db1, vm1"}},
 		"transient": {Request{Guest: "vm1"}, func(h *facts.Host) {
-			h.Guests[2].Definition,
-				h.Guests[2].State = "", "running"
+			h.Guests[2].Definition, h.Guests[2].State = "", "running"
 		}, []string{"vm1 is transient"}},
 		"unseen": {Request{Guest: "vm1"}, func(h *facts.Host) { h.Guests[2].Definition = "" },
 			[]string{"cannot be read"}},
@@ -210,8 +208,7 @@ func TestRefused(t *testing.T) {
 		"a number alone": {Request{Guest: "vm2", VF: "1"}, nil, []string{"of which card is not said"}},
 		"of the other card": {Request{Guest: "vm2", PF: "ens1f0", VF: "0000:02:02.0"}, nil,
 			[]string{"is a function of ens2, not of ens1f0"}},
-		"no IOMMU": {Request{Guest: "vm2", PF: "ens2"},
-			func(h *facts.Host) { h.VFs[4].Group, h.VFs[5].Group = -1, -1 },
+		"no IOMMU": {Request{Guest: "vm2", PF: "ens2"}, func(h *facts.Host) { h.VFs[4].Group, h.VFs[5].Group = -1, -1 },
 			[]string{"no IOMMU group", "intel_iommu=on"}},
 		"a shared group": {Request{Guest: "vm2", PF: "ens2"}, func(h *facts.Host) { h.VFs[4].Group = 41 },
 			[]string{"shares IOMMU group 41", "ACS"}},
@@ -349,11 +346,10 @@ file:var/lib/mpps/vfs/0000:02:02.0.json = (reserved)
 vf-attr:ens2/0/max_tx_rate = 100
 domain:vm2/interface/52:54:00:aa:00:01 = hostdev pci=0000:02:02.0 managed=yes vlan=7`},
 		"what others left on it": {Request{Guest: "vm2", Form: facts.ByInterface, VF: "ens2/1",
-			MAC: "52:54:00:aa:00:01"},
-			func(h *facts.Host) {
-				h.VFs[5].SpoofCheck, h.VFs[5].VLAN = false, 8
-				readAll(h, &h.VFs[5])
-			}, `
+			MAC: "52:54:00:aa:00:01"}, func(h *facts.Host) {
+			h.VFs[5].SpoofCheck, h.VFs[5].VLAN = false, 8
+			readAll(h, &h.VFs[5])
+		}, `
 file:var/lib/mpps/vfs/0000:02:02.1.json = (reserved)
 vf-attr:ens2/1/spoofchk = on forgotten
 vf-attr:ens2/1/vlan = 0 forgotten
@@ -454,9 +450,8 @@ func TestInTheWay(t *testing.T) {
 		found setting.Reading
 		stale bool
 	}{
-		"not ours":   {setting.Value("{}"), false},
-		"unreadable": {setting.CouldNotTell("input/output error"), false},
-		"another's":  {setting.Value(facts.ReservationText(reserved(g.PCI, "vm3"))), true},
+		"not ours": {setting.Value("{}"), false}, "unreadable": {setting.CouldNotTell("input/output error"), false},
+		"another's": {setting.Value(facts.ReservationText(reserved(g.PCI, "vm3"))), true},
 	} {
 		h.Readings[g.reservation().Address()] = c.found
 		changes, err := g.Changes(h, none)

@@ -10,6 +10,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // State is the result of one check.
@@ -75,16 +76,12 @@ var catalogued = []struct{ id, do string }{
 
 // Catalogued returns the knobs that Examine uses. Their addresses must have been read.
 func Catalogued() []*knob.Knob {
-	return slices.DeleteFunc(knob.Catalogue(), func(k *knob.Knob) bool { return remedy(k.ID) == "" })
+	return slices.DeleteFunc(knob.Catalogue(), func(k *knob.Knob) bool { return place(k.ID) < 0 })
 }
 
-func remedy(id string) string {
-	for _, c := range catalogued {
-		if c.id == id {
-			return c.do
-		}
-	}
-	return ""
+// place returns where a knob is in catalogued, −1 if it is not.
+func place(id string) int {
+	return slices.IndexFunc(catalogued, func(c struct{ id, do string }) bool { return c.id == id })
 }
 
 // Examine checks everything that VFs need: of the host and of all NICs that have or could have VFs, or of one NIC by
@@ -114,10 +111,8 @@ func Examine(h *facts.Host, name string, j Journal) (Check, error) {
 
 func verdict(c Check, nics []*facts.NIC) string {
 	worst := knob.Info
-	for _, p := range c.Points {
-		if p.State == NotOK {
-			worst = max(worst, p.Severity)
-		}
+	for _, p := range c.AtLeast(knob.Info) {
+		worst = max(worst, p.Severity)
 	}
 	var text string
 	switch n := c.Counts[NotOK]; {
@@ -127,14 +122,12 @@ func verdict(c Check, nics []*facts.NIC) string {
 		text = "ready: everything that could be seen is as virtual functions need it"
 	case worst >= knob.High:
 		text = fmt.Sprintf("not ready: %s not as virtual functions need it, the worst of severity %s",
-			count(n, "point is", "points are"), worst)
+			words.Count(n, "point is", "points are"), worst)
 	default:
-		text = fmt.Sprintf("ready, but %s odd, the worst of severity %s", count(n, "point is", "points are"), worst)
+		text = fmt.Sprintf("ready, but %s odd, the worst of severity %s", words.Count(n, "point is", "points are"),
+			worst)
 	}
-	if n := c.Counts[Unknown]; n > 0 {
-		text += fmt.Sprintf("; %d could not be told", n)
-	}
-	return text
+	return text + words.If(c.Counts[Unknown] > 0, "; %d could not be told", c.Counts[Unknown])
 }
 
 // examiner collects points.
@@ -164,12 +157,13 @@ func (e *examiner) unknown(id, title, why, do string) {
 
 // guestsUnseen returns why not all guests could be seen; empty: all were.
 func guestsUnseen(h *facts.Host) string {
-	for _, u := range h.Unseen {
-		if u.Part == facts.UnseenGuests || u.Part == facts.UnseenDefinition {
-			return u.What + ": " + u.Why
-		}
+	u := facts.Find(h.Unseen, func(u *facts.Unseen) bool {
+		return u.Part == facts.UnseenGuests || u.Part == facts.UnseenDefinition
+	})
+	if u == nil {
+		return ""
 	}
-	return ""
+	return u.What + ": " + u.Why
 }
 
 // candidates returns the NICs to check: PFs, NICs whose driver supports VFs, and the named one whatever it is.
@@ -190,10 +184,7 @@ func (e *examiner) candidates(name string) []*facts.NIC {
 // auditPoints returns the findings of the catalogue as points, by PF; those of the host have the key "".
 func (e *examiner) auditPoints() map[string][]Point {
 	r := audit.Run(e.h, goal.Goal{NIC: "vf"}, Catalogued())
-	order := func(id string) int {
-		return slices.IndexFunc(catalogued, func(c struct{ id, do string }) bool { return c.id == id })
-	}
-	slices.SortStableFunc(r.Findings, func(a, b audit.Finding) int { return order(a.ID) - order(b.ID) })
+	slices.SortStableFunc(r.Findings, func(a, b audit.Finding) int { return place(a.ID) - place(b.ID) })
 	points := map[string][]Point{}
 	for _, f := range r.Findings {
 		p := Point{ID: f.ID, Title: f.Title, State: OK, Severity: f.Severity, Found: f.Found, Why: f.Why}
@@ -201,7 +192,7 @@ func (e *examiner) auditPoints() map[string][]Point {
 		case audit.NotApplicable:
 			continue
 		case audit.Off:
-			p.State, p.Do = NotOK, remedy(f.ID)
+			p.State, p.Do = NotOK, catalogued[place(f.ID)].do
 		case audit.Unknown:
 			p.State = Unknown
 		}

@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/model/facts"
+	"mpps/internal/words"
 )
 
 const notRecorded = "the snapshot was taken by a version that did not look"
@@ -14,17 +15,16 @@ const notRecorded = "the snapshot was taken by a version that did not look"
 // checkHost checks the parts of the host that all functions share and the catalogue does not check.
 func (e *examiner) checkHost() {
 	f, p := e.h.Firmware, e.h.Passthrough
-	switch {
-	case f.Groups > 0:
-		e.ok("iommu", "the running kernel uses the IOMMU", count(f.Groups, "IOMMU group", "IOMMU groups"))
-	default:
+	const id, title = "iommu", "the running kernel uses the IOMMU"
+	if f.Groups > 0 {
+		e.ok(id, title, words.Count(f.Groups, "IOMMU group"))
+	} else {
 		do := "intel_iommu=on iommu=pt on the command line of an Intel host (AMD's is on by itself): 'mpps plan " +
 			"--nic vf'; then reboot"
 		if f.Tables && !f.DMAR && !f.IVRS {
 			do = "first the firmware: it offers none (firmware.vt_d)"
 		}
-		e.bad(knob.Critical, "iommu", "the running kernel uses the IOMMU", "no IOMMU group; command line: "+
-			e.h.Kernel.CommandLine,
+		e.bad(knob.Critical, id, title, "no IOMMU group; command line: "+e.h.Kernel.CommandLine,
 			"without one vfio gives no device to a guest", do)
 	}
 	if p == nil {
@@ -41,6 +41,8 @@ func (e *examiner) checkHost() {
 // "No interrupt remapping support. Use the module param allow_unsafe_interrupts").
 func (e *examiner) checkRemapping(p *facts.Passthrough) {
 	const id, title = "remapping", "interrupts are remapped"
+	const do = "switch the IOMMU's interrupt remapping on in the firmware; take intremap=off or nointremap from the " +
+		"command line"
 	switch {
 	case p.Remapping == "on":
 		e.ok(id, title, "on: chips in /proc/interrupts are called IR-…")
@@ -48,12 +50,9 @@ func (e *examiner) checkRemapping(p *facts.Passthrough) {
 		e.unknown(id, title, "seen in /proc/interrupts once the kernel uses the IOMMU", "")
 	case p.Unsafe:
 		e.bad(knob.Medium, id, title, "off, and vfio_iommu_type1.allow_unsafe_interrupts is set",
-			"a guest can raise any interrupt of the host with its function", "switch the IOMMU's interrupt remapping "+
-				"on in the firmware; take intremap=off or nointremap from the command line")
+			"a guest can raise any interrupt of the host with its function", do)
 	default:
-		e.bad(knob.High, id, title, "off", "vfio refuses devices: a guest could raise any interrupt of the host",
-			"switch the IOMMU's interrupt remapping on in the firmware; take intremap=off or nointremap from the "+
-				"command line")
+		e.bad(knob.High, id, title, "off", "vfio refuses devices: a guest could raise any interrupt of the host", do)
 	}
 }
 
@@ -87,7 +86,7 @@ func (e *examiner) checkMemlock(p *facts.Passthrough) {
 		}
 	}
 	if len(p.Locked) > 0 {
-		e.ok(id, title, count(len(p.Locked), "running guest with a function has room",
+		e.ok(id, title, words.Count(len(p.Locked), "running guest with a function has room",
 			"running guests with functions have room"))
 	}
 }
@@ -100,13 +99,8 @@ func (e *examiner) checkJournal(j Journal) {
 		return
 	}
 	for _, u := range j.Unsettled {
-		about := slices.Clone(u.About)
-		if len(about) > 3 {
-			about = append(about[:3], fmt.Sprintf("and %d more", len(u.About)-3))
-		}
 		e.bad(knob.High, id, title, fmt.Sprintf("transaction %s is %s", u.TX, u.State),
-			"it wrote, or may have written, "+strings.Join(about, ", "),
-			"mpps rollback "+u.TX)
+			"it wrote, or may have written, "+strings.Join(firstOf(u.About, 3), ", "), "mpps rollback "+u.TX)
 	}
 	if len(j.Unsettled) == 0 {
 		e.ok(id, title, "the journal has none")
@@ -123,10 +117,8 @@ func (e *examiner) checkReservations(name string, nics []*facts.NIC) {
 			continue
 		}
 		file := "/" + r.Address().Path
-		what := fmt.Sprintf("%s/%d (%s)", r.PF, r.Index, r.PCI)
-		if r.Network != "" {
-			what = fmt.Sprintf("one of %s by network %s", r.PF, r.Network)
-		}
+		what := words.Either(r.Network != "", fmt.Sprintf("one of %s by network %s", r.PF, r.Network),
+			fmt.Sprintf("%s/%d (%s)", r.PF, r.Index, r.PCI))
 		g := e.reservedFor(r)
 		switch {
 		case g == nil && e.guestsUnseen != "":
@@ -149,18 +141,15 @@ func (e *examiner) checkReservations(name string, nics []*facts.NIC) {
 		}
 	}
 	if hold == len(e.h.Reservations) || hold > 0 && name != "" {
-		e.ok(id, title, count(hold, "reservation holds", "reservations hold"))
+		e.ok(id, title, words.Count(hold, "reservation holds", "reservations hold"))
 	}
 }
 
 // reservedFor returns the guest of a reservation, by UUID since it may have been renamed; nil: none.
 func (e *examiner) reservedFor(r facts.Reservation) *facts.Guest {
-	for i := range e.h.Guests {
-		if g := &e.h.Guests[i]; r.UUID != "" && g.UUID == r.UUID || r.UUID == "" && g.Name == r.Guest {
-			return g
-		}
-	}
-	return nil
+	return facts.Find(e.h.Guests, func(g *facts.Guest) bool {
+		return r.UUID != "" && g.UUID == r.UUID || r.UUID == "" && g.Name == r.Guest
+	})
 }
 
 // definesReserved reports whether a guest's definition has the reserved function.

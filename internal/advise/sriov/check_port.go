@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/model/facts"
+	"mpps/internal/words"
 )
 
 // checkPort checks one PF, or a NIC that could be one. audited are the points of the catalogue about it.
@@ -24,19 +25,15 @@ func (e *examiner) checkPort(n *facts.NIC, audited []Point) {
 	e.checkLink(n)
 	e.add(audited...)
 	e.checkGroups(n, card, own)
-	e.checkFunctions(n, own)
+	e.checkFunctions(own)
 }
 
 // card returns the PCI facts of a NIC; nil: not recorded, or on another bus.
 func (e *examiner) card(n *facts.NIC) *facts.PhysicalFunction {
-	if e.h.Passthrough != nil {
-		for i := range e.h.Passthrough.Functions {
-			if f := &e.h.Passthrough.Functions[i]; f.NIC == n.Name {
-				return f
-			}
-		}
+	if e.h.Passthrough == nil {
+		return nil
 	}
-	return nil
+	return facts.Find(e.h.Passthrough.Functions, func(f *facts.PhysicalFunction) bool { return f.NIC == n.Name })
 }
 
 // checkSRIOV: the file sriov_totalvfs is there where the card's capability offers functions (drivers/pci/iov.c,
@@ -130,14 +127,14 @@ func (e *examiner) checkWindows(n *facts.NIC, card *facts.PhysicalFunction) {
 		e.unknown(id, title, notRecorded, "")
 	case card.Unplaced > 0:
 		e.bad(knob.Critical, id, title, fmt.Sprintf("%d of %s without a place", card.Unplaced,
-			count(card.Windows, "window", "windows")),
+			words.Count(card.Windows, "window", "windows")),
 			"the kernel refuses to make functions: \"not enough MMIO resources for SR-IOV\"",
 			"switch \"above 4G decoding\" (more room for PCI devices) on in the firmware; if that is not enough boot "+
 				"with pci=realloc")
 	case card.Windows == 0:
 		e.unknown(id, title, "the device shows no windows for its functions", "")
 	default:
-		e.ok(id, title, count(card.Windows, "window has its place", "windows have their places"))
+		e.ok(id, title, words.Count(card.Windows, "window has its place", "windows have their places"))
 	}
 }
 
@@ -171,16 +168,13 @@ func (e *examiner) checkGroups(n *facts.NIC, card *facts.PhysicalFunction, own [
 		e.unknown(id, title, "there are no groups without an IOMMU", "")
 		return
 	}
-	isVF := map[string]bool{}
-	for _, f := range own {
-		isVF[f.PCI] = true
-	}
 	for _, g := range e.h.Passthrough.Groups {
 		var mine, others []string
 		for _, d := range g.Devices {
 			switch {
 			case d.Bridge():
-			case isVF[d.PCI] || len(own) == 0 && d.PCI == n.PCI:
+			case slices.ContainsFunc(own, func(f Function) bool { return f.PCI == d.PCI }),
+				len(own) == 0 && d.PCI == n.PCI:
 				mine = append(mine, d.PCI)
 			default:
 				others = append(others, d.PCI)
@@ -190,26 +184,20 @@ func (e *examiner) checkGroups(n *facts.NIC, card *facts.PhysicalFunction, own [
 			continue
 		}
 		shared := fmt.Sprintf("group %d: %s", g.Number, strings.Join(firstOf(append(mine, others...), 6), ", "))
-		why := "they go to one guest together or to none"
+		severity, why := knob.High, "they go to one guest together or to none"
 		if len(own) == 0 {
-			why = "the functions to be made may land in that group too, and then " + why
+			severity, why = knob.Medium, "the functions to be made may land in that group too, and then "+why
 		}
-		if without := bridgesWithoutACS(card); without != "" {
-			why += "; " + without
-		}
-		severity := knob.High
-		if len(own) == 0 {
-			severity = knob.Medium
-		}
-		e.bad(severity, id, title, shared, why, "switch ACS on in the firmware, or put the card into a slot that "+
-			"hangs on the processor itself; pcie_acs_override= is a patch that only hides it")
+		e.bad(severity, id, title, shared, words.Join("; ", why, bridgesWithoutACS(card)), "switch ACS on in the "+
+			"firmware, or put the card into a slot that hangs on the processor itself; pcie_acs_override= is a patch "+
+			"that only hides it")
 		return
 	}
 	if len(own) == 0 {
 		e.ok(id, title, n.Name+" itself shares its group with no other device; no function is made yet")
 		return
 	}
-	e.ok(id, title, count(len(own), "function, in its own group", "functions, each in its own group"))
+	e.ok(id, title, words.Count(len(own), "function, in its own group", "functions, each in its own group"))
 }
 
 // bridgesWithoutACS names the PCI bridges above the card that do not isolate devices; empty: none.
@@ -222,14 +210,11 @@ func bridgesWithoutACS(card *facts.PhysicalFunction) string {
 			}
 		}
 	}
-	if len(open) == 0 {
-		return ""
-	}
-	return "without ACS on the way: " + strings.Join(open, ", ")
+	return words.If(len(open) > 0, "without ACS on the way: %s", strings.Join(open, ", "))
 }
 
 // checkFunctions checks the existing functions of a PF.
-func (e *examiner) checkFunctions(n *facts.NIC, own []Function) {
+func (e *examiner) checkFunctions(own []Function) {
 	if len(own) == 0 {
 		return
 	}
@@ -245,30 +230,24 @@ func (e *examiner) checkFunctions(n *facts.NIC, own []Function) {
 			bound = append(bound, name)
 		}
 	}
-	var counts []string
-	for _, driver := range slices.Sorted(maps.Keys(drivers)) {
-		counts = append(counts, fmt.Sprintf("%s %d", driver, drivers[driver]))
-	}
+	counts := words.Each(slices.Sorted(maps.Keys(drivers)),
+		func(driver string) string { return fmt.Sprintf("%s %d", driver, drivers[driver]) })
 	e.ok("vf-driver", "drivers of the functions", strings.Join(counts, ", "))
+	const address, leftover = "functions of running guests have an address", "no function is bound for nobody"
 	if len(bare) > 0 {
-		e.bad(knob.Low, "mac", "functions of running guests have an address", strings.Join(firstOf(bare, 6), ", ")+
-			" without",
-			"the guest made one up, and makes up another at its next start", "mpps sriov set PF/N mac ADDRESS, while "+
-				"the guest is shut off")
+		e.bad(knob.Low, "mac", address, strings.Join(firstOf(bare, 6), ", ")+" without", "the guest made one up, and "+
+			"makes up another at its next start", "mpps sriov set PF/N mac ADDRESS, while the guest is shut off")
 	} else {
-		e.ok("mac", "functions of running guests have an address", "none is without")
+		e.ok("mac", address, "none is without")
 	}
-	switch {
+	switch some := strings.Join(firstOf(bound, 6), ", "); {
 	case len(bound) == 0:
-		e.ok("leftover", "no function is bound for nobody", "none")
+		e.ok("leftover", leftover, "none")
 	case e.guestsUnseen != "":
-		e.unknown("leftover", "no function is bound for nobody", strings.Join(firstOf(bound, 6), ", ")+": "+
-			e.guestsUnseen, "")
+		e.unknown("leftover", leftover, some+": "+e.guestsUnseen, "")
 	default:
-		e.bad(knob.Low, "leftover", "no function is bound for nobody", strings.Join(firstOf(bound, 6), ", "),
-			"they are passed on (vfio) and nobody is known to have them: a guest with managed='no' has ended, or "+
-				"something stopped in the middle",
-			"mpps sriov reset "+bound[0])
+		e.bad(knob.Low, "leftover", leftover, some, "they are passed on (vfio) and nobody is known to have them: a "+
+			"guest with managed='no' has ended, or something stopped in the middle", "mpps sriov reset "+bound[0])
 	}
 }
 

@@ -156,8 +156,7 @@ func TestExamine(t *testing.T) {
 			continue
 		}
 		at := slices.IndexFunc(got.Points, func(p Point) bool {
-			return p.ID == c.id && p.Object == c.object &&
-				p.State == c.state
+			return p.ID == c.id && p.Object == c.object && p.State == c.state
 		})
 		if at < 0 {
 			t.Errorf("%s: no point %s of %q that is %s in %+v", c.name, c.id, c.object, c.state, got.Points)

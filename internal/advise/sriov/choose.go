@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // Choose chooses the function for a guest, its attributes and its MAC address. The error is a *Refused if the request
@@ -52,11 +53,8 @@ func receiver(h *facts.Host, name string) (*facts.Guest, error) {
 	switch {
 	case g == nil:
 		names := facts.Map(h.Guests, func(g facts.Guest) string { return g.Name })
-		advice := "libvirt shows no guests here"
-		if len(names) > 0 {
-			advice = "guests of this host: " + few(names)
-		}
-		return nil, refuse(advice, "there is no guest %s", name)
+		return nil, refuse(words.Either(len(names) > 0, "guests of this host: "+few(names),
+			"libvirt shows no guests here"), "there is no guest %s", name)
 	case g.Rewrites():
 		return nil, refuse("give it the function there; if definitions are yours, the site file says {guests: own}",
 			"guest %s is of %s, which regenerates its definition at every start", name, g.Owner)
@@ -98,9 +96,8 @@ func (g *Gift) chooseFunction(h *facts.Host) error {
 	var taken []string
 	var bad *Refused
 	for _, pf := range pfs {
-		for _, vf := range functions(h, pf.Name) {
-			who := Holder(h, vf)
-			if who != "" {
+		for _, vf := range functions(h, ofPF(pf.Name)) {
+			if who := Holder(h, vf); who != "" {
 				taken = append(taken, fmt.Sprintf("%s %d: %s", pf.Name, vf.Index, who))
 				continue
 			}
@@ -127,10 +124,8 @@ func (g *Gift) chooseFunction(h *facts.Host) error {
 // moreFunctions returns how to create more functions.
 func moreFunctions(pf *facts.NIC) string {
 	most, says := facts.MaxVFs(pf.Driver, pf.SRIOV.Total, 0)
-	if pf.SRIOV.Enabled >= most {
-		return fmt.Sprintf("%s has as many as it can: %s", pf.Name, says)
-	}
-	return fmt.Sprintf("'mpps sriov create %s -n %d' makes more, while none of them is in use", pf.Name, most)
+	return words.Either(pf.SRIOV.Enabled >= most, fmt.Sprintf("%s has as many as it can: %s", pf.Name, says),
+		fmt.Sprintf("'mpps sriov create %s -n %d' makes more, while none of them is in use", pf.Name, most))
 }
 
 // candidates returns the PFs to take a function from: the requested one, or all that have functions, sorted by: on the
@@ -160,14 +155,11 @@ func (g *Gift) candidates(h *facts.Host) ([]*facts.NIC, error) {
 			"%s has no virtual functions now", able[0].Name)
 	}
 	free := map[string]int{}
-	for i := range h.VFs {
-		if Holder(h, &h.VFs[i]) == "" {
-			free[h.VFs[i].PF]++
-		}
+	for vf := range facts.Each(h.VFs) {
+		free[vf.PF] += words.Either(Holder(h, vf) == "", 1, 0)
 	}
 	slices.SortStableFunc(all, func(a, b *facts.NIC) int {
-		return cmp.Or(
-			boolCompare(!g.near(a), !g.near(b)), boolCompare(a.Carrier == "down", b.Carrier == "down"),
+		return cmp.Or(boolCompare(!g.near(a), !g.near(b)), boolCompare(a.Carrier == "down", b.Carrier == "down"),
 			boolCompare(free[a.Name] == 0, free[b.Name] == 0),
 			free[b.Name]-free[a.Name], strings.Compare(a.Name, b.Name))
 	})
@@ -175,15 +167,7 @@ func (g *Gift) candidates(h *facts.Host) ([]*facts.NIC, error) {
 }
 
 // boolCompare sorts false before true.
-func boolCompare(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
-}
+func boolCompare(a, b bool) int { return words.Either(a, 1, 0) - words.Either(b, 1, 0) }
 
 // near reports whether a PF is on a node of the guest, or one of the nodes is unknown.
 func (g *Gift) near(pf *facts.NIC) bool {
@@ -220,11 +204,9 @@ func (g *Gift) useNamed(h *facts.Host) error {
 	// idle: somebody bound it to a driver for guests, and nobody uses it
 	idle := vf.Holder == "" && vf.HostUse == "" && who == otherHolder(vf)
 	if who != "" && !(idle && g.request.Force) {
-		advice := "leave --vf out: a free one is taken; or take it back with 'mpps sriov release'"
-		if idle {
-			advice = "where nothing uses it, --force takes it"
-		}
-		return refuse(advice, "function %d of %s (%s) is not free: %s has it", vf.Index, vf.PF, vf.PCI, who)
+		return refuse(words.Either(idle, "where nothing uses it, --force takes it",
+			"leave --vf out: a free one is taken; or take it back with 'mpps sriov release'"),
+			"function %d of %s (%s) is not free: %s has it", vf.Index, vf.PF, vf.PCI, who)
 	}
 	if no := unassignable(h, vf); no != nil {
 		return no
@@ -240,22 +222,16 @@ func (g *Gift) use(pf *facts.NIC, vf *facts.VF) {
 // nodesOf returns the nodes that a guest is bound to: those of its memory, otherwise those of its vCPU pins. Empty:
 // neither is given, or all nodes are.
 func nodesOf(h *facts.Host, g *facts.Guest) setting.CPUSet {
-	nodes := setting.CPUs(g.MemoryNodes...)
-	if len(nodes) == 0 {
-		var on []int
-		for _, pin := range g.Pins {
-			for _, id := range pin {
-				if cpu, there := h.Topology.CPU(id); there {
-					on = append(on, cpu.Node)
-				}
+	on := slices.Clone(g.MemoryNodes)
+	if len(on) == 0 {
+		for _, id := range slices.Concat(g.Pins...) {
+			if cpu, there := h.Topology.CPU(id); there {
+				on = append(on, cpu.Node)
 			}
 		}
-		nodes = setting.CPUs(on...)
 	}
-	if len(nodes) == len(h.Topology.Nodes) {
-		return nil
-	}
-	return nodes
+	nodes := setting.CPUs(on...)
+	return words.Either(len(nodes) == len(h.Topology.Nodes), nil, nodes)
 }
 
 // noteDistance adds notes if PF and guest are on different nodes, or the port has no link.

@@ -11,28 +11,25 @@ import (
 // libvirt sets another value at the guest's next start. nil: no conflict.
 func conflict(h *facts.Host, f *facts.VF, s Set) error {
 	if g := poolGuest(h, f); g != "" && (s.Attribute == "mac" || s.Attribute == "vlan") {
-		return &Refused{
-			fmt.Sprintf("%s of %s: guest %s has it from a pool, and libvirt sets address and VLAN of whichever "+
-				"function it takes at each start", s.Attribute, nameOf(f), g),
-			"change the guest's definition (virsh edit " + g + "), or the VLAN of the network",
-		}
+		return refuse("change the guest's definition (virsh edit "+g+"), or the VLAN of the network",
+			"%s of %s: guest %s has it from a pool, and libvirt sets address and VLAN of whichever function it takes "+
+				"at each start", s.Attribute, nameOf(f), g)
 	}
 	switch s.Attribute {
 	case "mac":
 		if facts.NoAddress(s.Value) {
-			return &Refused{fmt.Sprintf("mac of %s: %s is no address", nameOf(f), s.Value), "'mpps sriov reset " +
-				nameOf(f) + "' takes the address back"}
+			return refuse("'mpps sriov reset "+nameOf(f)+"' takes the address back", "mac of %s: %s is no address",
+				nameOf(f), s.Value)
 		}
 		if other := holder(h, s.Value, f); other != "" {
-			return &Refused{fmt.Sprintf("mac of %s: %s is the address of %s", nameOf(f), s.Value, other),
-				"two devices with one address on a network lose each other's packets: choose another"}
+			return refuse("two devices with one address on a network lose each other's packets: choose another",
+				"mac of %s: %s is the address of %s", nameOf(f), s.Value, other)
 		}
 		return definitionConflict(h, f, s, "<mac address='%s'/>", "virsh edit %[1]s, or release and assign with --mac",
 			func(i *facts.Interface) string { return i.MAC })
 	case "vlan":
 		return definitionConflict(h, f, s, "<vlan><tag id='%s'/></vlan>",
-			"mpps domain tune %[1]s --vf-vlan %[2]s --apply",
-			func(i *facts.Interface) string {
+			"mpps domain tune %[1]s --vf-vlan %[2]s --apply", func(i *facts.Interface) string {
 				if i.VLAN == 0 {
 					return "" // libvirt 10 leaves it; older ones set 0, and mpps-restore.service restores it
 				}
@@ -63,11 +60,9 @@ func definitionConflict(h *facts.Host, f *facts.VF, s Set, element, instead stri
 			continue
 		}
 		if says := defined(i); says != "" && says != s.Value {
-			return &Refused{
-				fmt.Sprintf("%s of %s: the definition of guest %s says "+element+", and libvirt sets that at each "+
-					"start of the guest", s.Attribute, nameOf(f), g.Name, says),
-				"change it there: " + fmt.Sprintf(instead, g.Name, s.Value),
-			}
+			return refuse("change it there: "+fmt.Sprintf(instead, g.Name, s.Value), "%s of %s: the definition of "+
+				"guest %s says "+element+", and libvirt sets that at each start of the guest", s.Attribute, nameOf(f),
+				g.Name, says)
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // Persist is what creates the functions again at boot.
@@ -76,8 +77,8 @@ func Create(h *facts.Host, ask CreateRequest) ([]plan.Change, []Note, error) {
 			Advice: "'mpps sriov destroy " + n.Name + "' takes them away"}
 	}
 	if ask.Count < 1 || ask.Count > most {
-		return nil, nil, &Refused{Why: fmt.Sprintf("%s: expected 1 to %d virtual functions (%s), found %d", n.Name,
-			most, says, ask.Count), Advice: "'mpps sriov check' tells what the card, its firmware and the host allow"}
+		return nil, nil, refuse("'mpps sriov check' tells what the card, its firmware and the host allow", "%s: "+
+			"expected 1 to %d virtual functions (%s), found %d", n.Name, most, says, ask.Count)
 	}
 	notes, err := checkUse(h, n, ask.Count, ask.Force)
 	if err != nil {
@@ -158,8 +159,7 @@ func physical(h *facts.Host, name string) (*facts.NIC, error) {
 	case n == nil:
 		return nil, &Refused{Why: "there is no NIC " + name, Advice: "'mpps inspect' lists the NICs" + capablePFs(h)}
 	case n.PhysFn != "":
-		return nil, &Refused{Why: fmt.Sprintf("%s is a virtual function of %s", name, n.PhysFn),
-			Advice: "name the physical function"}
+		return nil, refuse("name the physical function", "%s is a virtual function of %s", name, n.PhysFn)
 	case n.SRIOV == nil || n.SRIOV.Total == 0:
 		return nil, &Refused{Why: name + " has no virtual functions to offer: sriov_totalvfs is 0 or not there",
 			Advice: "'mpps sriov check' says whether the card, its firmware or the host is in the way" + capablePFs(h)}
@@ -180,10 +180,7 @@ func capablePFs(h *facts.Host) string {
 			names = append(names, n.Name)
 		}
 	}
-	if len(names) == 0 {
-		return ""
-	}
-	return "; those that can have virtual functions: " + strings.Join(names, ", ")
+	return words.Either(len(names) == 0, "", "; those that can have virtual functions: "+strings.Join(names, ", "))
 }
 
 // builder collects the changes of a verb.
@@ -202,10 +199,7 @@ func (b *builder) result(notes []Note) ([]plan.Change, []Note, error) {
 
 // risk returns the risk of a change that resets the NIC: connectivity if the user's session may use it.
 func (b *builder) risk(otherwise goal.Risk) goal.Risk {
-	if b.nic.Management != "" {
-		return goal.Connectivity
-	}
-	return otherwise
+	return words.Either(b.nic.Management != "", goal.Connectivity, otherwise)
 }
 
 // add plans one change. kept has its Forget and Kept.
@@ -213,7 +207,7 @@ func (b *builder) add(kept plan.Change, id, title string, a setting.Address, wan
 	because string) {
 	c := b.changes.add(id, title, a, want, risk, because)
 	if c.From.State == setting.Unknown && b.err == nil {
-		b.err = &Refused{Why: fmt.Sprintf("%s cannot be read: %s", a, c.From.Why)}
+		b.err = refuse("", "%s cannot be read: %s", a, c.From.Why)
 	}
 	c.Forget, c.Kept = kept.Forget, kept.Kept
 	if c.Kept != "" {
@@ -234,7 +228,7 @@ func (b *builder) blacklist() error {
 	}
 	at := BlacklistFile(module)
 	if found := b.h.Readings.At(at); found.State == setting.Known && !strings.Contains(found.Value, mark) {
-		return &Refused{Why: fmt.Sprintf("/%s is there and was not written by mpps", at.Path)}
+		return refuse("", "/%s is there and was not written by mpps", at.Path)
 	}
 	b.folder("etc/modprobe.d")
 	b.add(plan.Change{}, "sriov.blacklist", "The host does not load "+module+" by itself", at,
@@ -298,10 +292,7 @@ func (b *builder) unreserve(count int) {
 		if r.PF != b.nic.Name || r.Network != "" || r.Index < count {
 			continue
 		}
-		because := "it goes, and --force was given"
-		if r.Leaving {
-			because = "it goes, and the guest has left it"
-		}
+		because := words.Either(r.Leaving, "it goes, and the guest has left it", "it goes, and --force was given")
 		b.add(plan.Change{}, "sriov.reservation", fmt.Sprintf("Function %d is no longer given to guest %s", r.Index,
 			r.Guest), r.Address(), setting.NotThere(), goal.None, because)
 	}

@@ -40,18 +40,18 @@ func (b *builder) link(udev LinkFile, count int) (kept string, err error) {
 		return "", &Refused{Why: "which systemd there is could not be told: .link files make virtual functions from " +
 			"version 251 on", Advice: "use --persist unit"}
 	case udev.Systemd < linkSince:
-		return "", &Refused{Why: fmt.Sprintf("systemd %d: .link files make virtual functions from version %d on",
-			udev.Systemd, linkSince), Advice: "use --persist unit"}
+		return "", refuse("use --persist unit", "systemd %d: .link files make virtual functions from version %d on",
+			udev.Systemd, linkSince)
 	case found.State == setting.Known && !ours:
-		return "", &Refused{Why: fmt.Sprintf("/%s is there and was not written by mpps", at.Path)}
+		return "", refuse("", "/%s is there and was not written by mpps", at.Path)
 	case ours:
 		base = found.Value
 	case udev.Path == "" || udev.File == "":
 		return "", &Refused{Why: "udev tells nothing of " + b.nic.Name, Advice: "use --persist unit"}
 	case path.Base(udev.File) != defaultLink:
-		return "", &Refused{Why: fmt.Sprintf("%s is set up by %s, which a file of mpps would hide", b.nic.Name,
-			udev.File), Advice: fmt.Sprintf(
-			"add SR-IOVVirtualFunctions=%d to its [Link] section, or use --persist unit", count)}
+		return "", refuse(
+			fmt.Sprintf("add SR-IOVVirtualFunctions=%d to its [Link] section, or use --persist unit", count), "%s is "+
+				"set up by %s, which a file of mpps would hide", b.nic.Name, udev.File)
 	}
 	if !ours {
 		base = fmt.Sprintf(linkHead, udev.File, udev.Path) + linkSection(base)

@@ -84,27 +84,23 @@ func TestCreateRefuses(t *testing.T) {
 		"a virtual function": {nil, CreateRequest{PF: "eth0v1", Count: 1}, "eth0v1 is a virtual function of eth0"},
 		"no SR-IOV":          {nil, CreateRequest{PF: "eth1", Count: 1}, "eth1 has no virtual functions to offer"},
 		"more than the driver has": {nil, CreateRequest{PF: "eth0", Count: 8},
-			"expected 1 to 7 virtual functions (igb " +
-				"makes at most 7), found 8"},
+			"expected 1 to 7 virtual functions (igb " + "makes at most 7), found 8"},
 		"none": {nil, CreateRequest{PF: "eth0"}, "found 0"},
 		"a running guest": {running, CreateRequest{PF: "eth0", Count: 5, Force: true}, "function 2 (0000:01:10.2) by " +
-			"guest fw1"},
-		"given by mpps": {reserved, CreateRequest{PF: "eth0", Count: 3},
+			"guest fw1"}, "given by mpps": {reserved, CreateRequest{PF: "eth0", Count: 3},
 			"function 3 (0000:01:10.3) is given to guest fw2"},
 		"a bridge": {func(h *facts.Host) { h.VFs[1].HostUse = "port of br0" },
 			CreateRequest{PF: "eth0", Count: 5, Force: true},
 			"function 1 (0000:01:10.1) by the host: its interface eth0v1 is port of br0"},
 		"a process": {func(h *facts.Host) { h.VFs[1].Holder = "dpdk-testpmd (process 78)" },
-			CreateRequest{PF: "eth0", Count: 5, Force: true},
-			"function 1 (0000:01:10.1) by dpdk-testpmd (process 78)"},
+			CreateRequest{PF: "eth0", Count: 5, Force: true}, "function 1 (0000:01:10.1) by dpdk-testpmd (process 78)"},
 		"an address": {func(h *facts.Host) { h.VFs[1].HostUse, h.VFs[1].OnlyAddress = "has address 10.0.0.7", true },
 			CreateRequest{PF: "eth0", Count: 5}, "its interface eth0v1 has address 10.0.0.7"},
 		"one driver for both": {func(h *facts.Host) { h.NICs[0].Driver = "mlx5_core" },
 			CreateRequest{PF: "eth0", Count: 5, Blacklist: true},
 			"mlx5_core drives physical and virtual functions alike"},
 		"somebody else's blacklist": {func(h *facts.Host) {
-			h.Readings[BlacklistFile("igbvf")] = setting.Value(
-				"blacklist igbvf\n")
+			h.Readings[BlacklistFile("igbvf")] = setting.Value("blacklist igbvf\n")
 		},
 			CreateRequest{PF: "eth0", Count: 5, Blacklist: true}, "was not written by mpps"},
 		"udev before us": {nil, CreateRequest{PF: "eth0", Count: 5, NoHostDriver: true, Persist: ByLink},
@@ -113,15 +109,12 @@ func TestCreateRefuses(t *testing.T) {
 			"systemd 249: .link files make virtual functions from version 251 on"},
 		"another .link": {nil, CreateRequest{PF: "eth0", Count: 5, Persist: ByLink,
 			Link: LinkFile{Systemd: 257, Path: "pci-0000:01:00.0", File: "/etc/systemd/network/10-lan.link"}},
-			"eth0 is set up by /etc/systemd/network/10-lan.link"},
-		"an old kernel": {func(h *facts.Host) {
-			h.Readings[setting.AutoProbe("eth0")] = setting.Missing(
-				"there is none")
+			"eth0 is set up by /etc/systemd/network/10-lan.link"}, "an old kernel": {func(h *facts.Host) {
+			h.Readings[setting.AutoProbe("eth0")] = setting.Missing("there is none")
 		},
 			CreateRequest{PF: "eth0", Count: 5, NoHostDriver: true}, "no sriov_drivers_autoprobe"},
 		"not readable": {func(h *facts.Host) {
-			h.Readings[setting.Of(setting.VFCount, "eth0")] = setting.CouldNotTell(
-				"broken")
+			h.Readings[setting.Of(setting.VFCount, "eth0")] = setting.CouldNotTell("broken")
 		}, CreateRequest{PF: "eth0", Count: 5}, "broken"},
 	} {
 		h := cardHost()

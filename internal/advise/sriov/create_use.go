@@ -62,8 +62,8 @@ func checkUse(h *facts.Host, n *facts.NIC, count int, force bool) ([]Note, error
 	for p := range facts.Each(h.Pools) {
 		if p.Active && slices.ContainsFunc(h.VFs, func(v facts.VF) bool { return v.PF == n.Name && p.Has(&v) }) {
 			notes = append(notes, Note{"pool", fmt.Sprintf("network %s hands out functions of %s and keeps the list "+
-				"of those that it found", p.Network, n.Name), fmt.Sprintf("virsh net-destroy %s && virsh net-start "+
-				"%s, once no guest has one", quoted(p.Network), quoted(p.Network))})
+				"of those that it found", p.Network, n.Name), fmt.Sprintf("virsh net-destroy %[1]s && virsh net-start "+
+				"%[1]s, once no guest has one", quoted(p.Network))})
 		}
 	}
 	return notes, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/words"
 )
 
 // explain fills in what the form means and what to do in the guest.
@@ -37,15 +38,10 @@ func (g *Gift) explain() {
 	}
 	g.Means = append(g.Means, "no live migration while the guest has it: 'mpps sriov migrate-plan' says how it moves")
 
-	driver := facts.VFDriver(g.pf.Driver)
-	driver = cmp.Or(driver, "the driver of "+g.pf.Driver+"'s virtual functions")
-	queues := ""
-	if n := facts.VFQueues(g.pf.Driver); n > 0 {
-		queues = fmt.Sprintf("; a function has %s", count(n, "queue"))
-		if g.guest.VCPUs > n {
-			queues += fmt.Sprintf(", so no more than %d of the guest's %d vCPUs share its work", n, g.guest.VCPUs)
-		}
-	}
+	driver := cmp.Or(facts.VFDriver(g.pf.Driver), "the driver of "+g.pf.Driver+"'s virtual functions")
+	n := facts.VFQueues(g.pf.Driver)
+	queues := words.If(n > 0, "; a function has %s", words.Count(n, "queue")) + words.If(n > 0 && g.guest.VCPUs > n,
+		", so no more than %d of the guest's %d vCPUs share its work", n, g.guest.VCPUs)
 	g.Inside = []string{
 		fmt.Sprintf("Linux: the module %s drives it (lsmod, ethtool -i)%s", driver, queues),
 		"spread its interrupts: irqbalance, or one vCPU for each queue in /proc/irq/N/smp_affinity_list; with the " +

@@ -23,8 +23,8 @@ func Find(h *facts.Host, words []string) (f *facts.VF, rest []string, err error)
 	pf, number, byNumber := strings.Cut(name, "/")
 	n, bad := strconv.Atoi(number)
 	if byNumber && bad != nil {
-		return nil, nil, &Refused{fmt.Sprintf("%s: expected the number of a virtual function behind %s, found %q", name,
-			pf, number), howNamed}
+		return nil, nil, refuse(howNamed, "%s: expected the number of a virtual function behind %s, found %q", name, pf,
+			number)
 	}
 	pci, _ := domain.CanonPCI(name)
 	has, isPF := 0, false
@@ -44,14 +44,13 @@ func Find(h *facts.Host, words []string) (f *facts.VF, rest []string, err error)
 	}
 	switch {
 	case byNumber && has > 0:
-		return nil, nil, &Refused{fmt.Sprintf("%s has no virtual function %d: it has %d, from 0 on", pf, n, has),
-			"'mpps sriov list' shows them"}
+		return nil, nil, refuse("'mpps sriov list' shows them", "%s has no virtual function %d: it has %d, from 0 on",
+			pf, n, has)
 	case isPF && (byNumber || name == pf):
-		return nil, nil, &Refused{fmt.Sprintf("%s: expected a virtual function of %s", name, pf), howNamed +
-			"; 'mpps sriov create' makes them"}
+		return nil, nil, refuse(howNamed+"; 'mpps sriov create' makes them", "%s: expected a virtual function of %s",
+			name, pf)
 	}
-	return nil, nil, &Refused{fmt.Sprintf("there is no virtual function %s here", name), howNamed +
-		"; 'mpps sriov list' shows them"}
+	return nil, nil, refuse(howNamed+"; 'mpps sriov list' shows them", "there is no virtual function %s here", name)
 }
 
 const howNamed = "name it as PF/N, PF vf N, by its PCI address, or by its interface's name"

@@ -77,8 +77,7 @@ func Functions(h *facts.Host) []Function {
 	for v := range facts.Each(h.VFs) {
 		f := Function{
 			PF: v.PF, Index: v.Index, PCI: v.PCI, Group: v.Group, Driver: v.Driver, NIC: v.NIC, Process: v.Holder,
-			Uses: v.HostUse, Traffic: v.Traffic,
-			Queues: cmp.Or(v.Queues, facts.VFQueues(drivers[v.PF])),
+			Uses: v.HostUse, Traffic: v.Traffic, Queues: cmp.Or(v.Queues, facts.VFQueues(drivers[v.PF])),
 		}
 		f.copySettings(v)
 		if pool := h.PoolOf(v); pool != nil {

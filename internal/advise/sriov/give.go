@@ -10,6 +10,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // Addresses returns what must be read before Changes.
@@ -36,10 +37,8 @@ func (g *Gift) deviceAddress(kind setting.Kind) setting.Address {
 }
 
 func deviceAddress(kind setting.Kind, guest, form, pci, mac string) setting.Address {
-	if form == facts.ByHostdev {
-		return setting.Of(kind, guest, "hostdev", pci)
-	}
-	return setting.Of(kind, guest, "interface", mac)
+	return words.Either(form == facts.ByHostdev, setting.Of(kind, guest, "hostdev", pci),
+		setting.Of(kind, guest, "interface", mac))
 }
 
 func (g *Gift) networkAddress(what string) setting.Address {
@@ -104,18 +103,9 @@ func (g *Gift) Changes(h *facts.Host, stays func(setting.Address) bool) ([]plan.
 // reservationText is the contents of the reservation file with this gift added.
 func (g *Gift) reservationText(h *facts.Host) (string, error) {
 	mine := g.reservation()
-	given := []facts.Reservation{}
-	for _, r := range h.Reservations {
-		if r.Address() == mine.Address() && g.Form == facts.ByNetwork {
-			given = append(given, r)
-		}
-	}
-	before := slices.Clone(given)
-	for _, r := range h.Leaving {
-		if r.Address() == mine.Address() {
-			before = append(before, r)
-		}
-	}
+	same := func(r facts.Reservation) bool { return r.Address() == mine.Address() }
+	given := facts.Where(h.Reservations, func(r facts.Reservation) bool { return same(r) && g.Form == facts.ByNetwork })
+	before := slices.Concat(given, facts.Where(h.Leaving, same))
 	found := h.Readings.At(mine.Address())
 	_, unread := facts.ParseReservations(mine.Address(), found.Value)
 	switch {
@@ -125,7 +115,7 @@ func (g *Gift) reservationText(h *facts.Host) (string, error) {
 		found.Value == facts.ReservationText(before):
 	case found.State == setting.Absent, unread == nil: // assigned or released since the host was inspected
 		return "", &plan.Stale{Changed: []plan.Difference{{What: mine.Address().String(),
-			Then: count(len(before), "reservation"), Now: mine.Address().Brief(found)}}}
+			Then: words.Count(len(before), "reservation"), Now: mine.Address().Brief(found)}}}
 	default:
 		return "", refuse("'mpps sriov check' tells what it means; 'mpps sriov release --vf' takes it away",
 			"/%s stands in the way of giving away %s", mine.Address().Path, g.title())

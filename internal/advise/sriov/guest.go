@@ -10,6 +10,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // GuestSide is the state of VFs inside a guest: driver, queues and interrupts, as far as its agent reports them.
@@ -54,7 +55,7 @@ type GuestInterrupt struct {
 func Guest(h *facts.Host, name string) (*GuestSide, error) {
 	g := guestNamed(h, name)
 	if g == nil {
-		return nil, &Refused{fmt.Sprintf("no guest %q on %s", name, cmp.Or(h.Name, "this host")), guestsOf(h)}
+		return nil, refuse(guestsOf(h), "no guest %q on %s", name, cmp.Or(h.Name, "this host"))
 	}
 	side := &GuestSide{Guest: g.Name, State: g.State, VCPUs: g.VCPUs, IRQBalance: "unknown",
 		Functions: []GuestFunction{}, Notes: []string{}}
@@ -64,11 +65,8 @@ func Guest(h *facts.Host, name string) (*GuestSide, error) {
 		inside, side.Why = g.Inside.Host, g.Inside.Why
 	}
 	if side.Seen = inside != nil; side.Seen {
-		side.IRQBalance = "stopped"
 		running := func(s facts.Service) bool { return s.Name == "irqbalance" && s.Running }
-		if slices.ContainsFunc(inside.Services, running) {
-			side.IRQBalance = "running"
-		}
+		side.IRQBalance = words.Either(slices.ContainsFunc(inside.Services, running), "running", "stopped")
 	} else if side.Why == "" {
 		side.Why = whyUnseen(g)
 	}
@@ -130,10 +128,7 @@ func guestFunction(h, inside *facts.Host, v facts.VF) GuestFunction {
 			"sends where spoofchk is on", n.MAC, v.MAC))
 	}
 	for _, irq := range n.IRQs {
-		cpus := irq.Effective
-		if len(cpus) == 0 {
-			cpus = irq.Affinity
-		}
+		cpus := words.Either(len(irq.Effective) > 0, irq.Effective, irq.Affinity)
 		f.Interrupts = append(f.Interrupts, GuestInterrupt{Name: irq.On, VCPUs: cpus})
 	}
 	f.judge(inside, n)
@@ -160,11 +155,8 @@ func nicInside(inside *facts.Host, v facts.VF, driver string) *facts.NIC {
 
 // judge applies the knob sriov.guest and adds how to fix what it finds.
 func (f *GuestFunction) judge(inside *facts.Host, n *facts.NIC) {
-	k := knob.Find("sriov.guest")
-	if k == nil {
-		return
-	}
-	a := k.Want(knob.NewView(inside, goal.Unlimited()), setting.Of(setting.Fact, n.Name, "vf-interrupts"))
+	a := knob.Find("sriov.guest").Want(knob.NewView(inside, goal.Unlimited()),
+		setting.Of(setting.Fact, n.Name, "vf-interrupts"))
 	switch {
 	case a.Skip != "":
 		f.State, f.Because = "ok", a.Skip

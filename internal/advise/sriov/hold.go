@@ -1,12 +1,14 @@
 package sriov
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"mpps/internal/model/domain"
 	"mpps/internal/model/facts"
+	"mpps/internal/words"
 )
 
 // Holder returns who has a function or is to have it, in words; empty: nobody, it can be assigned.
@@ -21,11 +23,8 @@ func Holder(h *facts.Host, vf *facts.VF) string {
 		if r.PCI != vf.PCI || r.PCI == "" || guestHas(h, r.Guest, r.PCI) {
 			continue
 		}
-		if guestNamed(h, r.Guest) == nil {
-			by = append(by, fmt.Sprintf("guest %s, which is not defined any more (reserved)", r.Guest))
-		} else {
-			by = append(by, "guest "+r.Guest+" (reserved)")
-		}
+		gone := words.If(guestNamed(h, r.Guest) == nil, ", which is not defined any more")
+		by = append(by, "guest "+r.Guest+gone+" (reserved)")
 	}
 	if len(by) > 0 {
 		return strings.Join(by, " and ")
@@ -49,28 +48,26 @@ func otherHolder(vf *facts.VF) string {
 	return ""
 }
 
-func stateSuffix(g *facts.Guest) string {
-	if g.Active() {
-		return ""
-	}
-	return " (" + g.State + ")"
-}
+func stateSuffix(g *facts.Guest) string { return words.If(!g.Active(), " (%s)", g.State) }
 
 func guestHas(h *facts.Host, guest, pci string) bool {
 	g := guestNamed(h, guest)
 	return g != nil && slices.Contains(g.Hostdevs, pci)
 }
 
-// functions returns the functions of a PF, in order.
-func functions(h *facts.Host, pf string) []*facts.VF {
+// functions returns some functions of a host, in order.
+func functions(h *facts.Host, wanted func(*facts.VF) bool) []*facts.VF {
 	var all []*facts.VF
-	for i := range h.VFs {
-		if h.VFs[i].PF == pf {
-			all = append(all, &h.VFs[i])
+	for vf := range facts.Each(h.VFs) {
+		if wanted(vf) {
+			all = append(all, vf)
 		}
 	}
 	return all
 }
+
+// ofPF reports whether a function belongs to a PF.
+func ofPF(pf string) func(*facts.VF) bool { return func(vf *facts.VF) bool { return vf.PF == pf } }
 
 // unassignable returns why a function can never be assigned to a guest, in use or not; nil: it can.
 func unassignable(h *facts.Host, vf *facts.VF) *Refused {
@@ -83,21 +80,13 @@ func unassignable(h *facts.Host, vf *facts.VF) *Refused {
 			"function %d of %s (%s) is in no IOMMU group: without an IOMMU no guest can have it", vf.Index, vf.PF,
 			vf.PCI)
 	}
-	var others []string
-	for i := range h.VFs {
-		if o := &h.VFs[i]; o != vf && o.Group == vf.Group && o.PCI != "" {
-			others = append(others, o.PCI)
-		}
-	}
+	others := facts.Map(functions(h, func(o *facts.VF) bool { return o != vf && o.Group == vf.Group && o.PCI != "" }),
+		func(o *facts.VF) string { return o.PCI })
 	if h.Passthrough != nil {
-		for _, g := range h.Passthrough.Groups {
-			if g.Number != vf.Group {
-				continue
-			}
-			for _, d := range g.Devices {
-				if d.PCI != vf.PCI && !d.Bridge() && !slices.Contains(others, d.PCI) {
-					others = append(others, d.PCI)
-				}
+		group := facts.Find(h.Passthrough.Groups, func(g *facts.IOMMUGroup) bool { return g.Number == vf.Group })
+		for _, d := range cmp.Or(group, &facts.IOMMUGroup{}).Devices {
+			if d.PCI != vf.PCI && !d.Bridge() && !slices.Contains(others, d.PCI) {
+				others = append(others, d.PCI)
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // The attributes of a function outlive the guest that had it. So a function that a guest has just left, and that nobody
@@ -209,23 +210,16 @@ func reservationOf(h *facts.Host, f *facts.VF) *facts.Reservation {
 
 // isGuest reports whether a reservation belongs to a guest, which may have been renamed.
 func isGuest(r *facts.Reservation, g *facts.Guest) bool {
-	if r.UUID != "" && g.UUID != "" {
-		return r.UUID == g.UUID
-	}
-	return r.Guest == g.Name
+	return words.Either(r.UUID != "" && g.UUID != "", r.UUID == g.UUID, r.Guest == g.Name)
 }
 
 // libvirtInterface returns the guest's interface for a function, whose MAC address libvirt sets; nil: it is a plain
 // <hostdev>.
 func libvirtInterface(g *facts.Guest, f *facts.VF) *facts.Interface {
-	nics := g.NICs()
-	for i := range nics {
-		if n := &nics[i]; n.Type == "hostdev" && n.Source == f.PCI || n.Type == "network" &&
-			(n.MAC == f.MAC || n.Function != "" && n.Function == f.PCI) {
-			return n
-		}
-	}
-	return nil
+	return facts.Find(g.NICs(), func(n *facts.Interface) bool {
+		return n.Type == "hostdev" && n.Source == f.PCI ||
+			n.Type == "network" && (n.MAC == f.MAC || n.Function != "" && n.Function == f.PCI)
+	})
 }
 
 // hasOthersMAC reports whether a function has the MAC address of a guest other than who.
@@ -233,13 +227,8 @@ func hasOthersMAC(h *facts.Host, f *facts.VF, who *facts.Guest) bool {
 	if r := reservationOf(h, f); r != nil && r.MAC == f.MAC && (who == nil || !isGuest(r, who)) {
 		return true
 	}
-	for g := range facts.Each(h.Guests) {
-		if who != nil && g.Name == who.Name {
-			continue
-		}
-		if slices.ContainsFunc(g.NICs(), func(n facts.Interface) bool { return n.MAC == f.MAC }) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.Guests, func(g facts.Guest) bool {
+		return (who == nil || g.Name != who.Name) &&
+			slices.ContainsFunc(g.NICs(), func(n facts.Interface) bool { return n.MAC == f.MAC })
+	})
 }

@@ -159,16 +159,13 @@ func TestKeep(t *testing.T) {
 		{"another guest started", func(h *facts.Host, f *facts.VF, u *Upkeep) { runs(h, "b"); u.Started["c"] = true },
 			"", false},
 		{"the host uses it", func(h *facts.Host, f *facts.VF, u *Upkeep) {
-			u.Left[f.PCI], f.HostUse = "a",
-				"port of br0"
+			u.Left[f.PCI], f.HostUse = "a", "port of br0"
 		}, "", false},
 		{"another process has it", func(h *facts.Host, f *facts.VF, u *Upkeep) {
-			u.Left[f.PCI], f.Holder = "a",
-				"dpdk-testpmd (process 7)"
+			u.Left[f.PCI], f.Holder = "a", "dpdk-testpmd (process 7)"
 		}, "", false},
 		{"mpps neither made nor gave nor set it", func(h *facts.Host, f *facts.VF, u *Upkeep) {
-			u.Left[f.PCI],
-				u.Made = "a", nil
+			u.Left[f.PCI], u.Made = "a", nil
 		}, "", false},
 	} {
 		h, f := kept()

@@ -1,11 +1,11 @@
 package sriov
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/words"
 )
 
 // List is the functions of a host, by PF.
@@ -69,8 +69,8 @@ func Show(h *facts.Host, which Which) (List, error) {
 		return l, noPort(h, which.PF)
 	}
 	if which.Guest != "" && len(l.VFs) == 0 && !knownGuest(h, which.Guest) {
-		return l, &Refused{Why: fmt.Sprintf("no guest %q on this host", which.Guest),
-			Advice: "without --guest every function is listed with its guest"}
+		return l, refuse("without --guest every function is listed with its guest", "no guest %q on this host",
+			which.Guest)
 	}
 	return l, nil
 }
@@ -91,19 +91,16 @@ func noPort(h *facts.Host, name string) *Refused {
 	for _, n := range h.NICs {
 		switch {
 		case n.Name == name || n.PCI == name:
-			return &Refused{
-				Why:    fmt.Sprintf("%s cannot have virtual functions: it shows no sriov_totalvfs", name),
-				Advice: "'mpps sriov check " + name + "' says what to look at",
-			}
+			return refuse("'mpps sriov check "+name+"' says what to look at", "%s cannot have virtual functions: "+
+				"it shows no sriov_totalvfs", name)
 		case n.SRIOV != nil:
 			others = append(others, n.Name)
 		}
 	}
-	advice := "no NIC of this host can have virtual functions: 'mpps sriov check' says what to look at"
-	if len(others) > 0 {
-		advice = "physical functions of this host: " + strings.Join(others[:min(len(others), 12)], ", ")
-	}
-	return &Refused{Why: fmt.Sprintf("no physical function %q on this host", name), Advice: advice}
+	advice := words.Either(len(others) > 0,
+		"physical functions of this host: "+strings.Join(others[:min(len(others), 12)], ", "),
+		"no NIC of this host can have virtual functions: 'mpps sriov check' says what to look at")
+	return refuse(advice, "no physical function %q on this host", name)
 }
 
 // newPort summarizes a PF and its functions.

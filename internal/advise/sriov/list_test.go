@@ -19,14 +19,12 @@ func manyPorts(pfs, vfs int) *facts.Host {
 		name := fmt.Sprintf("ens%df0", p+1)
 		h.NICs = append(h.NICs, facts.NIC{
 			Name: name, PCI: fmt.Sprintf("0000:%02x:00.0", 0x41+p), Driver: "ixgbe", Node: p % 2, Up: true,
-			Carrier: "up", Speed: 10000,
-			SRIOV: &facts.SRIOV{Total: vfs, Enabled: vfs, AutoProbe: true},
+			Carrier: "up", Speed: 10000, SRIOV: &facts.SRIOV{Total: vfs, Enabled: vfs, AutoProbe: true},
 		})
 		for i := range vfs {
 			h.VFs = append(h.VFs, facts.VF{
 				PF: name, Index: i, PCI: fmt.Sprintf("0000:%02x:%02x.%d", 0x41+p, 0x10+i/8, i%8), Group: 100*p + i,
-				Driver: "ixgbevf",
-				MAC:    facts.NoMAC, SpoofCheck: true, LinkState: "auto",
+				Driver: "ixgbevf", MAC: facts.NoMAC, SpoofCheck: true, LinkState: "auto",
 			})
 		}
 	}

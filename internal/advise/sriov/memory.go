@@ -7,6 +7,7 @@ import (
 	"mpps/internal/model/domain"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // Pinned is the memory that VFIO pins when a guest starts with a device: all of the guest's memory at once
@@ -92,10 +93,7 @@ func defaultPage(h *facts.Host) uint64 {
 		}
 		other = p.Size
 	}
-	if other > 0 {
-		return other
-	}
-	return usual
+	return words.Either(other > 0, other, usual)
 }
 
 // room returns the bytes that are free for a part of a guest's memory now, and at most.
@@ -181,10 +179,7 @@ func reservedMemory(h *facts.Host, but string, one part) uint64 {
 }
 
 func (p part) kind() string {
-	if p.page == 0 {
-		return "memory"
-	}
-	return "huge pages of " + size(p.page)
+	return words.Either(p.page == 0, "memory", "huge pages of "+size(p.page))
 }
 
 func (p part) place() string {
@@ -203,8 +198,5 @@ func size(bytes uint64) string {
 	if bytes>>30 > 0 && bytes%(1<<30) == 0 {
 		return fmt.Sprintf("%d GiB", bytes>>30)
 	}
-	if bytes < 1<<20 {
-		return fmt.Sprintf("%d KiB", bytes>>10)
-	}
-	return mib(bytes)
+	return words.Either(bytes < 1<<20, fmt.Sprintf("%d KiB", bytes>>10), mib(bytes))
 }

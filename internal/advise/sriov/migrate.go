@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/words"
 )
 
 // MigrateRequest is the input of Migrate.
@@ -117,8 +118,7 @@ func Migrate(h *facts.Host, ask MigrateRequest) (*Migration, error) {
 	}
 	at := slices.IndexFunc(h.Guests, func(g facts.Guest) bool { return g.Name == ask.Guest && g.Managed })
 	if at < 0 {
-		return nil, &Refused{fmt.Sprintf("no guest %q of libvirt on %s", ask.Guest, cmp.Or(h.Name, "this host")),
-			guestsOf(h)}
+		return nil, refuse(guestsOf(h), "no guest %q of libvirt on %s", ask.Guest, cmp.Or(h.Name, "this host"))
 	}
 	g := &h.Guests[at]
 	switch {
@@ -174,8 +174,7 @@ func badHost(name string) error {
 		return errors.New("no host to migrate to")
 	case strings.HasPrefix(name, "-") || !hostName.MatchString(name) || strings.Contains(name, ":") &&
 		net.ParseIP(name) == nil:
-		return &Refused{fmt.Sprintf("found %q, expected the name or address of a host", name),
-			"the user is root: --to kvm2"}
+		return refuse("the user is root: --to kvm2", "found %q, expected the name or address of a host", name)
 	}
 	return nil
 }
@@ -187,10 +186,8 @@ func guestsOf(h *facts.Host) string {
 			names = append(names, g.Name)
 		}
 	}
-	if len(names) == 0 {
-		return "this host has no guests of libvirt, or they could not be seen"
-	}
-	return "guests of this host: " + strings.Join(names[:min(len(names), 12)], ", ")
+	return words.Either(len(names) == 0, "this host has no guests of libvirt, or they could not be seen",
+		"guests of this host: "+strings.Join(names[:min(len(names), 12)], ", "))
 }
 
 // explain fills in whether and why the guest can be migrated live as it is.
@@ -213,7 +210,7 @@ func (p *migration) explain() {
 	}
 	p.Why = fmt.Sprintf("live migration is refused by libvirt and QEMU: the state of %s (%s) is in the card and not "+
 		"in QEMU, and vfio-pci cannot read it out or put it into another card",
-		count(len(p.Functions), "virtual function"), p.functionNames())
+		words.Count(len(p.Functions), "virtual function"), p.functionNames())
 	if able == len(p.Functions) {
 		p.Why = "whether live migration works depends on the driver that holds the function: see the notes; this " +
 			"plan does without"
@@ -237,10 +234,7 @@ func (p *migration) functionNames() string {
 
 // String names a function by PF, number and PCI address.
 func (f *MigrateVF) String() string {
-	if f.PCI == "" {
-		return "one of network " + f.Network
-	}
-	return fmt.Sprintf("%s VF %d, %s", f.PF, f.Index, f.PCI)
+	return words.Either(f.PCI == "", "one of network "+f.Network, fmt.Sprintf("%s VF %d, %s", f.PF, f.Index, f.PCI))
 }
 
 // teamed reports whether every function is the transient half of a failover pair.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/words"
 )
 
 // addCheck adds a check on one of the hosts.
@@ -15,12 +16,7 @@ func (p *migration) addCheck(on string, state MigrateState, what, found, command
 }
 
 // stateOf returns ok or missing.
-func stateOf(ok bool) MigrateState {
-	if ok {
-		return MigrateOK
-	}
-	return MigrateMissing
-}
+func stateOf(ok bool) MigrateState { return words.Either(ok, MigrateOK, MigrateMissing) }
 
 // checkSource checks what can be seen on this host.
 func (p *migration) checkSource() {
@@ -38,7 +34,7 @@ func (p *migration) checkSource() {
 	}
 	if len(p.def.Devices.Folders) > 0 {
 		p.addCheck(on, MigrateUnknown, "no folder of the host is in the guest (virtiofs, 9p)",
-			count(len(p.def.Devices.Folders), "folder"),
+			words.Count(len(p.def.Devices.Folders), "folder"),
 			"libvirt before 9.7 refuses to migrate with virtiofs, and always with 9p that is mounted: unmount and "+
 				"detach it first")
 	}
@@ -68,8 +64,7 @@ func (p *migration) otherNICs() []string {
 	var all []string
 	for _, n := range p.guest.NICs() {
 		if !slices.ContainsFunc(p.Functions, func(f MigrateVF) bool {
-			return f.MAC == n.MAC &&
-				f.Form != facts.ByHostdev
+			return f.MAC == n.MAC && f.Form != facts.ByHostdev
 		}) {
 			all = append(all, strings.TrimSpace(n.MAC+" on "+n.Source))
 		}
@@ -89,10 +84,8 @@ func (p *migration) localDisks() []string {
 }
 
 func (p *migration) disks() string {
-	if len(p.def.Devices.Disks) == 0 {
-		return "it has none"
-	}
-	return count(len(p.def.Devices.Disks), "disk") + ", none of them a file of this host"
+	return words.Either(len(p.def.Devices.Disks) == 0, "it has none",
+		words.Count(len(p.def.Devices.Disks), "disk")+", none of them a file of this host")
 }
 
 // chooseTargets chooses a function on the target for each of the guest's, preferably on a PF with a carrier, then on a
@@ -176,12 +169,7 @@ func (p *migration) checkTarget() {
 	}
 }
 
-func foundText(found bool) string {
-	if found {
-		return "there"
-	}
-	return "not there"
-}
+func foundText(found bool) string { return words.Either(found, "there", "not there") }
 
 // bridges returns the bridges of the guest's NICs.
 func (p *migration) bridges() []string {
@@ -216,8 +204,7 @@ func (p *migration) checkFunctions(h *facts.Host) {
 		}
 		p.addCheck(p.To, stateOf(port.Up && port.Carrier == "up"),
 			"the port of that function is up, with a cable in the same network",
-			fmt.Sprintf("%s, carrier %s", upDown(port.Up), port.Carrier),
-			quoted("ip", "link", "set", f.PFThere, "up"))
+			fmt.Sprintf("%s, carrier %s", upDown(port.Up), port.Carrier), quoted("ip", "link", "set", f.PFThere, "up"))
 		if err := facts.CheckVFRate(port.Driver, port.Speed, f.vf.MaxTxRate); err != nil {
 			p.addCheck(p.To, MigrateMissing, fmt.Sprintf("its limit of %d Mb/s can be set there", f.vf.MaxTxRate),
 				err.Error(), "")
@@ -230,12 +217,7 @@ func (p *migration) checkFunctions(h *facts.Host) {
 	}
 }
 
-func upDown(up bool) string {
-	if up {
-		return "up"
-	}
-	return "down"
-}
+func upDown(up bool) string { return words.Either(up, "up", "down") }
 
 func freeOn(h *facts.Host) string {
 	free := 0
@@ -244,5 +226,5 @@ func freeOn(h *facts.Host) string {
 			free++
 		}
 	}
-	return fmt.Sprintf("%s, %d free", count(len(h.VFs), "function"), free)
+	return fmt.Sprintf("%s, %d free", words.Count(len(h.VFs), "function"), free)
 }

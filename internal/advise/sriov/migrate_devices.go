@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/model/domain"
 	"mpps/internal/model/facts"
+	"mpps/internal/words"
 )
 
 // definition is what a migration needs from a guest's XML in addition to what package domain reads.
@@ -70,10 +71,7 @@ func (a *pciAddr) pci() string {
 	part := func(text string) string { return strings.TrimPrefix(strings.TrimSpace(text), "0x") }
 	found, ok := domain.CanonPCI(fmt.Sprintf("%s:%s:%s.%s", cmp.Or(part(a.Domain), "0"), cmp.Or(part(a.Bus), "0"),
 		cmp.Or(part(a.Slot), "0"), cmp.Or(part(a.Function), "0")))
-	if !ok {
-		return ""
-	}
-	return found
+	return words.Either(ok, found, "")
 }
 
 func (d *device) teaming() string {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/words"
 )
 
 // Minimum versions for a failover pair: docs/formatdomain.rst, "Teaming a virtio/hostdev NIC pair"; QEMU
@@ -155,8 +156,7 @@ func (p *migration) migratePair() []MigrateStep {
 func (p *migration) standbyBridge() string {
 	for _, b := range p.from.Bridges {
 		if slices.ContainsFunc(p.Functions, func(f MigrateVF) bool {
-			return f.PF != "" &&
-				slices.Contains(b.Ports, f.PF)
+			return f.PF != "" && slices.Contains(b.Ports, f.PF)
 		}) {
 			return b.Name
 		}
@@ -175,10 +175,8 @@ func (p *migration) checkFailover(bridge string) {
 	versions := func(on string, h *facts.Host) {
 		for _, program := range []struct{ name, is, wants string }{{"libvirt", h.KVM.Libvirt, teamingLibvirt},
 			{"QEMU", h.KVM.QEMU, teamingQEMU}} {
-			state := stateOf(facts.CompareVersions(program.is, program.wants) >= 0)
-			if program.is == "" {
-				state = MigrateUnknown
-			}
+			state := words.Either(program.is == "", MigrateUnknown,
+				stateOf(facts.CompareVersions(program.is, program.wants) >= 0))
 			p.addCheck(on, state, program.name+" "+program.wants+" for a pair", cmp.Or(program.is, "not seen"),
 				quoted("virsh", "version"))
 		}

@@ -218,11 +218,9 @@ func (p *migration) defineAnew() MigrateWay {
 	}
 	if p.guest.Active() {
 		w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "shut it down, and let no reboot of this host start it",
-			Traffic: "none from here on",
-			Commands: []string{quoted("virsh", "autostart", "--disable", p.guest.Name),
+			Traffic: "none from here on", Commands: []string{quoted("virsh", "autostart", "--disable", p.guest.Name),
 				quoted("virsh", "shutdown", p.guest.Name), "until virsh domstate " + quoted(p.guest.Name) +
-					" | grep -q 'shut off'; do sleep 1; done"},
-			Undo: []string{quoted("virsh", "start", p.guest.Name)}})
+					" | grep -q 'shut off'; do sleep 1; done"}, Undo: []string{quoted("virsh", "start", p.guest.Name)}})
 	}
 	for _, file := range p.localDisks() {
 		w.Steps = append(w.Steps, MigrateStep{On: p.From, What: "copy a disk that is not shared",
@@ -231,8 +229,7 @@ func (p *migration) defineAnew() MigrateWay {
 	}
 	w.Steps = append(w.Steps, MigrateStep{On: p.To, What: "start it",
 		Commands: []string{quoted("virsh", "start", p.guest.Name)}, Traffic: "through the function again when it " +
-			"has booted",
-		Undo: []string{quoted("virsh", "shutdown", p.guest.Name)}}, p.lookStep(), p.forgetStep())
+			"has booted", Undo: []string{quoted("virsh", "shutdown", p.guest.Name)}}, p.lookStep(), p.forgetStep())
 	return w
 }
 

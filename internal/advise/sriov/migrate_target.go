@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/words"
 )
 
 // addTargetQuestions adds the checks to make on the target without a snapshot of it.
@@ -14,13 +15,12 @@ func (p *migration) addTargetQuestions() {
 	unseen := "no snapshot of " + p.To
 	p.addCheck(p.To, MigrateUnknown, "everything below, looked at here", unseen,
 		over("mpps snapshot")+" > "+quoted(p.To+".json")+"   # then --to-snapshot "+quoted(p.To+".json"))
-	p.addCheck(p.To, MigrateUnknown, count(len(p.Functions), "free virtual function")+", IOMMU on", unseen,
+	p.addCheck(p.To, MigrateUnknown, words.Count(len(p.Functions), "free virtual function")+", IOMMU on", unseen,
 		over("mpps sriov list"))
 	p.addCheck(p.To, MigrateUnknown, "machine type "+p.guest.Machine, unseen, over("qemu-system-x86_64 -machine help")+
 		" | grep -w "+quoted(p.guest.Machine))
 	p.addCheck(p.To, MigrateUnknown, "a processor that the guest can go on with ("+
-		cmp.Or(p.guest.CPUMode, "the hypervisor's default")+")", unseen,
-		p.compareCPUs())
+		cmp.Or(p.guest.CPUMode, "the hypervisor's default")+")", unseen, p.compareCPUs())
 	p.addCheck(p.To, MigrateUnknown, size(p.guest.Memory)+" of memory"+pages(p.guest), unseen, over("numactl -H"))
 	for _, bridge := range p.bridges() {
 		p.addCheck(p.To, MigrateUnknown, "bridge "+bridge+" of the guest's other NICs", unseen,
@@ -28,12 +28,7 @@ func (p *migration) addTargetQuestions() {
 	}
 }
 
-func pages(g *facts.Guest) string {
-	if g.Hugepages {
-		return " in huge pages"
-	}
-	return ""
-}
+func pages(g *facts.Guest) string { return words.Either(g.Hugepages, " in huge pages", "") }
 
 // checkHost checks versions, processor, CPUs and memory of the target.
 func (p *migration) checkHost(h *facts.Host) {
@@ -65,7 +60,7 @@ func (p *migration) checkHost(h *facts.Host) {
 		pinned += len(pin.Minus(online))
 	}
 	p.addCheck(on, stateOf(len(online) >= g.VCPUs && pinned == 0), fmt.Sprintf("%s, and the CPUs that it is pinned to",
-		count(g.VCPUs, "vCPU")),
+		words.Count(g.VCPUs, "vCPU")),
 		fmt.Sprintf("CPUs %s, %d of the pinned ones not there", online, pinned), "with --xml and --persistent-xml "+
 			"'virsh migrate' takes other pins: virsh dumpxml --migratable "+quoted(g.Name)+
 			" | mpps domain tune - --vcpupin LIST -o FILE")
@@ -84,10 +79,8 @@ func machineVersion(machine string) string {
 
 // compareCPUs returns the command that asks the target's libvirt whether it can provide the guest's CPU.
 func (p *migration) compareCPUs() string {
-	what := quoted("virsh", "dumpxml", "--migratable", p.guest.Name)
-	if p.guest.CPUMode == "host-passthrough" || !p.guest.Active() {
-		what = quoted("virsh", "domcapabilities")
-	}
+	what := words.Either(p.guest.CPUMode == "host-passthrough" || !p.guest.Active(), quoted("virsh", "domcapabilities"),
+		quoted("virsh", "dumpxml", "--migratable", p.guest.Name))
 	return what + " | " + quoted("virsh", "-c", p.targetURI(), "hypervisor-cpu-compare", "/dev/stdin")
 }
 
@@ -137,12 +130,9 @@ func (p *migration) checkMemory(h *facts.Host) {
 			missing = append(missing, fmt.Sprint(id))
 		}
 	}
-	found := fmt.Sprintf("%s free on nodes %s", size(free), strings.Join(nodes, ","))
-	if len(missing) > 0 {
-		found += ", no node " + strings.Join(missing, ",")
-	}
+	found := fmt.Sprintf("%s free on nodes %s", size(free), strings.Join(nodes, ",")) + words.Either(len(missing) > 0,
+		", no node "+strings.Join(missing, ","), "")
 	p.addCheck(p.To, stateOf(free >= p.guest.Memory && len(missing) == 0),
-		size(p.guest.Memory)+" of memory"+pages(p.guest)+
-			", all of which an attached function pins", found,
+		size(p.guest.Memory)+" of memory"+pages(p.guest)+", all of which an attached function pins", found,
 		quoted("ssh", "root@"+p.To, "numactl -H"))
 }

@@ -119,8 +119,7 @@ func TestMigrateIsPlanned(t *testing.T) {
 	if missing := m.Missing(); len(missing) > 0 {
 		t.Errorf("%+v", missing)
 	}
-	wantsLines(t, m,
-		"virsh detach-interface vm1 hostdev --mac 52:54:00:00:00:02 --live --config",
+	wantsLines(t, m, "virsh detach-interface vm1 hostdev --mac 52:54:00:00:00:02 --live --config",
 		"virsh migrate --live --persistent --verbose vm1 qemu+ssh://root@kvm2/system",
 		"mpps sriov assign vm1 --vf 0000:41:02.1 --mac 52:54:00:00:00:02 --vlan 7 --rate 500 --live",
 		"mpps sriov assign vm1 --vf 0000:41:02.1 --mac 52:54:00:00:00:02 --vlan 7 --rate 500\n",
@@ -204,8 +203,7 @@ func TestMigrateChecks(t *testing.T) {
 		"a node": {func(from, _ *facts.Host) { from.Guests[0].MemoryNodes = setting.CPUs(1) },
 			"4 GiB of memory"},
 		"a pinned CPU": {func(from, _ *facts.Host) { from.Guests[0].Pins = []setting.CPUSet{setting.CPUs(9)} },
-			"2 vCPUs"},
-		"the bridge": {func(_, to *facts.Host) { to.Bridges = nil }, "bridge br0"},
+			"2 vCPUs"}, "the bridge": {func(_, to *facts.Host) { to.Bridges = nil }, "bridge br0"},
 		"the port is down": {func(_, to *facts.Host) { to.NICs[0].Carrier = "down" },
 			"the port of that function is up"},
 		"the limit": {func(_, to *facts.Host) { to.NICs[0].Speed = 1000 }, "its limit of 500 Mb/s"},

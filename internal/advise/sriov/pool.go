@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/words"
 )
 
 // networkName matches valid names of pools: their reservations are in a file of that name.
@@ -19,13 +20,9 @@ func (g *Gift) choosePool(h *facts.Host) error {
 			"by libvirt at each start: one of them cannot be asked for")
 	}
 	name := g.request.Network
-	if name == "" {
-		for i := range h.Pools { // an existing pool of the PF
-			if p := &h.Pools[i]; p.PF != "" && (g.request.PF == "" || p.PF == g.request.PF) {
-				name = p.Network
-				break
-			}
-		}
+	fits := func(p *facts.Pool) bool { return p.PF != "" && (g.request.PF == "" || p.PF == g.request.PF) }
+	if p := facts.Find(h.Pools, fits); name == "" && p != nil {
+		name = p.Network
 	}
 	if name == "" {
 		pfs, err := g.candidates(h)
@@ -41,7 +38,7 @@ func (g *Gift) choosePool(h *facts.Host) error {
 	if g.pool = h.Pool(name); g.pool == nil {
 		return g.newPool(h)
 	}
-	all := poolFunctions(h, g.pool)
+	all := functions(h, g.pool.Has)
 	if len(all) == 0 {
 		return refuse("'mpps sriov create' makes them", "pool %s has no virtual functions now", name)
 	}
@@ -51,17 +48,6 @@ func (g *Gift) choosePool(h *facts.Host) error {
 	}
 	g.pf, g.PF = pf, pf.Name
 	return g.checkPoolSize(h, all)
-}
-
-// poolFunctions returns the existing functions of a pool.
-func poolFunctions(h *facts.Host, p *facts.Pool) []*facts.VF {
-	var all []*facts.VF
-	for i := range h.VFs {
-		if p.Has(&h.VFs[i]) {
-			all = append(all, &h.VFs[i])
-		}
-	}
-	return all
 }
 
 // newPool chooses a PF for a new pool, which gets all of its functions: none of them may be in use.
@@ -74,7 +60,7 @@ func (g *Gift) newPool(h *facts.Host) error {
 		g.pf = pfs[0]
 	}
 	g.PF = g.pf.Name
-	all := functions(h, g.PF)
+	all := functions(h, ofPF(g.PF))
 	var taken []string
 	for _, vf := range all {
 		if who := Holder(h, vf); who != "" {
@@ -130,26 +116,23 @@ func (g *Gift) checkPoolSize(h *facts.Host, all []*facts.VF) error {
 	if len(users) < fit {
 		return nil
 	}
-	also := ""
-	if why != "" {
-		also = "; " + why
-	}
 	return refuse("take one back with 'mpps sriov release'; "+moreFunctions(g.pf),
 		"pool %s has %s and %s on it already (%s): one more would fail at its start, when the functions run out%s",
-		g.Network, count(fit, "function"), count(len(users), "interface"), few(users), also)
+		g.Network, words.Count(fit, "function"), words.Count(len(users), "interface"), few(users),
+		words.If(why != "", "; %s", why))
 }
 
 // holderOutsidePool returns who has a function of a pool by other means than the pool; empty: nobody.
 func holderOutsidePool(h *facts.Host, vf *facts.VF) string {
-	for i := range h.Guests {
-		if o := &h.Guests[i]; slices.Contains(o.Hostdevs, vf.PCI) && !throughPool(o, vf.PCI) {
-			return "guest " + o.Name
-		}
+	if o := facts.Find(h.Guests, func(o *facts.Guest) bool {
+		return slices.Contains(o.Hostdevs, vf.PCI) && !throughPool(o, vf.PCI)
+	}); o != nil {
+		return "guest " + o.Name
 	}
-	for _, r := range h.Reservations {
-		if r.PCI == vf.PCI && r.PCI != "" {
-			return "guest " + r.Guest
-		}
+	if r := facts.Find(h.Reservations, func(r *facts.Reservation) bool {
+		return r.PCI == vf.PCI && r.PCI != ""
+	}); r != nil {
+		return "guest " + r.Guest
 	}
 	if vf.Holder == "" && vf.HostUse == "" {
 		return "" // at most bound to vfio-pci, as in a pool that is not managed

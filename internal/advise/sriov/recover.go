@@ -11,6 +11,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // Recovery is the diagnosis of one function and the changes that repair it.
@@ -195,10 +196,8 @@ func (r *recovery) checkDriver() error {
 	case driver == "" && wantsNone:
 		return mend("none, and only "+only+" may take it (driver_override)", "none", "driver_override is cleared")
 	case driver == "" && want != "":
-		found := "none: its driver did not take it (\"Cannot allocate memory\", or the module is not loaded)"
-		if only != "" {
-			found = "none, because only " + only + " may take it (driver_override)"
-		}
+		found := words.Either(only != "", "none, because only "+only+" may take it (driver_override)",
+			"none: its driver did not take it (\"Cannot allocate memory\", or the module is not loaded)")
 		return mend(found, want, "driver_override is cleared, the function reset, and "+want+" tried again")
 	case driver == "":
 		of := "its card"
@@ -262,20 +261,15 @@ func (r *recovery) checkMAC() error {
 // recreateAll returns the last resort: to create all functions of the PF again, for which none may be in use.
 func (r *recovery) recreateAll() string {
 	var taken []string
-	all := 0
-	for i := range r.host.VFs {
-		if f := &r.host.VFs[i]; f.PF == r.f.PF {
-			all++
-			if who := inUse(r.host, f); who != "" {
-				taken = append(taken, nameOf(f)+": "+who)
-			}
+	all := functions(r.host, ofPF(r.f.PF))
+	for _, f := range all {
+		if who := inUse(r.host, f); who != "" {
+			taken = append(taken, nameOf(f)+": "+who)
 		}
 	}
-	again := fmt.Sprintf("mpps sriov destroy %s && mpps sriov create %s -n %d", r.f.PF, r.f.PF, all)
-	if len(taken) > 0 {
-		return fmt.Sprintf("if that does not help, all functions of %s are to be recreated, once nobody has one of "+
-			"them (now %s): %s", r.f.PF, strings.Join(taken[:min(4, len(taken))], "; "), again)
-	}
-	return fmt.Sprintf("if that does not help, all functions of %s are to be recreated, which nobody has: %s", r.f.PF,
-		again)
+	when := words.Either(len(taken) > 0,
+		fmt.Sprintf("once nobody has one of them (now %s)", strings.Join(taken[:min(4, len(taken))], "; ")),
+		"which nobody has")
+	return fmt.Sprintf("if that does not help, all functions of %[1]s are to be recreated, %[2]s: mpps sriov destroy "+
+		"%[1]s && mpps sriov create %[1]s -n %[3]d", r.f.PF, when, len(all))
 }

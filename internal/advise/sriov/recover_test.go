@@ -41,8 +41,7 @@ func TestRecover(t *testing.T) {
 		{"no interface", func(_ *facts.Host, f *facts.VF) { f.NIC = "" }, "igbvf", Mendable, "", "it has no interface",
 			true},
 		{"a card whose functions' driver is not known", func(h *facts.Host, f *facts.VF) {
-			h.NICs[0].Driver,
-				f.Driver = "unheard-of", ""
+			h.NICs[0].Driver, f.Driver = "unheard-of", ""
 		}, "none", ForYou, "", "load the module", false},
 		{"the physical function is down", func(h *facts.Host, _ *facts.VF) { h.NICs[0].Up = false }, "igbvf", Mendable,
 			"nic-state:ens1=up", "brought up", false},
@@ -66,8 +65,7 @@ func TestRecover(t *testing.T) {
 				"b", "vfio-pci"
 		}, "vfio-pci", Taken, "", "guest b runs with it", false},
 		{"its guest is gone, and a process has its group", func(_ *facts.Host, f *facts.VF) {
-			f.Holder,
-				f.Driver = "qemu-system-x86 (process 7)", "vfio-pci"
+			f.Holder, f.Driver = "qemu-system-x86 (process 7)", "vfio-pci"
 		}, "vfio-pci", Taken, "", "end that process yourself", false},
 		{"the host uses it", func(_ *facts.Host, f *facts.VF) { f.HostUse = "port of br0" }, "igbvf", Taken, "",
 			"port of br0", false},

@@ -9,6 +9,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // Return is what to release.
@@ -287,10 +288,8 @@ func (r *Returned) resetAttributes(c *changes, stays func(setting.Address) bool)
 		if runs || to == "" || others {
 			to = found.Value
 		}
-		because := "as a function has it that was just made"
-		if runs {
-			because = "guest " + r.Guest + " runs with it: set back when it has ended"
-		}
+		because := words.Either(runs, "guest "+r.Guest+" runs with it: set back when it has ended",
+			"as a function has it that was just made")
 		c.add(knobs[name].id, knobs[name].title, a, setting.Exact(to), goal.None, because).Forget = true
 	}
 }

@@ -152,8 +152,7 @@ func TestReleaseRefused(t *testing.T) {
 		"busy": {Return{Guest: "fw1"}, func(h *facts.Host) { h.Guests[0].Job = "save" },
 			"libvirt is busy with guest fw1: save"},
 		"only plugged in": {Return{Guest: "fw1"}, func(h *facts.Host) {
-			h.Guests[0].Plugged,
-				h.Guests[0].Interfaces = h.Guests[0].Interfaces[:1], nil
+			h.Guests[0].Plugged, h.Guests[0].Interfaces = h.Guests[0].Interfaces[:1], nil
 		}, "its definition does not have it"},
 		"of several guests": {Return{VF: "ens1f0/1"},
 			func(h *facts.Host) { h.Guests[2].Hostdevs = []string{"0000:01:10.2"} }, "2 virtual functions are meant: " +

@@ -28,42 +28,30 @@ func inUse(h *facts.Host, f *facts.VF) string {
 func OfGuest(h *facts.Host, name string) ([]*facts.VF, error) {
 	g := guestNamed(h, name)
 	if g == nil {
-		return nil, &Refused{"there is no guest " + name + " here", "'virsh list --all' names them"}
+		return nil, refuse("'virsh list --all' names them", "there is no guest %s here", name)
 	}
-	var all []*facts.VF
-	for i := range h.VFs {
-		if f := &h.VFs[i]; f.PCI != "" && slices.Contains(g.Hostdevs, f.PCI) {
-			all = append(all, f)
-		}
-	}
+	all := functions(h, func(f *facts.VF) bool { return f.PCI != "" && slices.Contains(g.Hostdevs, f.PCI) })
 	if len(all) == 0 {
-		return nil, &Refused{"guest " + name + " has no virtual function", "'mpps sriov list' shows who has which"}
+		return nil, refuse("'mpps sriov list' shows who has which", "guest %s has no virtual function", name)
 	}
 	return all, nil
 }
 
 // FreeOf returns the functions of a PF that nobody uses, no definition names, and no reservation has.
 func FreeOf(h *facts.Host, pf string) ([]*facts.VF, error) {
-	var all []*facts.VF
-	has := 0
-	for f := range facts.Each(h.VFs) {
-		if f.PF != pf {
-			continue
-		}
-		has++
+	has := functions(h, ofPF(pf))
+	all := slices.DeleteFunc(slices.Clone(has), func(f *facts.VF) bool {
 		named := slices.ContainsFunc(h.Guests, func(g facts.Guest) bool {
 			return f.PCI != "" && slices.Contains(g.Hostdevs, f.PCI)
 		})
-		if !named && reservationOf(h, f) == nil && inUse(h, f) == "" {
-			all = append(all, f)
-		}
-	}
+		return named || reservationOf(h, f) != nil || inUse(h, f) != ""
+	})
 	switch {
-	case has == 0:
-		return nil, &Refused{pf + " has no virtual functions here", "'mpps sriov list' shows which NIC has some"}
+	case len(has) == 0:
+		return nil, refuse("'mpps sriov list' shows which NIC has some", "%s has no virtual functions here", pf)
 	case len(all) == 0:
-		return nil, &Refused{fmt.Sprintf("none of the %d virtual functions of %s is free", has, pf),
-			"'mpps sriov list' shows who has which"}
+		return nil, refuse("'mpps sriov list' shows who has which", "none of the %d virtual functions of %s is free",
+			len(has), pf)
 	}
 	return all, nil
 }
@@ -75,8 +63,8 @@ func PlanReset(h *facts.Host, functions []*facts.VF, kept func(setting.Address) 
 	c := &changes{h: h}
 	for _, f := range functions {
 		if who := inUse(h, f); who != "" {
-			return nil, &Refused{fmt.Sprintf("%s is not reset: %s", nameOf(f), who), "shut the guest down or end the " +
-				"process first; 'mpps sriov set' changes single attributes while it runs"}
+			return nil, refuse("shut the guest down or end the process first; 'mpps sriov set' changes single "+
+				"attributes while it runs", "%s is not reset: %s", nameOf(f), who)
 		}
 		if err := resetOne(c, f, kept); err != nil {
 			return nil, err
@@ -105,7 +93,7 @@ func resetOne(all *changes, f *facts.VF, kept func(setting.Address) bool) error 
 		}
 		if value != found.Value {
 			if err := p.Check(now, s.Attribute, value); err != nil {
-				return &Refused{fmt.Sprintf("%s of %s: %v", s.Attribute, nameOf(f), err), refusedAdvice(p, s)}
+				return refuse(refusedAdvice(p, s), "%s of %s: %v", s.Attribute, nameOf(f), err)
 			}
 			now = with(now, Set{s.Attribute, value})
 		} else if !kept(a) {

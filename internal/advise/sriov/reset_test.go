@@ -21,8 +21,7 @@ func TestReset(t *testing.T) {
 		{"everything was set by mpps", func(*facts.Host, *facts.VF) {}, "trust spoofchk mac vlan qos max_tx_rate",
 			everything, ""},
 		{"what is kept and is as a new one has it is forgotten", func(_ *facts.Host, f *facts.VF) {
-			f.Trust,
-				f.VLAN = false, 0
+			f.Trust, f.VLAN = false, 0
 		}, "trust vlan",
 			"trust=off spoofchk=on mac=00:00:00:00:00:00 vlan=0 qos=0 max_tx_rate=0", ""},
 		{"nothing is to be done", func(_ *facts.Host, f *facts.VF) {
@@ -34,16 +33,14 @@ func TestReset(t *testing.T) {
 		}, "",
 			"trust=off spoofchk=on vlan=0 qos=0 max_tx_rate=0", ""},
 		{"its driver on the host has found the guest's address", func(_ *facts.Host, f *facts.VF) {
-			f.Driver,
-				f.NIC = "igbvf", "ens1v0"
+			f.Driver, f.NIC = "igbvf", "ens1v0"
 		}, "", everything, ""},
 		{"its driver on the host has the address that mpps keeps", func(_ *facts.Host, f *facts.VF) {
 			f.Driver, f.NIC,
 				f.MAC = "igbvf", "ens1v0", "ae:00:00:00:00:01"
 		}, "mac", everything, ""},
 		{"a card whose source was not read", func(h *facts.Host, f *facts.VF) { h.NICs[0].Driver = "unheard-of" },
-			"spoofchk",
-			"trust=off spoofchk=off mac=00:00:00:00:00:00 vlan=0 qos=0 max_tx_rate=0", ""},
+			"spoofchk", "trust=off spoofchk=off mac=00:00:00:00:00:00 vlan=0 qos=0 max_tx_rate=0", ""},
 
 		{"a guest runs with it", func(h *facts.Host, f *facts.VF) { h.Guests[1].State, f.Guest = "running", "b" }, "",
 			"", "guest b runs with it|shut the guest down"},
@@ -105,6 +102,4 @@ func TestResetOf(t *testing.T) {
 }
 
 // names joins the names of functions: "ens1/0, ens1/3".
-func names(functions []*facts.VF) string {
-	return strings.Join(facts.Map(functions, nameOf), ", ")
-}
+func names(functions []*facts.VF) string { return strings.Join(facts.Map(functions, nameOf), ", ") }

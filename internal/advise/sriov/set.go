@@ -21,8 +21,7 @@ type Set struct{ Attribute, Value string }
 var attributeWords = map[string]string{
 	"mac": "mac", "vlan": "vlan", "qos": "qos", "priority": "qos",
 	"rate": "max_tx_rate", "max-rate": "max_tx_rate", "max_tx_rate": "max_tx_rate", "max-tx-rate": "max_tx_rate",
-	"tx-rate":  "max_tx_rate",
-	"min-rate": "min_tx_rate", "min_tx_rate": "min_tx_rate", "min-tx-rate": "min_tx_rate",
+	"tx-rate": "max_tx_rate", "min-rate": "min_tx_rate", "min_tx_rate": "min_tx_rate", "min-tx-rate": "min_tx_rate",
 	"spoofchk": "spoofchk", "trust": "trust", "state": "link_state", "link-state": "link_state",
 	"link_state": "link_state",
 }
@@ -61,8 +60,8 @@ func ParseSets(words []string) ([]Set, error) {
 			return nil, &Refused{word + ": mpps sets VLANs of 802.1Q only", "802.1ad is taken by ice (double VLAN " +
 				"mode), mlx4 and bnxt_en: ip link set PF vf N vlan V proto 802.1ad"}
 		case !known:
-			return nil, &Refused{fmt.Sprintf("%s is no attribute of a virtual function", words[0]),
-				"expected mac, vlan, qos, rate, min-rate, spoofchk, trust or state"}
+			return nil, refuse("expected mac, vlan, qos, rate, min-rate, spoofchk, trust or state",
+				"%s is no attribute of a virtual function", words[0])
 		case len(words) == 1:
 			return nil, &Refused{word + ": no value", "name an attribute and its value, such as: rate 100"}
 		}
@@ -71,7 +70,7 @@ func ParseSets(words []string) ([]Set, error) {
 		}
 		value, err := setting.Kinds[setting.VFAttr].Canonical(words[1])
 		if err != nil {
-			return nil, &Refused{fmt.Sprintf("%s: %v", word, err), ""}
+			return nil, refuse("", "%s: %v", word, err)
 		}
 		if mac, err := net.ParseMAC(value); name == "mac" && err == nil {
 			value = mac.String()
@@ -111,7 +110,7 @@ func PlanSet(h *facts.Host, f *facts.VF, sets []Set) ([]plan.Change, error) {
 		}
 		if found := h.Readings.At(a); !found.Same(setting.Value(s.Value)) {
 			if err := p.Check(now, s.Attribute, s.Value); err != nil {
-				return nil, &Refused{fmt.Sprintf("%s of %s: %v", s.Attribute, nameOf(f), err), refusedAdvice(p, s)}
+				return nil, refuse(refusedAdvice(p, s), "%s of %s: %v", s.Attribute, nameOf(f), err)
 			}
 		}
 		now = with(now, s)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/words"
 )
 
 // chooseAttributes chooses the attributes of the function: the requested ones, and otherwise those of a new function,
@@ -55,10 +56,7 @@ func (g *Gift) chooseAttributes(h *facts.Host) error {
 			if err := g.pf.VFPort().Check(now, s.Attribute, s.Value); err != nil {
 				return refuse(refusedAdvice(g.pf.VFPort(), s), "%s of %s: %v", s.Attribute, nameOf(vf), err)
 			}
-			because = "asked for by name"
-			if !asked {
-				because = "a hostdev has no address of its own in the definition"
-			}
+			because = words.Either(!asked, "a hostdev has no address of its own in the definition", "asked for by name")
 			if text := warning(h, g.pf.VFPort(), g.pf, vf, s); text != "" && asked {
 				g.note("attribute", s.Attribute+" "+s.Value+": "+text, "")
 			}

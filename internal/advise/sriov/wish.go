@@ -1,11 +1,13 @@
 package sriov
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // Request is what to assign to a guest.
@@ -54,18 +56,13 @@ type value struct {
 
 // title names the function in messages.
 func (g *Gift) title() string {
-	if g.Form == facts.ByNetwork {
-		return "a function of pool " + g.Network
-	}
-	return fmt.Sprintf("function %d of %s (%s)", g.Index, g.PF, g.PCI)
+	return words.Either(g.Form == facts.ByNetwork, "a function of pool "+g.Network,
+		fmt.Sprintf("function %d of %s (%s)", g.Index, g.PF, g.PCI))
 }
 
 // restart is what a change of a guest's definition waits for: nothing if the guest does not run.
 func restart(g *facts.Guest) setting.Needs {
-	if !g.Active() {
-		return setting.Needs{}
-	}
-	return setting.RestartOf(g.Name)
+	return words.Either(g.Active(), setting.RestartOf(g.Name), setting.Needs{})
 }
 
 // reservation is the record of the gift.
@@ -81,30 +78,13 @@ func functionOf(h *facts.Host, pci string) *facts.VF {
 
 // requested returns the requested value of an attribute; empty: none.
 func (w Request) requested(name string) string {
-	for _, s := range w.Sets {
-		if s.Attribute == name {
-			return s.Value
-		}
-	}
-	return ""
+	s := facts.Find(w.Sets, func(s *Set) bool { return s.Attribute == name })
+	return cmp.Or(s, &Set{}).Value
 }
 
 // few joins at most eight names and adds how many more there are.
 func few(names []string) string {
 	const most = 8
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-}
-
-// count is a number and a noun: "1 function", "2 functions". The plural is only needed if it is not noun + s.
-func count(n int, noun string, plural ...string) string {
-	switch {
-	case n == 1:
-		return "1 " + noun
-	case len(plural) > 0:
-		return fmt.Sprintf("%d %s", n, plural[0])
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return strings.Join(names[:min(len(names), most)], ", ") +
+		words.If(len(names) > most, " and %d more", len(names)-most)
 }

@@ -84,8 +84,7 @@ func resolved(t *testing.T, files map[string]string) *facts.Tuned {
 	t.Helper()
 	m := Machine{
 		Online: setting.CPUs(0, 1, 2, 3), Present: setting.CPUs(0, 1, 2, 3),
-		Package: map[int]int{0: 0, 1: 0, 2: 1, 3: 1},
-		Uname:   "Linux 6.12.0 #1 SMP x86_64", CPUInfo: "vendor_id : X",
+		Package: map[int]int{0: 0, 1: 0, 2: 1, 3: 1}, Uname: "Linux 6.12.0 #1 SMP x86_64", CPUInfo: "vendor_id : X",
 	}
 	return Read(func(name string) (string, bool) { text, there := files[name]; return text, there }, m, true)
 }

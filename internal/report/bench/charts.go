@@ -11,7 +11,7 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/report"
 	"mpps/internal/report/svg"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // frameText returns what was sent: "64-byte frames", "IMIX frames of 354 bytes on average, both directions together".

@@ -10,7 +10,7 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/report"
 	"mpps/internal/report/svg"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // lossOverLoad draws the trials of a search: loss against the rate offered, with the bounds of the goals.

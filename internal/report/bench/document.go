@@ -12,7 +12,7 @@ import (
 	"mpps/internal/measure/wakeup"
 	"mpps/internal/model/facts"
 	"mpps/internal/report"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // Document is the content of one page. Empty parts are left out of the page.
@@ -262,8 +262,7 @@ func (d *Document) AddModes(m *measure.Modes) {
 	d.Method = append(d.Method, m.Notes...)
 	d.addMethod("%d samples of %s and %s were taken in turns, in %s by seed %d, so that drift falls on all modes "+
 		"alike. The percentage is the Hodges–Lehmann estimate over blocks.", m.Samples, words.Count(len(m.Modes),
-		"mode"),
-		words.Count(len(m.Workloads), "workload"), words.Count(m.Blocks, "block"), m.Seed)
+		"mode"), words.Count(len(m.Workloads), "workload"), words.Count(m.Blocks, "block"), m.Seed)
 	d.Seconds += m.Seconds
 	for _, w := range m.Workloads {
 		title, note := workloadTitle(w)

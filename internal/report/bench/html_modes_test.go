@@ -58,8 +58,7 @@ func page1(t *testing.T, d *Document, env string) string {
 
 func TestModesPage(t *testing.T) {
 	page := page1(t, campaign(), "MPPS_PAGE_MODES")
-	must.Contain(t, page,
-		"vhost-net reaches 64\u00a0% [61,\u00a067] of native: TCP stream.", "e1000 3.3 % [3.2, 3.5]",
+	must.Contain(t, page, "vhost-net reaches 64\u00a0% [61,\u00a067] of native: TCP stream.", "e1000 3.3 % [3.2, 3.5]",
 		"the NIC has no virtual functions", "limited by the generator",
 		"NDR, no loss: [8.802 M, 8.846 M] packets/s", "PDR, loss up to 0.5 %", "no rate without loss: floor 0.03 %",
 		"CPU time left idle")
@@ -127,8 +126,7 @@ func TestLatencyWithinSamples(t *testing.T) {
 	last := c[len(c)-1]
 	if want := math.Log10(200); math.Abs(last.nines-want) > 1e-9 || last.value > 2e6 {
 		t.Errorf("the curve of 2000 samples ends at %v nines, %v ns; expected %v nines, without the longest",
-			last.nines,
-			last.value, want)
+			last.nines, last.value, want)
 	}
 	if have := percentilesOf([]labeled{{Run: r, Label: "few"}}); !slices.Equal(have, []float64{50, 90, 99}) {
 		t.Errorf("the table's columns are %v", have)
@@ -181,8 +179,7 @@ func TestCampaign(t *testing.T) {
 	stream.Kind = measure.Stream
 	row := func(mode string, value float64) measure.ModeRow {
 		return measure.ModeRow{Mode: mode, Workload: "stream", Kind: measure.Stream, Unit: "bit/s",
-			Samples: []float64{value},
-			Median:  measure.Estimate{Value: value, Lo: value * 0.9, Hi: value * 1.1, N: 6},
+			Samples: []float64{value}, Median: measure.Estimate{Value: value, Lo: value * 0.9, Hi: value * 1.1, N: 6},
 			CPUIdle: measure.Estimate{Value: 40, Lo: 30, Hi: 50, N: 6},
 			Percent: &measure.Estimate{Value: 99, Lo: 95, Hi: 104, N: 6}}
 	}
@@ -197,11 +194,9 @@ func TestCampaign(t *testing.T) {
 	d.AddModes(m)
 	page := page1(t, d, "MPPS_PAGE_CAMPAIGN")
 	must.Contain(t, page, "TCP stream: no significant difference between vf and native.", "99 % [95, 104] ~",
-		"limited by the generator", "not measured: no answer",
-		"guests of two CPUs", "CPU time left idle")
+		"limited by the generator", "not measured: no answer", "guests of two CPUs", "CPU time left idle")
 	if bars := d.Modes[0].Bars; bars[0].Percent != 100 || math.Abs(bars[0].PercentLo-90) > 1e-9 ||
-		bars[1].Percent != 99 ||
-		!bars[1].Same || bars[2].Same {
+		bars[1].Percent != 99 || !bars[1].Same || bars[2].Same {
 		t.Errorf("found %+v", bars)
 	}
 	for i := range m.Rows[1:3] {

@@ -30,8 +30,7 @@ func run(label string, rate, spread float64, n int, seed uint64) *measure.Run {
 		cpu := measure.MachineCPU{Where: "host", Seconds: 3}
 		for c := range 4 {
 			cpu.CPUs = append(cpu.CPUs, measure.CPUUse{CPU: c, Guest: float64(c) * 0.5, SoftIRQ: 0.4, System: 0.3,
-				User:  0.2,
-				Steal: 0.1, Idle: 2 - float64(c)*0.5})
+				User: 0.2, Steal: 0.1, Idle: 2 - float64(c)*0.5})
 		}
 		s.CPU = []measure.MachineCPU{cpu}
 		r.Samples = append(r.Samples, s)
@@ -81,10 +80,8 @@ func document() *Document {
 		Schema: DocumentSchema, Title: "mpps demo: one guest on one host",
 		Made: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), Version: "0.1.0",
 		Seconds: 214, Host: HostLine{Name: "l1", Kernel: "6.12.94", CPU: "AMD EPYC-Rome", CPUs: 4, Nodes: 2,
-			Memory:   6 << 30,
-			Emulated: true},
-		Goal: "500k packets per second of 64 bytes without loss",
-		Path: []Stop{
+			Memory: 6 << 30, Emulated: true},
+		Goal: "500k packets per second of 64 bytes without loss", Path: []Stop{
 			{Stage: "sender", Name: "veth", Before: "XDP live frames", Packets: 60000},
 			{Stage: "bridge", Name: "br0", Before: "frames run through 40 iptables rules",
 				After: "frames skip iptables"},
@@ -92,8 +89,7 @@ func document() *Document {
 			{Stage: "vhost", Name: "vhost-812", Before: "none: QEMU emulates registers",
 				After: "2 threads on CPUs 0 and 1"},
 			{Stage: "guest", Name: "web1", Before: "e1000", After: "virtio, 2 queues, vCPUs pinned to 2-3"},
-		},
-		Series: []Series{{Label: "before", Run: before, RR: trips("before", 200, 4e6, 5)},
+		}, Series: []Series{{Label: "before", Run: before, RR: trips("before", 200, 4e6, 5)},
 			{Label: "after", Run: after, RR: trips("after", 430, 2e6, 6)}, {Label: "rolled back", Run: again}},
 		Compared: &Compared{From: "before", To: "after", Throughput: c, RoundTrips: &rr},
 		Changes: []report.ChangeRow{{ID: "domain.nic_model", Title: "Model of the guest's NIC", Stage: "domain",
@@ -121,10 +117,8 @@ func TestHTMLStandsAlone(t *testing.T) {
 	if file := os.Getenv("MPPS_PAGE"); file != "" {
 		must.Do(t, os.WriteFile(file, b.Bytes(), 0o644))
 	}
-	must.Lack(t, page, "http://", "https://", "src=", "@import", "url(", "<script>", "ZgotmplZ", "NaN",
-		"%!")
-	must.Contain(t, page, "13× more packets", "identical", "e1000", "tx_dropped", "prefers-color-scheme",
-		"rolled back")
+	must.Lack(t, page, "http://", "https://", "src=", "@import", "url(", "<script>", "ZgotmplZ", "NaN", "%!")
+	must.Contain(t, page, "13× more packets", "identical", "e1000", "tx_dropped", "prefers-color-scheme", "rolled back")
 	data := regexp.MustCompile(`(?s)id="mpps-data">(.*?)</script>`).FindStringSubmatch(page)
 	if data == nil {
 		t.Fatal("no embedded data")
@@ -140,8 +134,7 @@ func TestHTMLStandsAlone(t *testing.T) {
 
 func TestHTMLOfLittle(t *testing.T) {
 	var b bytes.Buffer
-	must.Do(t, HTML(&b, &Document{Title: "one run",
-		Series: []Series{{Label: "run", Run: run("run", 1000, 0, 1, 1)}}}))
+	must.Do(t, HTML(&b, &Document{Title: "one run", Series: []Series{{Label: "run", Run: run("run", 1000, 0, 1, 1)}}}))
 	if page := b.String(); strings.Contains(page, "NaN") || strings.Contains(page, "Put back") {
 		t.Error("a page of one run shows what it has not")
 	}

@@ -10,7 +10,7 @@ import (
 	"mpps/internal/measure/wakeup"
 	"mpps/internal/model/goal"
 	"mpps/internal/report"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // wakeupPercentiles are the columns of the table.
@@ -133,6 +133,5 @@ func drawWakeupComparison(t *report.Text, c *wakeup.Comparison) {
 	t.Table(rows)
 	t.Wrap("  ", "the longest of each run: "+words.Either(c.Longest.Significant,
 		fmt.Sprintf("%s → %s µs, significant at 95 %%", inMicros(c.Longest.Before.Value),
-			inMicros(c.Longest.After.Value)),
-		"no significant difference"))
+			inMicros(c.Longest.After.Value)), "no significant difference"))
 }

@@ -8,7 +8,7 @@ import (
 
 	"mpps/internal/measure"
 	"mpps/internal/report"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // wideModes is the number of columns from which all workloads stand in one table.

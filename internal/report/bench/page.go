@@ -14,7 +14,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/report"
 	"mpps/internal/report/page"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 //go:embed bench.html.tmpl
@@ -37,8 +37,7 @@ func HTML(w io.Writer, d *Document) error {
 	all, woken := d.runs(""), d.wakeupRuns()
 	b := body{
 		Document: d, Stops: stops(d.Path), Groups: groups(d.Changes), All: all, Packets: d.runs(measure.PPS),
-		Woken:   woken,
-		Kinds:   report.Group(all, func(r labeled) measure.Kind { return r.Kind }),
+		Woken: woken, Kinds: report.Group(all, func(r labeled) measure.Kind { return r.Kind }),
 		Talks:   with(all, func(r labeled) bool { return r.Kind != measure.PPS }),
 		Split:   with(all, func(r labeled) bool { return len(r.CPUParts()) > 0 }),
 		Threads: with(all, func(r labeled) bool { return len(r.ThreadCosts()) > 0 }),

@@ -9,7 +9,7 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/model/goal"
 	"mpps/internal/report"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // RunText draws a run: the result first, then why to believe it. saved are the files that hold it.
@@ -169,14 +169,10 @@ func percentileTime(l *measure.Latency, p float64) string {
 // shortTime writes nanoseconds in three digits without a space, such as 2.79ms.
 func shortTime(ns uint64) string { return strings.Replace(words.Duration(float64(ns)), " ", "", 1) }
 
-func inUnit(e measure.Estimate, unit string) string {
-	return goal.FormatRate(e.Value) + " " + unit
-}
+func inUnit(e measure.Estimate, unit string) string { return goal.FormatRate(e.Value) + " " + unit }
 
 // rateList writes the values of one side of a block.
-func rateList(values []float64) string {
-	return strings.Join(words.Each(values, goal.FormatRate), " ")
-}
+func rateList(values []float64) string { return strings.Join(words.Each(values, goal.FormatRate), " ") }
 
 func spread(e measure.Estimate) string {
 	return words.If(e.N > 1, "[%s, %s] at %.3g %%", goal.FormatRate(e.Lo), goal.FormatRate(e.Hi), 100*e.Level)

@@ -8,14 +8,13 @@ import (
 	"mpps/internal/measure/search"
 	"mpps/internal/model/goal"
 	"mpps/internal/report"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // SearchText draws a search for the highest rates.
 func SearchText(t *report.Text, s *measure.Search, saved []string) {
 	t.Heading(words.Join(": ", "search", s.Name))
-	t.Wrap("  ", words.Either(s.Command != "", "trials by "+s.Command, endpointText(s.From)+" → "+
-		endpointText(s.To)))
+	t.Wrap("  ", words.Either(s.Command != "", "trials by "+s.Command, endpointText(s.From)+" → "+endpointText(s.To)))
 	t.Wrap("  ", fmt.Sprintf("frames of %d bytes, loads from %spps to %spps; %s; %s, %.4g s of traffic",
 		s.FrameBytes, goal.FormatRate(s.MinPPS), goal.FormatRate(s.MaxPPS), s.Mode, words.Count(s.Trials, "trial"),
 		s.Seconds))

@@ -10,7 +10,7 @@ import (
 	"mpps/internal/measure/search"
 	"mpps/internal/report"
 	"mpps/internal/report/svg"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // SizesText draws searches over frame sizes: a row for each, then what the first says of the path and the method.

@@ -9,7 +9,7 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/model/goal"
 	"mpps/internal/report"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // mostThreads is how many groups of threads are shown: those that cost most.

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"mpps/internal/measure"
 	"mpps/internal/must"
@@ -40,9 +39,5 @@ func TestThreadsAreDrawn(t *testing.T) {
 	if strings.Index(text, "vcpu of web") > strings.Index(text, "vhost of") || strings.Contains(text, "ksoftirqd") {
 		t.Errorf("not the largest first, or something that did not run:\n%s", text)
 	}
-	for line := range strings.Lines(text) {
-		if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > 80 {
-			t.Errorf("wider than 80 columns: %s", line)
-		}
-	}
+	must.Fit(t, text, 80, report.Visible)
 }

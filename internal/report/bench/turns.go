@@ -6,7 +6,7 @@ import (
 
 	"mpps/internal/measure"
 	"mpps/internal/report"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // TurnsText draws a comparison of two configurations that were measured in turns.

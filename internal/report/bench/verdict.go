@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"mpps/internal/measure"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // Verdict returns the document's first sentence: what to take away from it.

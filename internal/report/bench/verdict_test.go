@@ -11,9 +11,8 @@ import (
 // undone.
 func TestEnding(t *testing.T) {
 	gain := measure.Comparison{Before: measure.Estimate{Value: 10e3, Lo: 9e3, Hi: 11e3, N: 6},
-		After:       measure.Estimate{Value: 30e3, Lo: 29e3, Hi: 31e3, N: 6},
-		Ratio:       measure.Estimate{Value: 3, Lo: 2.7, Hi: 3.4, Level: 0.97, N: 12},
-		Significant: true}
+		After: measure.Estimate{Value: 30e3, Lo: 29e3, Hi: 31e3, N: 6},
+		Ratio: measure.Estimate{Value: 3, Lo: 2.7, Hi: 3.4, Level: 0.97, N: 12}, Significant: true}
 	unproven := gain
 	unproven.Significant = false
 	compared := func(c measure.Comparison) *Compared { return &Compared{Kind: measure.PPS, Throughput: c} }

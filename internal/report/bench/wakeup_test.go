@@ -30,8 +30,7 @@ func awake(usual, longest uint64) *wakeup.File {
 		Counted: &wakeup.Series{Ends: []float64{1}}}
 	for i := range 2 {
 		r := wakeup.Run{Started: begin,
-			Distribution: wakeup.Distribution{Latency: measure.NewLatency(wakeup.TimerWakeup,
-				buckets)}}
+			Distribution: wakeup.Distribution{Latency: measure.NewLatency(wakeup.TimerWakeup, buckets)}}
 		r.Slices = []wakeup.Slice{{From: begin.Add(time.Duration(i) * time.Second),
 			To: begin.Add(time.Duration(i+10) * time.Second), Count: 5, MaxNs: longest - uint64(i)}}
 		f.Runs = append(f.Runs, r)

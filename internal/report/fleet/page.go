@@ -10,7 +10,7 @@ import (
 	"mpps/internal/advise/fleet"
 	"mpps/internal/advise/knob"
 	"mpps/internal/report/page"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 //go:embed fleet.html.tmpl style.css

@@ -7,7 +7,7 @@ import (
 
 	"mpps/internal/advise/fleet"
 	"mpps/internal/report"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // few is how many names, values and rows of each kind are shown where not all are asked for.
@@ -94,10 +94,8 @@ func drawFindings(t *report.Text, r *fleet.Report, verbose bool) {
 	n := words.Either(verbose, len(r.Findings), min(len(r.Findings), few))
 	rows := [][]string{}
 	for _, f := range r.Findings[:n] {
-		where := "all hosts"
-		if len(f.Hosts) < len(r.Hosts) {
-			where = words.Count(len(f.Hosts), "host") + ": " + some(f.Hosts)
-		}
+		where := words.Either(len(f.Hosts) < len(r.Hosts), words.Count(len(f.Hosts), "host")+": "+some(f.Hosts),
+			"all hosts")
 		rows = append(rows, []string{"  " + f.Severity.String(), f.ID, where})
 	}
 	t.Table(rows)

@@ -9,7 +9,7 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/measure/acceptance"
 	"mpps/internal/report"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // DryRun is what an experiment would do.

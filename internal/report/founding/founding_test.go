@@ -92,8 +92,7 @@ func repeated(t *testing.T) *acceptance.Report {
 		Hint: "--mode native=HOST:PORT,from=eth1"}}
 	return &acceptance.Report{Schema: acceptance.Schema, Version: "0.1.0", Machine: m, Runs: []*acceptance.Run{
 		done("throughput", -3, search(0.4e6, 0.45e6), search(1.21e6, 1.3e6)),
-		done("throughput", 0, search(0.42e6, 0.44e6),
-			search(1.83e6, 1.92e6)), waiting, broken, lacking,
+		done("throughput", 0, search(0.42e6, 0.44e6), search(1.83e6, 1.92e6)), waiting, broken, lacking,
 	}}
 }
 
@@ -126,8 +125,7 @@ func TestAcceptancePage(t *testing.T) {
 	text := page.String()
 	must.Contain(t, text,
 		"3 of 4 comparable figures reached", "row by row", "short by 4.0 %", "waits for you", "ended early",
-		"Not measured: ",
-		"not run: something is missing", "guest &lt;r1&gt;", "Earlier runs",
+		"Not measured: ", "not run: something is missing", "guest &lt;r1&gt;", "Earlier runs",
 		"mpps rollback 20261122T150000", "then 1.8 Mpps", "i40e", "within 0.07 % of loss", "generator was the limit",
 		"≥ 458")
 	if found := regexp.MustCompile(`(?:src|href)="(?:https?:)?//`).FindString(text); found != "" {

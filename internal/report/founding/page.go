@@ -12,7 +12,7 @@ import (
 	"mpps/internal/report"
 	"mpps/internal/report/page"
 	"mpps/internal/report/svg"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 //go:embed founding.html.tmpl style.css
@@ -20,8 +20,7 @@ var files embed.FS
 
 var write = page.New(files, template.FuncMap{
 	"commands": commands, "drivers": driverNames, "original": original, "state": stateText, "then": thenText,
-	"value":   value,
-	"verdict": verdictText,
+	"value": value, "verdict": verdictText,
 })
 
 // HTML writes the report as a page.

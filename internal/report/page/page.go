@@ -17,7 +17,7 @@ import (
 	"unicode"
 
 	"mpps/internal/model/facts"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 //go:embed page.html.tmpl parts.html.tmpl page.css

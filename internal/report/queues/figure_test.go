@@ -33,8 +33,7 @@ func figure(titles []string, paths []*queuepath.Path) string {
 		fmt.Fprintf(&b, `<text class="title" x="12" y="%s">%s</text>`, px(y+16), titles[i])
 		y += 30
 		drawn := strings.Replace(string(d.svg(titles[i])), "<svg ",
-			fmt.Sprintf(`<svg x="12" y="%s" width="%s" height="%s" `,
-				px(y), px(d.width), px(d.height)), 1)
+			fmt.Sprintf(`<svg x="12" y="%s" width="%s" height="%s" `, px(y), px(d.width), px(d.height)), 1)
 		b.WriteString(drawn)
 		y += d.height + 18
 	}

@@ -11,7 +11,7 @@ import (
 	"mpps/internal/advise/queuepath"
 	"mpps/internal/report"
 	"mpps/internal/report/svg"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // The drawing of lanes: a column for each device, a box for each queue, and bands between them whose width is packets.

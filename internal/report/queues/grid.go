@@ -7,7 +7,7 @@ import (
 
 	"mpps/internal/advise/queuepath"
 	"mpps/internal/report"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // grid is the matrix of all that leads into one side of a device, from one device before it or from several.
@@ -78,8 +78,7 @@ func gridsOf(hops []queuepath.Hop) []grid {
 // add adds packets to a cell. Lines are kept in order.
 func (g *grid) add(from gridEnd, column int, packets uint64) {
 	r, found := slices.BinarySearchFunc(g.from, from, func(a, b gridEnd) int {
-		return compareQueues(a.first(),
-			b.first())
+		return compareQueues(a.first(), b.first())
 	})
 	if !found {
 		g.from = slices.Insert(g.from, r, from)

@@ -12,7 +12,7 @@ import (
 	"mpps/internal/report"
 	"mpps/internal/report/page"
 	"mpps/internal/report/svg"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 //go:embed queues.html.tmpl style.css

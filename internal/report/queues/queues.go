@@ -11,7 +11,7 @@ import (
 	"mpps/internal/advise/queuepath"
 	"mpps/internal/model/setting"
 	"mpps/internal/report"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // Text draws which queue of which device packets take: what is wrong first, then the lanes from left to right, then a
@@ -142,8 +142,7 @@ func lanesOf(p *queuepath.Path, way queuepath.Way) []queuepath.Lane {
 			}
 		}
 		return slices.CompareFunc(a.Stops, b.Stops, func(x, y queuepath.Stop) int {
-			return compareQueues(x.Queue,
-				y.Queue)
+			return compareQueues(x.Queue, y.Queue)
 		})
 	})
 	return lanes

@@ -28,8 +28,7 @@ func queueScene(guests, queues, nic int, tunnel bool, parts int,
 			for part := range parts {
 				n := uint64(5000 + 1000*((g+q+part)%5))
 				row := queuepath.Row{Origin: in, From: in, To: in, FromCPU: -1, CPU: cpu, Frames: n, Packets: n,
-					Bytes:  64 * n,
-					Thread: 2000 + cpu}
+					Bytes: 64 * n, Thread: 2000 + cpu}
 				o.Rows = append(o.Rows, row)
 				row.FromCPU, row.Thread = cpu, 0
 				if tunnel {
@@ -42,20 +41,17 @@ func queueScene(guests, queues, nic int, tunnel bool, parts int,
 			}
 			back := queuepath.Queue{Device: "eth0", Direction: queuepath.Rx, Queue: (g*queues + q) % nic}
 			row := queuepath.Row{Origin: back, From: back, To: back, FromCPU: -1, CPU: back.Queue, Frames: 3000,
-				Packets: 3000,
-				Bytes:   192000}
+				Packets: 3000, Bytes: 192000}
 			o.Rows = append(o.Rows, row)
 			row.FromCPU, row.To = row.CPU, queuepath.Queue{Device: tap, Direction: queuepath.Tx, Queue: q}
 			o.Rows = append(o.Rows, row)
 			o.Vhost = append(o.Vhost, queuepath.Vhost{Guest: fmt.Sprintf("vm%d", g), Device: tap, Queue: q,
-				Thread: 2000 + cpu,
-				CPU:    cpu})
+				Thread: 2000 + cpu, CPU: cpu})
 		}
 	}
 	if tunnel {
 		o.Devices = append(o.Devices, queuepath.Device{Name: "vxlan0", Kind: "vxlan", TxQueues: 1, RxQueues: 1,
-			Node:     -1,
-			Lockless: true, Qdisc: "noqueue", Lower: []string{"eth0"}})
+			Node: -1, Lockless: true, Qdisc: "noqueue", Lower: []string{"eth0"}})
 	}
 	o.Devices = append(o.Devices, queuepath.Device{Name: "eth0", Kind: "nic", TxQueues: nic, RxQueues: nic, Node: -1,
 		Qdisc: "mq"})
@@ -94,14 +90,12 @@ func TestQueuePathText(t *testing.T) {
 		inside(t, text, width)
 	}
 	text := report.Draw(80, func(t *report.Text) { Text(t, mixed()) })
-	must.Contain(t, text,
-		"vm0 vnet0 0 ━━━━━━ vxlan0 0!1 ┳━━━━━ eth0 0!2    12.5 k   4 %  CPU 0, vhost 2000\n",
+	must.Contain(t, text, "vm0 vnet0 0 ━━━━━━ vxlan0 0!1 ┳━━━━━ eth0 0!2    12.5 k   4 %  CPU 0, vhost 2000\n",
 		"                              ┗━━━━━ eth0 2!2    15.0 k   4 %  CPU 0, vhost 2000\n",
 		"              0\nvnet0 rx 0  9.6\n", "vxlan0 tx 0 10.4 13.0  9.6 27.0 14.8 18.3  7.0\n",
 		"end to end into eth0 tx · 115 000 packets, in percent\n", "vnet1 rx 3    ·    ·  4.3    ·  7.8    ·    ·\n")
 	if empty := report.Draw(80, func(t *report.Text) {
-		Text(t,
-			queuepath.Judge(&queuepath.Observation{}))
+		Text(t, queuepath.Judge(&queuepath.Observation{}))
 	}); !strings.HasPrefix(empty, "no packet was seen\n") {
 		t.Errorf("of nothing:\n%s", empty)
 	}
@@ -120,8 +114,7 @@ func TestQueuePathEnds(t *testing.T) {
 		Rows: []queuepath.Row{row(in, in, in, 90000), row(in, in, vx, 90000), row(in, vx, out, 50000),
 			row(stray, stray, stray, 2), row(stray, stray, vx, 2), row(stray, vx, out, 2)}})
 	text := report.Draw(80, func(t *report.Text) { Text(t, p) })
-	must.Contain(t, text,
-		"vnet0 0 ━━━━━━━━ vxlan0 0 ┓                  40.0 k  44 % ends here  CPU 3\n",
+	must.Contain(t, text, "vnet0 0 ━━━━━━━━ vxlan0 0 ┓                  40.0 k  44 % ends here  CPU 3\n",
 		"vnet0 rx 0  100\nvnet0 rx 1 <0.1\n", "                          ┗━━━━━━━ eth0 2    50.0 k  56 %  CPU 3\n",
 		"  and 1 lane too thin to draw, < 0.1 % together\n")
 }
@@ -171,11 +164,7 @@ var ownStyles = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 
 func inside(t *testing.T, text string, width int) {
 	t.Helper()
-	for line := range strings.Lines(text) {
-		if n := report.Visible(strings.TrimRight(line, "\n")); n > width {
-			t.Errorf("%d columns at %d: %s", n, width, line)
-		}
-	}
+	must.Fit(t, text, width, report.Visible)
 }
 
 // TestQueuePathLarge: many lanes are bundled by guest, and their matrices put together.
@@ -203,8 +192,7 @@ func TestQueuePathLarge(t *testing.T) {
 func pathPage(t *testing.T, p *queuepath.Path) string {
 	t.Helper()
 	var b bytes.Buffer
-	must.Do(t, HTML(&b, "kvm1", p, []report.Warning{{Text: "something is missing"}}, "1.0",
-		time.Unix(0, 0)))
+	must.Do(t, HTML(&b, "kvm1", p, []report.Warning{{Text: "something is missing"}}, "1.0", time.Unix(0, 0)))
 	return b.String()
 }
 

@@ -10,7 +10,7 @@ import (
 	"mpps/internal/advise/placement"
 	"mpps/internal/report"
 	"mpps/internal/report/page"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 //go:embed seats.html.tmpl style.css

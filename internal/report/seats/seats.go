@@ -11,7 +11,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 	"mpps/internal/report"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // Placing is a placement with the host that it is for.

@@ -47,18 +47,13 @@ func TestPlacePicture(t *testing.T) {
 			"     CPU 0  # A A A A A A A  A A\n    CPU 20  # · · · · · · ·  · ·\n",
 			"    CPU 10  # a a a a a a a  a a\n    CPU 30  # · · · · · · ·  · ×\n",
 			"A router\n", "9 threads on CPUs 11-19: ", "99 9 cores of node 1 (CPUs 11-19): ",
-			"540 sibling threads on node 0 (CPUs 21-29): ",
-			"CPUs 0,10,20,30 kept for it", "in huge pages of 1 GiB",
+			"540 sibling threads on node 0 (CPUs 21-29): ", "CPUs 0,10,20,30 kept for it", "in huge pages of 1 GiB",
 		} {
 			if !strings.Contains(flat(text, want), want) {
 				t.Errorf("%d columns: no %q in\n%s", width, want, text)
 			}
 		}
-		for line := range strings.Lines(text) {
-			if n := report.Visible(strings.TrimRight(line, "\n")); n > width {
-				t.Errorf("%d columns at %d: %s", n, width, line)
-			}
-		}
+		must.Fit(t, text, width, report.Visible)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"mpps/internal/advise/bottleneck"
 	"mpps/internal/report/page"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 //go:embed picture.svg.tmpl

@@ -19,7 +19,7 @@ import (
 	"mpps/internal/outcome"
 	"mpps/internal/report"
 	"mpps/internal/report/page"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 //go:embed sheet.html.tmpl style.css

@@ -148,9 +148,7 @@ func (l Label) covers(other Label) bool {
 // Place writes the texts where none covers another, as near to their own height as there is room: above, then below.
 func (d *Drawing) Place(all Labels, top, bottom float64) {
 	var done Labels
-	free := func(at Label) bool {
-		return at.y >= top && at.y <= bottom && !slices.ContainsFunc(done, at.covers)
-	}
+	free := func(at Label) bool { return at.y >= top && at.y <= bottom && !slices.ContainsFunc(done, at.covers) }
 	for _, at := range all {
 		from, to := at.span(charWidth)
 		at.x += math.Max(d.Left-from, 0) - math.Max(to-d.Right, 0)

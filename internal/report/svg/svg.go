@@ -87,8 +87,7 @@ func (d *Drawing) Cell(share, x, y, w, h float64, title string) {
 	if share > 0 || title != "" {
 		opacity := strconv.FormatFloat(min(max(share, 0), 1), 'f', 2, 64)
 		element(&d.marks, "rect", "heat", titleElement(title), "fill-opacity", opacity, "x", x, "y", y, "width", w,
-			"height",
-			h)
+			"height", h)
 	}
 }
 

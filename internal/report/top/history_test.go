@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/advise/bottleneck"
 	"mpps/internal/golden"
+	"mpps/internal/must"
 	"mpps/internal/report"
 )
 
@@ -38,11 +39,7 @@ func TestTopTrend(t *testing.T) {
 	for name, columns := range map[string]int{"trend-80x24": 80, "trend-200x50": 200} {
 		view := View{Rows: 24 + (columns-80)/5, Keys: true, Trend: true, Past: h}
 		golden.File(t, "testdata/"+name+".txt", frame(h.Newest(), columns, view))
-		for line := range strings.Lines(frame(h.Newest(), columns, view)) {
-			if n := report.Visible(strings.TrimSuffix(line, "\n")); n > columns {
-				t.Errorf("%d columns: %d: %q", columns, n, line)
-			}
-		}
+		must.Fit(t, frame(h.Newest(), columns, view), columns, report.Visible)
 	}
 }
 

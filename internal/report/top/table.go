@@ -9,7 +9,7 @@ import (
 
 	"mpps/internal/advise/bottleneck"
 	"mpps/internal/report"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // columns are the widths of the columns that depend on the terminal's.

@@ -12,7 +12,7 @@ import (
 	"mpps/internal/advise/bottleneck"
 	"mpps/internal/model/facts"
 	"mpps/internal/report"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 // View holds how to draw a look at the path: the user's choices and the room there is.
@@ -157,8 +157,7 @@ func clip(line string, width int) string {
 
 func drawHeader(t *report.Text, l *bottleneck.Look, v *View) {
 	line := report.Cut(strings.Join([]string{"mpps top", l.Host, l.At.Format("15:04:05"),
-		fmt.Sprintf("%.1f s watched", l.Seconds)}, " · ")+
-		words.If(l.Method == facts.ByCounters, " · counters only")+
+		fmt.Sprintf("%.1f s watched", l.Seconds)}, " · ")+words.If(l.Method == facts.ByCounters, " · counters only")+
 		words.If(l.Seconds > 0, " · takes %.1f %% of a CPU", l.CostMS/l.Seconds/10), t.Width)
 	if v.Paused && t.Width >= 60 {
 		note := "PAUSED"
@@ -261,8 +260,7 @@ func drawHelp(t *report.Text, v *View) {
 		{"  in", "packets per second towards guests and applications"},
 		{"  out", "packets per second towards the wire"},
 		{"  use", "of a NIC its line rate, of a CPU its softirqs, of a thread its time on a CPU, of a limit its " +
-			"rate; " +
-			"▶ holds the path back"},
+			"rate; " + "▶ holds the path back"},
 		{"  lost", "packets per second that went no further"},
 	})
 	if v.Every > 0 {

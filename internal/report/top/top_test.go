@@ -18,35 +18,30 @@ func vhostLook() *bottleneck.Look {
 	h := &facts.Host{Name: "kvm1", Taps: []facts.Tap{{Name: "vnet0", Master: "br0", Guest: "web-frontend-01"},
 		{Name: "vnet1", Master: "br0", Guest: "db2"}, {Name: "vnet2", Master: "br0", Guest: "spare"}},
 		Guests: []facts.Guest{{Name: "web-frontend-01"}, {Name: "db2"}, {Name: "spare"}}}
-	l := &facts.Load{Seconds: 1, Method: facts.ByTracepoints, CostMS: 7,
-		Devices: []facts.DeviceLoad{
-			{Name: "eth0", Kind: "nic", RxPackets: 1_812_345, RxBytes: 108_740_700, TxPackets: 12_345, TxBytes: 740_700,
-				SpeedMbps: 25000, Counters: map[string]uint64{"rx_missed_errors": 1210},
-				Queues: []facts.QueueLoad{{Direction: "rx", Index: 0, Packets: 912_345, CPUs: setting.CPUs(0)},
-					{Direction: "rx", Index: 1, Packets: 900_000, CPUs: setting.CPUs(1)},
-					{Direction: "rx", Index: 2}, {Direction: "rx", Index: 3},
-					{Direction: "tx", Index: 0, Packets: 12_345}}},
-			{Name: "eth1", Kind: "nic", SpeedMbps: 1000},
-			{Name: "vxlan100", Kind: "tunnel", RxPackets: 4000, TxPackets: 3900, SpeedMbps: -1,
-				Qdisc: []facts.QdiscLoad{{Kind: "tbf", Parent: "root", Packets: 3900, Bytes: 1_200_000, RateBps: 10e6,
-					Drops:   20,
-					Backlog: 12}}},
-			{Name: "br0", Kind: "bridge"},
-			{Name: "vnet0", Kind: "tap", TxPackets: 700_000, RxPackets: 11_000,
-				Counters: map[string]uint64{"tx_dropped": 1_100_000}},
-			{Name: "vnet1", Kind: "tap", TxPackets: 4_000, RxPackets: 3_900},
-			{Name: "vnet2", Kind: "tap"},
-		},
-		Softnet: []facts.Softnet{{CPU: 0, Processed: 912_345, Squeezed: 31}, {CPU: 1, Processed: 900_000}, {CPU: 2}},
+	l := &facts.Load{Seconds: 1, Method: facts.ByTracepoints, CostMS: 7, Devices: []facts.DeviceLoad{
+		{Name: "eth0", Kind: "nic", RxPackets: 1_812_345, RxBytes: 108_740_700, TxPackets: 12_345, TxBytes: 740_700,
+			SpeedMbps: 25000, Counters: map[string]uint64{"rx_missed_errors": 1210},
+			Queues: []facts.QueueLoad{{Direction: "rx", Index: 0, Packets: 912_345, CPUs: setting.CPUs(0)},
+				{Direction: "rx", Index: 1, Packets: 900_000, CPUs: setting.CPUs(1)},
+				{Direction: "rx", Index: 2}, {Direction: "rx", Index: 3},
+				{Direction: "tx", Index: 0, Packets: 12_345}}},
+		{Name: "eth1", Kind: "nic", SpeedMbps: 1000},
+		{Name: "vxlan100", Kind: "tunnel", RxPackets: 4000, TxPackets: 3900, SpeedMbps: -1,
+			Qdisc: []facts.QdiscLoad{{Kind: "tbf", Parent: "root", Packets: 3900, Bytes: 1_200_000, RateBps: 10e6,
+				Drops: 20, Backlog: 12}}},
+		{Name: "br0", Kind: "bridge"},
+		{Name: "vnet0", Kind: "tap", TxPackets: 700_000, RxPackets: 11_000,
+			Counters: map[string]uint64{"tx_dropped": 1_100_000}},
+		{Name: "vnet1", Kind: "tap", TxPackets: 4_000, RxPackets: 3_900},
+		{Name: "vnet2", Kind: "tap"},
+	}, Softnet: []facts.Softnet{{CPU: 0, Processed: 912_345, Squeezed: 31}, {CPU: 1, Processed: 900_000}, {CPU: 2}},
 		Threads: []facts.ThreadLoad{
 			{TID: 2117, Comm: "vhost-2113", Role: "vhost", Guest: "web-frontend-01", Queue: 3, VCPU: -1, CPU: 17,
-				Ran:    0.99,
-				Waited: 0.12},
+				Ran: 0.99, Waited: 0.12},
 			{TID: 2118, Comm: "vhost-2113", Role: "vhost", Guest: "web-frontend-01", Queue: 0, VCPU: -1, CPU: 16,
 				Ran: 0.02},
 			{TID: 2119, Comm: "CPU 0/KVM", Role: "vcpu", Guest: "web-frontend-01", Queue: -1, VCPU: 0, CPU: 18,
-				Ran:      0.7,
-				HaltPoll: 0.27},
+				Ran: 0.7, HaltPoll: 0.27},
 			{TID: 2120, Comm: "CPU 1/KVM", Role: "vcpu", Guest: "web-frontend-01", Queue: -1, VCPU: 1, CPU: 19,
 				Ran: 0.02},
 			{TID: 2217, Comm: "vhost-2213", Role: "vhost", Guest: "db2", Queue: 0, VCPU: -1, CPU: 4, Ran: 0.05},
@@ -54,8 +49,7 @@ func vhostLook() *bottleneck.Look {
 				Throttle: 0.4},
 			{TID: 2319, Comm: "CPU 0/KVM", Role: "vcpu", Guest: "spare", Queue: -1, VCPU: 0, CPU: 6},
 			{TID: 99, Comm: "stress-ng-cpu", Role: "other", Queue: -1, VCPU: -1, CPU: 17, Ran: 0.08},
-		},
-		Profile: []facts.ProfileEntry{{CPU: 0, Stage: "netfilter", Symbol: "nft_do_chain", Share: 0.41}},
+		}, Profile: []facts.ProfileEntry{{CPU: 0, Stage: "netfilter", Symbol: "nft_do_chain", Share: 0.41}},
 	}
 	for cpu := range 20 {
 		c := facts.CPULoad{CPU: cpu, Idle: 1}
@@ -72,8 +66,7 @@ func vhostLook() *bottleneck.Look {
 	return &bottleneck.Look{
 		Schema: bottleneck.LookSchema, At: time.Date(2026, 11, 22, 20, 14, 3, 0,
 			time.UTC), Host: h.Name, Seconds: l.Seconds, Method: l.Method, CostMS: l.CostMS,
-		CPUs: l.CPUs, Stations: bottleneck.Stations(h, l),
-		Diagnosis: &bottleneck.Diagnosis{
+		CPUs: l.CPUs, Stations: bottleneck.Stations(h, l), Diagnosis: &bottleneck.Diagnosis{
 			Bottleneck: &bottleneck.Bottleneck{Kind: bottleneck.Vhost, Stage: "vhost", Object: "vhost-2113 (queue 3)",
 				Confidence: 0.92, Say: "vhost-2113 (queue 3) is at 99 % of CPU 17 while vCPUs are at 43 %",
 				Advice: "fewer vCPUs, more queues and vhost CPUs", Knobs: []string{"guest.queues", "vhost.cpus"}},
@@ -179,8 +172,7 @@ func TestTopScrolls(t *testing.T) {
 	scroll := 1
 	for at := 0; at <= scroll; at++ {
 		text := report.Draw(80, func(t *report.Text) {
-			scroll = Draw(t, look,
-				&View{Rows: 24, Keys: true, Offset: at})
+			scroll = Draw(t, look, &View{Rows: 24, Keys: true, Offset: at})
 		})
 		for line := range strings.Lines(text) {
 			seen[strings.TrimSpace(line)] = true

@@ -9,7 +9,7 @@ import (
 	"mpps/internal/advise/tune"
 	"mpps/internal/model/goal"
 	"mpps/internal/report"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 var (
@@ -25,8 +25,7 @@ func Text(t *report.Text, r *tune.Result, saved []string) {
 	t.Blank()
 	t.Wrap("  as found: ", tunedRate(r.Baseline))
 	t.WrapIf(len(r.Kept) > 0, "  now: ", "%s", tunedRate(r.Final))
-	t.WrapIf(len(r.Added) > 0, "  proof: ",
-		"everything that was kept against the beginning, in turns: %s (%d pairs)",
+	t.WrapIf(len(r.Added) > 0, "  proof: ", "everything that was kept against the beginning, in turns: %s (%d pairs)",
 		r.Whole, len(r.Whole.Pairs))
 	drawLimit(t, "  held back by: ", r.Before)
 	if r.After != nil {

@@ -21,8 +21,7 @@ func TestTuneNext(t *testing.T) {
 	got := strings.Join(strings.Fields(report.Draw(200, func(text *report.Text) { Text(text, r, nil) })), " ")
 	must.Contain(t, got,
 		"after a reboot: kernel.isolcpus", "not proven, and stands until a rollback of tx1 and a restart of guest "+
-			"web1: domain.queues",
-		"next: reboot, then 'mpps tune --resume'")
+			"web1: domain.queues", "next: reboot, then 'mpps tune --resume'")
 }
 
 // TestStanding: of a run that went on behind a restart both halves can be undone, the newer one first.

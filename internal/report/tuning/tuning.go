@@ -17,7 +17,7 @@ import (
 	"mpps/internal/report"
 	"mpps/internal/report/page"
 	"mpps/internal/report/svg"
-	"mpps/internal/report/words"
+	"mpps/internal/words"
 )
 
 //go:embed tuning.html.tmpl style.css
@@ -97,10 +97,9 @@ func headline(r *tune.Result) string {
 	case r.Restarted != "" && to > 0:
 		kept = pps(to) + " packets per second, not shown to be more than before the " + r.Restarted + wanted
 	}
-	other := fmt.Sprintf("The %s is the limit at %s packets per second, not this host.", r.Final.LimitedBy, pps(to))
-	if len(r.Added) > 0 {
-		other = fmt.Sprintf("The %s is the limit by now, not this host. %s", r.Final.LimitedBy, kept)
-	}
+	other := words.Either(len(r.Added) > 0,
+		fmt.Sprintf("The %s is the limit by now, not this host. %s", r.Final.LimitedBy, kept),
+		fmt.Sprintf("The %s is the limit at %s packets per second, not this host.", r.Final.LimitedBy, pps(to)))
 	return cmp.Or(map[tune.Verdict]string{
 		tune.Met: "The target holds. " + kept, tune.Good: "Good as it was: " + found + " Nothing was changed.",
 		tune.NoGain: "Nothing helped: " + found, tune.OutOfBudget: "Out of time. " + kept, tune.NotDevice: other,

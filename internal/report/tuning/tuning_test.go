@@ -32,8 +32,7 @@ func tuned() *tune.Result {
 	}
 	return &tune.Result{
 		Schema: tune.Schema, Host: "kvm1", Goal: goal.Goal{PPS: 3e6, Frame: 64},
-		Started: time.Date(2026, 11, 22, 20, 0, 0, 0,
-			time.UTC), Seconds: 1312,
+		Started: time.Date(2026, 11, 22, 20, 0, 0, 0, time.UTC), Seconds: 1312,
 		Verdict: tune.Better, Why: "620k → 1.83M packets/s (×2.95), and nothing is left to try: the target of 3M is " +
 			"missed",
 		Baseline: tune.Rate{PPS: 0.62e6, UpperPPS: &floor, Loaded: 0.63e6, LimitedBy: "device", Seconds: 62,
@@ -45,8 +44,7 @@ func tuned() *tune.Result {
 				Confidence: 0.93, Say: "vhost-2113 (queue 0) is at 99 % of CPU 17 while vCPUs are at 43 %",
 				Advice: "fewer vCPUs, more queues and vhost CPUs", Knobs: []string{"domain.queues",
 					"vhost.cpus"}, Evidence: []bottleneck.Evidence{{What: "share of CPU 17 that vhost-2113 used",
-					Value: 0.99,
-					Unit:  "share"}, {What: "lost at the tap vnet0", Value: 410e3, Unit: "packets/s"}}},
+					Value: 0.99, Unit: "share"}, {What: "lost at the tap vnet0", Value: 410e3, Unit: "packets/s"}}},
 			Next: &bottleneck.Bottleneck{Say: "CPU 0 is at 82 % in softirqs"},
 			Stages: []bottleneck.Stage{{Name: "nic", Object: "eth0", Use: 0.07, PPS: 1e6},
 				{Name: "softirq", Object: "CPU 0", Use: 0.82, PPS: 1e6}, {Name: "bridge", Object: "br0", Use: -1,
@@ -55,8 +53,7 @@ func tuned() *tune.Result {
 					Saturation: []bottleneck.Evidence{{What: "lost: tap", Value: 410e3, Unit: "packets"}}},
 				{Name: "vhost", Object: "vhost-2113 (queue 0)", Use: 0.99, PPS: -1},
 				{Name: "vcpu", Object: "vm1 vCPU 0", Use: 0.43,
-					PPS: -1}}},
-		After: &bottleneck.Diagnosis{Why: "CPU 0 has no time left",
+					PPS: -1}}}, After: &bottleneck.Diagnosis{Why: "CPU 0 has no time left",
 			Bottleneck: &bottleneck.Bottleneck{Kind: bottleneck.Softirq, Stage: "softirq", Object: "CPU 0",
 				Confidence: 0.81,
 				Say:        "CPU 0 is at 98 % in softirqs", Advice: "spread the NIC's queues over more CPUs",
@@ -73,14 +70,11 @@ func tuned() *tune.Result {
 				Limit: "vhost", Changes: []tune.Change{{ID: "domain.queues",
 					Address: "domain:vm1/interface/52:54:00:00:00:01/driver.queues", From: "1", To: "4"},
 					{ID: "guest.queues", Address: "inside:vm1/nic-channels:eth0/combined", From: "1", To: "4"}},
-				Outcome: tune.Kept,
-				Why:     "2.1 times as many packets came through, at least 1.94",
-				Gain: gain(2.1, 1.94, 2.3, 0.62e6, 2.05, 2.1, 2.2,
-					2.12), Evidence: 212, Needed: 40, Seconds: 41},
+				Outcome: tune.Kept, Why: "2.1 times as many packets came through, at least 1.94",
+				Gain: gain(2.1, 1.94, 2.3, 0.62e6, 2.05, 2.1, 2.2, 2.12), Evidence: 212, Needed: 40, Seconds: 41},
 			{N: 2, Key: "softirq.threaded", IDs: []string{"softirq.threaded"}, Title: "Threaded NAPI", Stage: "softirq",
 				Limit: "softirq", Changes: []tune.Change{{ID: "softirq.threaded", Address: "nic-threaded:eth0",
-					From: "0",
-					To:   "1"}}, Outcome: tune.Hurts, Why: "a third of the packets less came through",
+					From: "0", To: "1"}}, Outcome: tune.Hurts, Why: "a third of the packets less came through",
 				Gain: gain(0.66, 0.6, 0.72, 1.3e6, 0.65, 0.66, 0.7), Evidence: 0, Needed: 40},
 			{N: 3, Key: "nic.ring.rx", IDs: []string{"nic.ring.rx"}, Title: "Receive descriptors per NIC queue",
 				Stage: "nic",
@@ -98,18 +92,15 @@ func tuned() *tune.Result {
 				Why: "each of 8 trials after it is faster than each before it", Gain: gain(1.1, 0, 0, 1.3e6, 1.1, 1.12)},
 			{N: 5, Key: "vhost.busy-poll", IDs: []string{"vhost.busy-poll"}, Title: "vhost polls before it sleeps",
 				Stage: "vhost", Outcome: tune.Refused, Why: "the machine refused it: operation not supported"},
-		},
-		Kept:  []string{"domain.queues+guest.queues", "netfilter.bridge"},
+		}, Kept: []string{"domain.queues+guest.queues", "netfilter.bridge"},
 		Added: []string{"domain.queues+guest.queues", "netfilter.bridge"},
 		Untried: []tune.Untried{{Key: "kernel.mitigations", Title: "Mitigations of the CPU's faults",
-			Risk: goal.Security,
-			Why:  "needs --consent security"}},
+			Risk: goal.Security, Why: "needs --consent security"}},
 		Waits: []tune.Wait{{For: "reboot", Keys: []string{"kernel.isolcpus"}}},
 		Advice: []tune.Advice{{Code: "vf", Text: "3M packets/s need a virtual function: eth0 has 63 ('mpps sriov " +
 			"assign', 'mpps plan --nic vf')"}},
 		Method: tune.Method{Test: "each candidate is measured against what stands in pairs", Alpha: 0.05,
-			MinEffect: 0.02,
-			MaxPairs:  24, Seed: 4711, LoadPPS: 2e6, TrialSecs: 1},
+			MinEffect: 0.02, MaxPairs: 24, Seed: 4711, LoadPPS: 2e6, TrialSecs: 1},
 		Trials: 74, Searches: 2, Budget: 1800, TX: "20261122T200011.123456-4711", Plan: "sha256:1234",
 	}
 }
@@ -139,8 +130,7 @@ func TestTunePage(t *testing.T) {
 		"needs --consent security", "kernel.isolcpus", "eth0 has 63", "5 pairs with trials up to 4 times as long; "+
 			"e-value 1.8 of the 40 needed", "mpps rollback 20261122T200011.123456-4711", "seed 4711", "target 3.00 M")
 	if found := regexp.MustCompile(`(?:src|href)="[^#"]|https?://|<script(?: [^>]*)?>[^{]`).FindString(
-		strings.SplitN(page,
-			`<script type="application/json"`, 2)[0]); found != "" {
+		strings.SplitN(page, `<script type="application/json"`, 2)[0]); found != "" {
 		t.Errorf("the page is not whole by itself: %s", found)
 	}
 	var back tune.Result

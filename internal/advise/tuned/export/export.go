@@ -224,6 +224,5 @@ func variablesSection(vars []string) string {
 
 func variablesText(vars []string) string {
 	return "# Written by mpps: variables of the profile that tuned.conf includes. They stand in the place of that " +
-		"profile's own file\n" +
-		"# of variables, which is not read.\n" + strings.Join(vars, "\n") + "\n"
+		"profile's own file\n# of variables, which is not read.\n" + strings.Join(vars, "\n") + "\n"
 }

@@ -60,8 +60,7 @@ func realtimeFindings() []audit.Finding {
 		finding("kernel-arg:idle", "", "poll"), finding("kernel-arg:hugepagesz+hugepages", "",
 			"hugepagesz=1G hugepages=4"), gone, risky, check,
 		finding("sysctl:vm.stat_interval", "1", "10", "20"), finding("sysctl:kernel.timer_migration", "0"),
-		finding("sysctl:vm.swappiness", "60", "1"),
-		finding("sysctl:net/ipv4/conf/eth0.1/rp_filter", "1", "0"),
+		finding("sysctl:vm.swappiness", "60", "1"), finding("sysctl:net/ipv4/conf/eth0.1/rp_filter", "1", "0"),
 		finding("sysfs-cpus:devices/virtual/workqueue/cpumask", "0-3", "0-1"),
 		finding("sysfs-cpus:class/net/eth0/queues/rx-0/rps_cpus", "", "0-1"), finding("ksm:run", "1", "0", "2"),
 		finding("ksm:merge_across_nodes", "1", "0"),
@@ -121,8 +120,7 @@ func TestRealtime(t *testing.T) {
 	}
 	byBase := []string{
 		"kernel-arg:isolcpus=managed_irq,domain,2-3", "kernel-arg:nohz_full=2-3", "sysctl:vm.stat_interval=10",
-		"sysctl:kernel.timer_migration=0",
-		"sysfs-cpus:devices/virtual/workqueue/cpumask=0-1", "ksm:run=2",
+		"sysctl:kernel.timer_migration=0", "sysfs-cpus:devices/virtual/workqueue/cpumask=0-1", "ksm:run=2",
 		"sysfs:kernel/mm/transparent_hugepage/enabled=never", "thread-sched:ksoftirqd/2=SCHED_FIFO 2",
 		"thread-sched:rcuc/2=SCHED_FIFO 4", "thread-sched:rcuc/3=SCHED_FIFO 4", "irq-cpus:9/acpi=0-1",
 	}
@@ -160,8 +158,7 @@ func TestRealtime(t *testing.T) {
 		t.Errorf("arguments %q", got.Arguments)
 	}
 	text := p.Files[0].Text
-	must.Contain(t, text,
-		"[sysctl]\n", "net.ipv4.conf.eth0/1.rp_filter=0\n",
+	must.Contain(t, text, "[sysctl]\n", "net.ipv4.conf.eth0/1.rp_filter=0\n",
 		"/sys/class/net/eth0/queues/rx-0/rps_cpus=${f:cpulist2hex:0-1}\n", "group.ktimers=0:f:5:*:^\\[ktimers\n",
 		"^qemu-system;^vhost-\n", "[net_eth0]\ntype=net\ndevices=eth0\npriority=-1\n",
 		"coalesce=rx-usecs 0 adaptive-rx off\n", "service.ksmtuned=stop,disable\n",
