@@ -6,8 +6,8 @@ import "embed"
 //go:embed *.md
 var pages embed.FS
 
-// files are the pages, in the order of the packet path from the host's memory to the guest's application.
-var files = []string{"nic", "path", "guest", "host", "tcp", "storage"}
+// files are the pages, in the order of their index.
+var files = []string{"symptom", "nic", "path", "guest", "host", "tcp", "storage"}
 
 // Pages returns the texts of all pages.
 func Pages() []string {

@@ -64,7 +64,8 @@ func FlagError(err error) error {
 // expectations are what pflag's own types take.
 var expectations = map[string]string{
 	"duration": "a time such as 20us or 5s", "int": "a whole number", "int64": "a whole number",
-	"uint": "a whole number", "uint64": "a whole number", "float64": "a number", "bool": "true or false",
+	"uint": "a whole number", "uint16": "a whole number from 0 to 65535",
+	"uint64": "a whole number", "float64": "a number", "bool": "true or false",
 }
 
 // ValueVar adds a flag; a name such as "output,o" has a short form too. otherwise is the default as text; empty: the

@@ -164,6 +164,15 @@ var asked = []struct{ text, want string }{
 	{"1G pages", "boot.hugepages"},
 	{"virtio-net queues guest not enabled", "guest.channels"},
 	{"aspm", "boot.aspm"},
+	{"cpufreq.default_governor=performance", "cpu.governor"},
+	{"vm.nr_overcommit_hugepages=512", "domain.hugepages"},
+	{"qm set 100 --net0 e1000=AA:BB,bridge=vmbr0,firewall=1", "domain.nic_model"},
+	{"ovs-vsctl set interface dpdk0 options:n_rxq=4", "ovs.rxqs"},
+	{"<virtualport type='openvswitch'/>", "advice.ovs"},
+	{"<hyperv mode='passthrough'/>", "domain.hyperv"},
+	{"guest drops packets under load", "advice.packet_loss"},
+	{"latency spikes every second", "advice.latency_spikes"},
+	{"vm network slow after live migration", "advice.slower_than_before"},
 }
 
 // TestAsked types in what people type.

@@ -20,7 +20,7 @@ func (x *index) find(w *word) []posting {
 	if strings.Contains(w.raw, "/") {
 		return x.findPath(w.raw)
 	}
-	if last := lastName(w.raw); last != w.raw {
+	if last := lastName(w.raw); last != w.raw && len(last) >= leastPart {
 		if found := x.findAny(last); len(found) > 0 {
 			return found
 		}
@@ -31,7 +31,7 @@ func (x *index) find(w *word) []posting {
 	if found := x.inProse(w); len(found) > 0 {
 		return found
 	}
-	if len(w.key) < 4 {
+	if len(w.raw) < leastNear || len(w.key) < leastNear-1 {
 		return nil
 	}
 	if found := x.collect(func(key string) float64 {
@@ -39,7 +39,44 @@ func (x *index) find(w *word) []posting {
 	}); len(found) > 0 {
 		return found
 	}
-	return x.misspelled(w)
+	if found := x.misspelled(w); len(found) > 0 {
+		return found
+	}
+	return x.ownParts(w.raw)
+}
+
+const (
+	leastPart = 3 // letters of the last part of a name that is searched for by itself: not those of crio.io
+	leastNear = 5 // letters of a word that may be spelled otherwise: rice is neither RoCE nor ice
+)
+
+// ownParts returns the documents whose ID ends with a part of an unknown name: domain.hugepages of
+// vm.nr_overcommit_hugepages.
+func (x *index) ownParts(name string) []posting {
+	var found []posting
+	for part := range strings.FieldsFuncSeq(name, isSeparator) {
+		key := stem(part)
+		if len(part) < leastNear || part == name || emptyWords[key] || frameWords[key] || x.isFamily(part) {
+			continue
+		}
+		found = merge(found, slices.DeleteFunc(x.places(key), func(p posting) bool {
+			return keyOf(lastName(x.documents[p.document].id)) != key
+		}))
+	}
+	return markNear(weigh(found, namePart))
+}
+
+// isFamily reports whether a word is the first one of IDs.
+func (x *index) isFamily(name string) bool {
+	return slices.ContainsFunc(x.documents, func(d document) bool { return strings.HasPrefix(d.id, name+".") })
+}
+
+// markNear marks postings as found by what is not quite the word.
+func markNear(all []posting) []posting {
+	for i := range all {
+		all[i].near = true
+	}
+	return all
 }
 
 // findAny returns the places of the words of a text, added up.
@@ -92,7 +129,7 @@ func (x *index) misspelled(w *word) []posting {
 		return nil
 	}
 	found := x.collect(func(key string) float64 {
-		if abs(len(w.key)-len(key)) > 2 || key[0] == '-' {
+		if len(w.key) < leastNear || abs(len(w.key)-len(key)) > 2 || key[0] == '-' {
 			return 0
 		}
 		switch d := knob.Distance(w.key, key); {
@@ -112,10 +149,7 @@ func (x *index) misspelled(w *word) []posting {
 			found = merge(found, weigh(x.places(key), oneOff))
 		}
 	}
-	for i := range found {
-		found[i].near = true
-	}
-	return found
+	return markNear(found)
 }
 
 // collect returns the places of all words, weighed by a factor; 0 leaves a word out.
@@ -176,7 +210,7 @@ func weigh(all []posting, factor float64) []posting {
 
 func abs(n int) int { return max(n, -n) }
 
-func either[T rune | int | float64](is bool, yes, no T) T {
+func either[T any](is bool, yes, no T) T {
 	if is {
 		return yes
 	}
@@ -190,8 +224,15 @@ var emptyWords = stems(`
 	options or performance please proxmox qemu set setting should slow sudo sysctl sysctlconf tee than that the
 	this to too tuning type use using versus virsh vs want what when which why will with yes you`)
 
-// frameWords stand around each setting of a program: they tell something only where no word between them does.
-var frameWords = stems("open_vswitch other_config ovs-vsctl")
+// frameWords stand around each setting of a program, or are its value: they tell something only where no word between
+// them does. Those of programs that serve one thing tell what it is about.
+var (
+	frameWords = stems(`allow auto default device disable disabled enabled ethtool false feature hw mode name nova pci
+		pvesh qm required service start state stop systemctl true ` + programs)
+	programWords = stems(programs)
+)
+
+const programs = "open_vswitch other_config ovs-vsctl"
 
 func stems(text string) map[string]bool {
 	all := map[string]bool{}

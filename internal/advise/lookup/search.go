@@ -5,6 +5,7 @@ package lookup
 import (
 	"cmp"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -52,29 +53,74 @@ func Find(text string) Hits {
 // nothing has are taken for misspelled ones, then left out.
 func Search(text string) []Hit {
 	x := catalogue()
-	all := words(text[:min(maxSearch, len(text))])
-	inside := slices.DeleteFunc(slices.Clone(all), func(w *word) bool { return frameWords[w.key] })
-	if hits := x.search(inside); len(hits) > 0 && !areEmpty(inside) {
-		return hits
+	all := words(x.settings(text[:min(maxSearch, len(text))]))
+	framing := func(w *word) bool { return isEmpty(w) || frameWords[w.key] }
+	if slices.ContainsFunc(all, func(w *word) bool { return !framing(w) && !isOption(w) }) {
+		if hits := x.search(all, framing); len(hits) > 0 {
+			return hits
+		}
+		return x.search(all, func(w *word) bool { return framing(w) && !programWords[w.key] })
 	}
-	return x.search(all)
+	framing = either(areEmpty(all), func(*word) bool { return false }, isEmpty)
+	return slices.DeleteFunc(x.search(all, framing), func(h Hit) bool { return !x.hasOptions(h.ID, all) })
 }
 
-// search finds what words are about.
-func (x *index) search(all []*word) []Hit {
-	q := query{index: x, scores: make([]score, len(x.documents)), known: map[int]float64{}}
-	allEmpty := areEmpty(all)
-	for i, w := range all {
-		if isEmpty(w) && !allEmpty {
-			continue
+// isOption reports whether a word is an option: -K.
+func isOption(w *word) bool { return w.raw[0] == '-' }
+
+// hasOptions reports whether one of a document's names has all options among words: alone, an option is another
+// one for each program.
+func (x *index) hasOptions(id string, all []*word) bool {
+	at := slices.IndexFunc(x.documents, func(d document) bool { return d.id == id })
+	options := slices.DeleteFunc(slices.Clone(all), func(w *word) bool { return !isOption(w) })
+	return len(options) == 0 || slices.ContainsFunc(x.documents[at].names, func(name phrase) bool {
+		return !slices.ContainsFunc(all, func(w *word) bool {
+			n, known := x.numbers[w.key]
+			return !isEmpty(w) && (!known || !slices.Contains(name, n))
+		})
+	})
+}
+
+// anAssignment matches a setting and its value, and what ends that.
+var anAssignment = regexp.MustCompile(`([A-Za-z][\w.:/-]*)\s*=\s*(?:"[\w.:/-]+"|'[\w.:/-]+'|[\w.:/-]+)([\s;,>]|$)`)
+
+// settings returns a text without the values of settings that nothing speaks of: auto of crashkernel=auto.
+func (x *index) settings(text string) string {
+	return anAssignment.ReplaceAllStringFunc(text, func(all string) string {
+		parts := anAssignment.FindStringSubmatch(all)
+		for _, w := range words(parts[1]) {
+			if isEmpty(w) || frameWords[w.key] || len(x.find(w)) > 0 {
+				return all
+			}
 		}
-		q.word(w)
-		if i+1 < len(all) {
-			q.pair(w.key, all[i+1].key)
+		return parts[1] + parts[2]
+	})
+}
+
+// search finds what words are about. Those that are framing count only in names that have others too, options only
+// where another word is found as it is.
+func (x *index) search(all []*word, framing func(*word) bool) []Hit {
+	q := query{index: x, scores: make([]score, len(x.documents)), known: map[int]float64{}, frames: map[int]bool{}}
+	var options []int
+	for i, w := range all {
+		switch {
+		case framing(w):
+			if n, there := x.numbers[w.key]; there && !isEmpty(w) && q.noteKey(w.key) {
+				q.frames[n] = true
+			}
+		case isOption(w):
+			options = append(options, i)
+		default:
+			q.word(all[i:])
 		}
 	}
 	if !q.told {
 		return nil
+	}
+	if q.sure {
+		for _, i := range options {
+			q.word(all[i:])
+		}
 	}
 	q.countNames()
 	return x.hits(q.scores)
@@ -85,14 +131,21 @@ type query struct {
 	*index
 	scores []score         // by document
 	known  map[int]float64 // what each key of the text tells; numbers below 0 are words that no name has
-	told   bool            // something was found by more than options
+	frames map[int]bool    // keys of words that stand around settings
+	told   bool            // something was found
+	sure   bool            // as it is
 }
 
-// word counts a word.
-func (q *query) word(w *word) {
+// word counts the first of some words, and the two that it begins.
+func (q *query) word(all []*word) {
+	w := all[0]
 	found := q.find(w)
 	q.count(found, 1)
-	q.told = q.told || len(found) > 0 && w.raw[0] != '-'
+	q.told = q.told || len(found) > 0
+	q.sure = q.sure || slices.ContainsFunc(found, func(p posting) bool { return !p.near })
+	if len(all) > 1 {
+		q.pair(w.key, all[1].key)
+	}
 	if !q.note(w) {
 		q.known[-1-len(q.known)] = q.tells(len(found))
 	}
@@ -162,13 +215,14 @@ func (q *query) countNames() {
 	for i, d := range q.documents {
 		most := 0.0
 		for _, name := range d.names {
-			there, whole := 0.0, 0.0
+			there, whole, framed := 0.0, 0.0, true
 			for _, key := range name {
 				whole += q.tells(q.keys[key].documents)
 				there += q.known[key]
+				framed = framed && (q.known[key] == 0 || q.frames[key])
 			}
 			share := there / whole
-			if whole == 0 || share < leastOfName {
+			if whole == 0 || share < leastOfName || framed {
 				continue
 			}
 			most = max(most, there*share*share*share*(1+2*there/total))

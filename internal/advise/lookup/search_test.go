@@ -43,7 +43,9 @@ func TestSearch(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range []string{"", "  ", "completely-other-word", strings.Repeat("x", 1<<20), "zzzz qqqq"} {
+	for _, text := range []string{"", "  ", "completely-other-word", strings.Repeat("x", 1<<20), "zzzz qqqq",
+		"crashkernel=auto", "hw:boot_menu=true", "ethtool -T eth0", "ethtool -K eth0 rx-fcs on", "qm set 100 --ostype l26",
+		"trait:HW_NIC_SRIOV=required", "how do I cook rice"} {
 		if hits := Search(text); len(hits) > 0 {
 			t.Errorf("%.20q finds %+v", text, hits)
 		}
