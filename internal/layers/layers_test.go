@@ -160,7 +160,7 @@ var imports = map[string][]string{
 	"ops/placing": {"outcome", "model/setting", "model/facts", "model/goal", "advise/placement", "ops"},
 	"ops/bench": {"outcome", "model/setting", "model/facts", "model/goal", "advise/plan", "change/journal",
 		"change/apply", "measure/traffic", "measure/traffic/agent", "measure/search", "measure/adapter", "measure",
-		"measure/rig", "ops", "ops/change"},
+		"measure/rig", "ops", "ops/change", "owned"},
 	"ops/latency": {"outcome", "model/setting", "model/facts", "measure", "measure/wakeup", "machine", "machine/place",
 		"ops"},
 	"ops/load":  {"outcome", "model/facts", "advise/bottleneck", "machine", "machine/load", "ops"},

@@ -117,11 +117,7 @@ func supervise(path string, argv []string) int {
 	lost := make(chan struct{})
 	go func() {
 		defer close(lost)
-		for {
-			if _, err := unix.Read(lifeline, make([]byte, 1)); !errors.Is(err, unix.EINTR) {
-				return
-			}
-		}
+		await(lifeline)
 	}()
 	code := 128 + int(unix.SIGKILL)
 	select {

@@ -37,6 +37,8 @@ func TestMain(m *testing.M) {
 		cmd := exec.Command("sh", "-c", daemons)
 		cmd.Stdout = os.Stdout
 		_, err = StartAll(cmd)
+	case "thaw":
+		_, err = Thaw(3)
 	}
 	if err != nil {
 		fmt.Println(err)

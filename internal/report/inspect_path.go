@@ -78,17 +78,29 @@ func stationOf(h *devices, hop reach.Hop) Station {
 	return s
 }
 
-// devices finds the devices of a host by name: a bridge can have thousands of ports.
+// devices finds the devices and guests of a host by name: a bridge can have thousands of ports, a guest of NICs.
 type devices struct {
 	*facts.Host
+	guests  map[string]*facts.Guest
+	vnics   map[vnic]facts.Interface
 	nics    map[string]*facts.NIC
 	bridges map[string]*facts.Bridge
 	tunnels map[string]*facts.Tunnel
 	links   map[string]*facts.Link
 }
 
+// vnic is a guest's NIC, by the names that a path has of it.
+type vnic struct{ guest, mac string }
+
 func devicesOf(h *facts.Host) *devices {
-	return &devices{h, byName(h.NICs, func(n *facts.NIC) string { return n.Name }),
+	guests := byName(h.Guests, func(g *facts.Guest) string { return g.Name })
+	vnics := map[vnic]facts.Interface{}
+	for _, g := range guests {
+		for _, i := range slices.Backward(g.NICs()) { // the first of a MAC wins
+			vnics[vnic{g.Name, i.MAC}] = i
+		}
+	}
+	return &devices{h, guests, vnics, byName(h.NICs, func(n *facts.NIC) string { return n.Name }),
 		byName(h.Bridges, func(b *facts.Bridge) string { return b.Name }),
 		byName(h.Tunnels, func(l *facts.Tunnel) string { return l.Name }),
 		byName(h.Links, func(l *facts.Link) string { return l.Name })}
@@ -122,12 +134,12 @@ func linkText(h *facts.Host, l facts.Link) string {
 }
 
 // pathStations returns what is between the last device that a path shares with others and the guest's inside.
-func pathStations(h *facts.Host, g *facts.Guest, p reach.Path) []Station {
-	at := slices.IndexFunc(g.NICs(), func(i facts.Interface) bool { return i.MAC == p.MAC })
+func pathStations(named *devices, p reach.Path) []Station {
+	h, g := named.Host, named.guests[p.Guest]
 	if slices.Contains(p.Kinds, reach.Function) {
 		return functionStations(h, g, p)
 	}
-	list := guestStations(h, *g, g.NICs()[at])
+	list := guestStations(h, *g, named.vnics[vnic{p.Guest, p.MAC}])
 	if p.Has(reach.VDPA) {
 		list = slices.Concat(eswitchStations(h, p), list)
 	}

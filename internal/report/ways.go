@@ -48,7 +48,7 @@ func Ways(h *facts.Host, all bool) (ways []Way, on map[string]bool) {
 	used := slices.DeleteFunc(m.Paths, func(p reach.Path) bool {
 		return len(p.Hops) == 0 && len(p.NICs) == 0 && !p.Active
 	})
-	for _, alike := range Group(Group(used, wayKey), func(way []reach.Path) string { return wayShape(h, way) }) {
+	for _, alike := range Group(Group(used, wayKey), func(way []reach.Path) string { return wayShape(named, way) }) {
 		listed := fold(len(alike), mostWays, all)
 		for i, paths := range alike {
 			mark(h, paths, on)
@@ -103,7 +103,7 @@ func mark(h *facts.Host, paths []reach.Path, on map[string]bool) {
 
 // wayOf returns the way of paths that share it.
 func wayOf(named *devices, paths []reach.Path, all bool) Way {
-	first, h := paths[0], named.Host
+	first := paths[0]
 	shared := sharedStations(named, outward(first.Hops))
 	way := Way{Shared: shared, Joined: len(shared) > 0 || len(first.Hops) > 0 && len(first.NICs) == 0}
 	if len(shared) == 0 {
@@ -114,10 +114,10 @@ func wayOf(named *devices, paths []reach.Path, all bool) Way {
 	if declined := first.Declined(); len(declined) > 0 {
 		way.Declined = reach.Words(declined)
 	}
-	for _, alike := range Group(paths, func(p reach.Path) string { return pathShape(h, p) }) {
+	for _, alike := range Group(paths, func(p reach.Path) string { return pathShape(named, p) }) {
 		listed := words.Either(!all && len(paths) > mostAlike, 1, len(alike))
 		for _, p := range alike[:listed] {
-			way.Branches = append(way.Branches, Branch{Stations: pathStations(h, guestOf(h, p), p)})
+			way.Branches = append(way.Branches, Branch{Stations: pathStations(named, p)})
 		}
 		last := &way.Branches[len(way.Branches)-1]
 		last.Alike = words.Each(alike[listed:], func(p reach.Path) string { return p.Guest })
@@ -126,7 +126,7 @@ func wayOf(named *devices, paths []reach.Path, all bool) Way {
 }
 
 // wayShape is the same for ways that differ in names alone: the kinds of their stations, and of their guests.
-func wayShape(h *facts.Host, way []reach.Path) string {
+func wayShape(h *devices, way []reach.Path) string {
 	key := []string{fmt.Sprint(way[0].Kinds)}
 	for _, hop := range outward(way[0].Hops) {
 		key = append(key, hop.Kind)
@@ -138,19 +138,14 @@ func wayShape(h *facts.Host, way []reach.Path) string {
 }
 
 // pathShape is the same for guests' NICs that differ in names, addresses and CPUs alone.
-func pathShape(h *facts.Host, p reach.Path) string {
-	g := guestOf(h, p)
-	at := slices.IndexFunc(g.NICs(), func(i facts.Interface) bool { return i.MAC == p.MAC })
-	if at < 0 {
+func pathShape(h *devices, p reach.Path) string {
+	g := h.guests[p.Guest]
+	i, found := h.vnics[vnic{p.Guest, p.MAC}]
+	if !found {
 		return fmt.Sprint(p.Kinds, g.State)
 	}
-	i := g.NICs()[at]
 	return fmt.Sprint(p.Kinds, g.State, g.Job, g.VCPUs, len(g.Pins) > 0, len(g.Pending) > 0, i.Model, i.Type, i.Backend,
 		i.Queues)
-}
-
-func guestOf(h *facts.Host, p reach.Path) *facts.Guest {
-	return facts.Find(h.Guests, func(g *facts.Guest) bool { return g.Name == p.Guest })
 }
 
 // wayName names a way that is not drawn: the device nearest to its guests, or its NICs.

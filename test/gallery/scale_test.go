@@ -17,6 +17,12 @@ var crowds = map[string]struct {
 	n   int
 	add func(h *facts.Host, name string)
 }{
+	"NICs of a guest": {1000, func(h *facts.Host, name string) {
+		g := &h.Guests[0]
+		i := g.Interfaces[0]
+		i.MAC, i.Tap = fmt.Sprintf("52:54:00:ff:%02x:%02x", len(g.Interfaces)>>8, len(g.Interfaces)&255), name
+		g.Interfaces = append(g.Interfaces, i)
+	}},
 	"taps of a bridge": {2500, func(h *facts.Host, name string) {
 		h.Taps = append(h.Taps, facts.Tap{Name: name, Master: h.Bridges[0].Name, TxQueues: 1, RxQueues: 1, Up: true})
 		h.Bridges[0].Ports = append(h.Bridges[0].Ports, name)

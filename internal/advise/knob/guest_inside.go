@@ -108,10 +108,14 @@ func (v *View) readInside(g *facts.Guest) *facts.Host {
 	h := *g.Inside.Host
 	h.Readings = facts.Readings{}
 	maps.Copy(h.Readings, g.Inside.Host.Readings)
-	for a, r := range v.Readings {
-		if a.Object() != g.Name {
-			continue
+	if v.within == nil {
+		v.within = map[string][]setting.Address{}
+		for a := range v.Readings {
+			v.within[a.Object()] = append(v.within[a.Object()], a)
 		}
+	}
+	for _, a := range v.within[g.Name] {
+		r := v.Readings[a]
 		if a.Kind == setting.GuestArg {
 			h.Readings[bootArgument(a.Rest())] = r
 		}
@@ -125,14 +129,8 @@ func (v *View) readInside(g *facts.Guest) *facts.Host {
 // fromHost says why the inside of a guest is not known and what would show it: only for the guest that the goal names
 // or the only one that runs, not for hundreds.
 func (v *View) fromHost(g *facts.Guest, what string) Advice {
-	running := 0
-	for other := range facts.Each(v.Guests) {
-		if other.State == "running" {
-			running++
-		}
-	}
 	switch {
-	case v.Goal.Guest == "" && running > 1:
+	case v.Goal.Guest == "" && v.running > 1:
 		return Skips("the inside of a guest is looked at where the goal names it (--guest)")
 	case g.State == "paused":
 		return Unsure(fmt.Sprintf("%s is paused, and %s is seen inside it: resume it, and audit again", g.Name, what))

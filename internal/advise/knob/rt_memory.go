@@ -81,12 +81,7 @@ func (v *View) needsMerging() string {
 // overcommitted says that the running guests may use more memory than the host has, so that they depend on merging and
 // swap. It returns "" if they may not, or if the host's memory is not known.
 func (v *View) overcommitted() string {
-	guests, total := uint64(0), uint64(0)
-	for _, g := range v.Guests {
-		if g.Active() {
-			guests += g.Memory
-		}
-	}
+	guests, total := v.active, uint64(0)
 	for _, n := range v.Topology.Nodes {
 		total += n.Memory
 	}

@@ -18,26 +18,30 @@ type View struct {
 	Goal goal.Goal
 	Tier goal.Tier
 
-	nics    map[string]*facts.NIC
-	bridges map[string]*facts.Bridge
-	taps    map[string]*facts.Tap
-	ports   map[string]int // taps by master
-	guests  map[string]*facts.Guest
-	paths   *reach.Map
-	asked   *placement.Ask
-	placed  *placement.Result
-	vcpus   setting.CPUSet              // see vcpuCPUs
-	lists   setting.CPUSet              // see listsThen
-	own     setting.CPUSet              // see guestCPUs
-	full    *[2]bool                    // see fullSocket
-	onCore  map[int][]string            // see otherOnCore
-	spread  map[string][]setting.CPUSet // by NIC and transmit queue
-	xpsGood map[string]bool
-	rules   map[string][]string                // by tool: rules that bridged frames traverse
-	homes   map[string]map[setting.Address]int // by NIC: the CPU of each interrupt
-	loose   []string                           // see floaters
-	served  map[string]*placement.Serving      // by NIC: see serving
-	insides map[string]*View                   // by guest: its inside as the guest agent reported it
+	nics       map[string]*facts.NIC
+	bridges    map[string]*facts.Bridge
+	taps       map[string]*facts.Tap
+	ports      map[string]int // taps by master
+	guests     map[string]*facts.Guest
+	paths      *reach.Map
+	asked      *placement.Ask
+	placed     *placement.Result
+	vcpus      setting.CPUSet              // see vcpuCPUs
+	lists      setting.CPUSet              // see listsThen
+	own        setting.CPUSet              // see guestCPUs
+	full       *[2]bool                    // see fullSocket
+	onCore     map[int][]string            // see otherOnCore
+	spread     map[string][]setting.CPUSet // by NIC and transmit queue
+	xpsGood    map[string]bool
+	rules      map[string][]string                // by tool: rules that bridged frames traverse
+	homes      map[string]map[setting.Address]int // by NIC: the CPU of each interrupt
+	loose      []string                           // see floaters
+	served     map[string]*placement.Serving      // by NIC: see serving
+	insides    map[string]*View                   // by guest: its inside as the guest agent reported it
+	bystanders map[string]bool                    // see bystander
+	within     map[string][]setting.Address       // addresses of readings by object: see readInside
+	running    int                                // guests that run
+	active     uint64                             // memory of the active guests, in bytes
 }
 
 // NewView returns the view of a host's facts for a goal.
@@ -68,7 +72,14 @@ func NewView(h *facts.Host, g goal.Goal) *View {
 		v.ports[h.Taps[i].Master]++
 	}
 	for i := len(h.Guests) - 1; i >= 0; i-- {
-		v.guests[h.Guests[i].Name] = &h.Guests[i]
+		g := &h.Guests[i]
+		v.guests[g.Name] = g
+		if g.State == "running" {
+			v.running++
+		}
+		if g.Active() {
+			v.active += g.Memory
+		}
 	}
 	return v
 }
@@ -183,8 +194,16 @@ func migrating(g *facts.Guest) Advice {
 
 // bystander reports whether a guest is none that a goal of latency is for, although it names none.
 func (v *View) bystander(name string) bool {
-	return v.Tier == goal.Realtime && slices.ContainsFunc(v.ask().Guests,
-		func(g placement.Guest) bool { return g.Name == name && g.Shared })
+	if v.Tier != goal.Realtime {
+		return false
+	}
+	if v.bystanders == nil {
+		v.bystanders = map[string]bool{}
+		for _, g := range v.ask().Guests {
+			v.bystanders[g.Name] = v.bystanders[g.Name] || g.Shared
+		}
+	}
+	return v.bystanders[name]
 }
 
 // forGuest returns the Want of a knob that advises on a guest.

@@ -25,8 +25,7 @@ func asideNICs(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.Goal)
 		return aside
 	}
 	for _, why := range []func(facts.Interface) string{
-		func(i facts.Interface) string { return notNamed(nics, i, g) },
-		func(i facts.Interface) string { return hardlyUsed(h, guest, nics, i) },
+		notNamed(nics, g), hardlyUsed(h, guest, nics),
 		func(i facts.Interface) string { return byManagement(h, paths, i) },
 	} {
 		for _, i := range nics {
@@ -44,38 +43,45 @@ func asideNICs(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.Goal)
 	return aside
 }
 
-// notNamed says that other NICs of a guest are named as data NICs; "" if this one is, or none.
-func notNamed(nics []facts.Interface, i facts.Interface, g goal.Goal) string {
+// notNamed says of a NIC that others of its guest are named as data NICs; "" if it is, or none.
+func notNamed(nics []facts.Interface, g goal.Goal) func(facts.Interface) string {
 	named := func(i facts.Interface) bool {
 		return slices.ContainsFunc(i.Names(), func(name string) bool {
 			return slices.ContainsFunc(g.DataNICs, func(n string) bool { return strings.EqualFold(n, name) })
 		})
 	}
-	if named(i) || !slices.ContainsFunc(nics, named) {
-		return ""
+	some := len(g.DataNICs) > 0 && slices.ContainsFunc(nics, named)
+	return func(i facts.Interface) string {
+		if !some || named(i) {
+			return ""
+		}
+		return "--data-nic names others"
 	}
-	return "--data-nic names others"
 }
 
-// hardlyUsed says that a NIC carried less than a hundredth of the packets of a guest's busiest one while watching; ""
-// if it did not, or if that one carried fewer than 1000 packets per second.
-func hardlyUsed(h *facts.Host, guest *facts.Guest, nics []facts.Interface, i facts.Interface) string {
-	if h.Interval == nil || h.Interval.Seconds <= 0 {
-		return ""
-	}
+// hardlyUsed says of a NIC that it carried less than a hundredth of the packets of its guest's busiest one while
+// watching; "" if it did not, or if that one carried fewer than 1000 packets per second.
+func hardlyUsed(h *facts.Host, guest *facts.Guest, nics []facts.Interface) func(facts.Interface) string {
 	packets := func(i facts.Interface) float64 {
 		rx, _ := h.Interval.Counter(guest.TapHere(&i), "rx_packets")
 		tx, _ := h.Interval.Counter(guest.TapHere(&i), "tx_packets")
 		return float64(rx+tx) / h.Interval.Seconds
 	}
 	most := 0.0
-	for _, other := range nics {
-		most = max(most, packets(other))
+	if h.Interval != nil && h.Interval.Seconds > 0 {
+		for _, i := range nics {
+			most = max(most, packets(i))
+		}
 	}
-	if own := packets(i); i.Tap != "" && most >= 1000 && own < most/100 {
-		return fmt.Sprintf("it carried %.0f packets per second while watching, the busiest %.0f", own, most)
+	return func(i facts.Interface) string {
+		if i.Tap == "" || most < 1000 {
+			return ""
+		}
+		if own := packets(i); own < most/100 {
+			return fmt.Sprintf("it carried %.0f packets per second while watching, the busiest %.0f", own, most)
+		}
+		return ""
 	}
-	return ""
 }
 
 // byManagement says that a NIC's packets leave by the operator's way in; "" if they do not, or if that is not known.

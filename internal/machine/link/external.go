@@ -22,9 +22,18 @@ const (
 
 // encapsulated returns the remote ends that routes by an external tunnel give their packets: "ip route add 10.1.0.0/16
 // encap ip id 7 dst 192.0.2.7 dev geneve0". Each is looked up without a source address: the kernel chooses it.
-func (u *underlays) encapsulated(tunnel int) (all []ends) {
+func (u *underlays) encapsulated(tunnel int) []ends {
+	if u.encaps == nil {
+		u.encaps = map[int][]ends{}
+		u.readEncapsulations()
+	}
+	return u.encaps[tunnel]
+}
+
+// readEncapsulations reads the routes of all tables; those read until it fails count.
+func (u *underlays) readEncapsulations() {
 	if u.conn.SetDeadline(time.Now().Add(routesPatience)) != nil {
-		return nil
+		return
 	}
 	defer func() { _ = u.conn.SetDeadline(time.Time{}) }()
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
@@ -33,32 +42,32 @@ func (u *underlays) encapsulated(tunnel int) (all []ends) {
 		if _, err := u.conn.Send(netlink.Message{
 			Header: netlink.Header{Type: unix.RTM_GETROUTE, Flags: netlink.Request | netlink.Dump}, Data: head,
 		}); err != nil {
-			return nil
+			return
 		}
 		for message, err := range u.conn.ReceiveIter() {
 			if err != nil {
-				return nil
+				return
 			}
-			to := encapsulation(message.Data, tunnel)
-			if e := (ends{remote: to}); to.IsValid() && !slices.Contains(all, e) && len(all) <= mostRemotes {
-				all = append(all, e)
+			by, to := encapsulation(message.Data)
+			all, e := u.encaps[by], ends{remote: to}
+			if to.IsValid() && len(all) <= mostRemotes && !slices.Contains(all, e) {
+				u.encaps[by] = append(all, e)
 			}
 		}
 	}
-	return all
 }
 
-// encapsulation returns the remote end that a route gives the packets that leave by a device; not valid if it does not.
-// That of several next hops is not read.
-func encapsulation(message []byte, by int) (to netip.Addr) {
+// encapsulation returns the device that a route's packets leave by, and the remote end that it gives them; not valid
+// if it gives them none. That of several next hops is not read.
+func encapsulation(message []byte) (device int, to netip.Addr) {
 	if len(message) < unix.SizeofRtMsg {
-		return to
+		return 0, to
 	}
 	ad, err := netlink.NewAttributeDecoder(message[unix.SizeofRtMsg:])
 	if err != nil {
-		return to
+		return 0, to
 	}
-	device, kind, encap := 0, uint16(0), []byte(nil)
+	kind, encap := uint16(0), []byte(nil)
 	for ad.Next() {
 		switch ad.Type() {
 		case unix.RTA_OIF:
@@ -69,11 +78,11 @@ func encapsulation(message []byte, by int) (to netip.Addr) {
 			encap = ad.Bytes()
 		}
 	}
-	if device != by || kind != encapIP && kind != encapIP6 {
-		return to
+	if kind != encapIP && kind != encapIP6 {
+		return device, to
 	}
 	if ad, err = netlink.NewAttributeDecoder(encap); err != nil {
-		return to
+		return device, to
 	}
 	ad.ByteOrder = binary.NativeEndian
 	for ad.Next() {
@@ -81,7 +90,7 @@ func encapsulation(message []byte, by int) (to netip.Addr) {
 			to, _ = netip.AddrFromSlice(ad.Bytes())
 		}
 	}
-	return to
+	return device, to
 }
 
 // addOnlyWay gives the tunnels whose sender chooses the remote end of each packet, by BPF as Cilium's or by tc, their

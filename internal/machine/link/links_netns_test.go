@@ -150,6 +150,34 @@ func TestForwardingOfThousands(t *testing.T) {
 	find(t, h.Unseen, "what was not looked up", func(u *facts.Unseen) bool { return strings.Contains(u.What, "remote ends of x") })
 }
 
+// TestTunnelsOfThousands: what tunnels leave by costs no list of addresses or of remote ends for each.
+func TestTunnelsOfThousands(t *testing.T) {
+	if !treetest.InNamespace(t) {
+		return
+	}
+	treetest.IP(t, "link add a0 type veth peer name a1", "link set a0 up", "link set a1 up")
+	var batch strings.Builder
+	for i := range 4000 {
+		fmt.Fprintf(&batch, "addr add 10.0.%d.%d/8 dev a0\n", i>>8, i&255)
+	}
+	for i := range 300 {
+		fmt.Fprintf(&batch, "link add x%d type vxlan id %d dstport 4789 local 10.0.0.1\n", i, i+1)
+	}
+	cmd := exec.Command("ip", "-batch", "-")
+	cmd.Stdin = strings.NewReader(batch.String())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	before := treetest.CPUTime(t)
+	h := inventory(t)
+	if used := treetest.CPUTime(t) - before; used.Seconds() > 1 {
+		t.Errorf("it took %v of CPU time", used)
+	}
+	if x := tunnelNamed(t, h, "x299"); !slices.Equal(x.Underlay, []string{"a0"}) {
+		t.Errorf("%+v", x)
+	}
+}
+
 func set(t *testing.T, sysctl, value string) {
 	t.Helper()
 	must.Do(t, os.WriteFile(path.Join("/proc/sys", sysctl), []byte(value), 0))

@@ -17,13 +17,17 @@ import (
 // of ends is reached by a few uplinks.
 const mostRemotes = 64
 
-// underlays finds the devices that tunnels' packets leave by.
+// underlays finds the devices that tunnels' packets leave by. What the kernel lists as a whole is listed once, at the
+// first call that needs it: a host can have thousands of tunnels.
 type underlays struct {
 	host    *facts.Host
 	conn    *netlink.Conn // nil in a recorded tree
 	names   map[int]string
 	devices []Device
 	found   map[uint32]nextHop
+	held    map[netip.Addr][]string // see holders
+	learned map[int][]forwarding    // see forwarded
+	encaps  map[int][]ends          // see encapsulated
 }
 
 // newUnderlays opens a connection for the lookups; the caller closes it.
@@ -133,18 +137,22 @@ func (u *underlays) objects() map[uint32]nextHop {
 // holders returns the devices with an address, unless only devices without a wire have it: then any uplink may be the
 // way out.
 func (u *underlays) holders(address netip.Addr) []string {
-	all, err := addresses(u.conn)
-	if err != nil {
-		return nil
-	}
-	var names []string
-	for _, h := range all {
-		at := slices.IndexFunc(u.devices, func(d Device) bool { return d.Index == h.device })
-		if h.address == address && at >= 0 && u.devices[at].flags&unix.IFF_LOOPBACK == 0 &&
-			u.devices[at].Kind != "dummy" {
-			names = append(names, u.devices[at].Name)
+	if u.held == nil {
+		u.held = map[netip.Addr][]string{}
+		wired := make(map[int]string, len(u.devices))
+		for _, d := range u.devices {
+			if d.flags&unix.IFF_LOOPBACK == 0 && d.Kind != "dummy" {
+				wired[d.Index] = d.Name
+			}
+		}
+		all, _ := addresses(u.conn) // none if they cannot be read
+		for _, h := range all {
+			if name := wired[h.device]; name != "" {
+				u.held[h.address] = append(u.held[h.address], name)
+			}
 		}
 	}
+	names := slices.Clone(u.held[address])
 	slices.Sort(names)
 	return slices.Compact(names)
 }
@@ -152,21 +160,12 @@ func (u *underlays) holders(address netip.Addr) []string {
 // forwarded returns the remote ends in a VXLAN's forwarding database, sorted: what a control plane (EVPN) put there, or
 // what it learned.
 func (u *underlays) forwarded(d Device) []ends {
-	head := make([]byte, unix.SizeofIfInfomsg)
-	head[0] = unix.AF_BRIDGE
-	binary.NativeEndian.PutUint32(head[4:], uint32(d.Index))
-	messages, err := u.conn.Execute(netlink.Message{
-		Header: netlink.Header{Type: unix.RTM_GETNEIGH, Flags: netlink.Request | netlink.Dump}, Data: head,
-	})
-	if err != nil {
-		return nil
+	if u.learned == nil {
+		u.learned = map[int][]forwarding{}
+		u.learn()
 	}
 	distinct := map[netip.Addr]bool{}
-	for _, m := range messages {
-		e, err := parseForwarding(m.Data)
-		if err != nil || e.device != d.Index {
-			continue
-		}
+	for _, e := range u.learned[d.Index] {
 		if e.remote.IsValid() {
 			distinct[e.remote] = true
 		}
@@ -184,6 +183,25 @@ func (u *underlays) forwarded(d Device) []ends {
 	}
 	slices.SortFunc(all, func(a, b ends) int { return a.remote.Compare(b.remote) })
 	return all
+}
+
+// learn reads the forwarding databases of all devices, those of bridges too: it keeps entries with a remote end alone.
+func (u *underlays) learn() {
+	head := make([]byte, unix.SizeofIfInfomsg)
+	head[0] = unix.AF_BRIDGE
+	if _, err := u.conn.Send(netlink.Message{
+		Header: netlink.Header{Type: unix.RTM_GETNEIGH, Flags: netlink.Request | netlink.Dump}, Data: head,
+	}); err != nil {
+		return
+	}
+	for m, err := range u.conn.ReceiveIter() {
+		if err != nil {
+			return
+		}
+		if e, err := parseForwarding(m.Data); err == nil && (e.remote.IsValid() || e.nextHop != 0) {
+			u.learned[e.device] = append(u.learned[e.device], e)
+		}
+	}
 }
 
 // forwarding is an entry of a VXLAN's forwarding database.

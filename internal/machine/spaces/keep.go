@@ -2,7 +2,6 @@ package spaces
 
 import (
 	"path"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -72,10 +71,15 @@ func (f *finder) findPrograms() {
 			}
 		}
 	}
+	there := map[string]link.Device{}
+	for _, d := range f.table {
+		if ends[d.Name] {
+			there[d.Name] = d
+		}
+	}
 	for l := range facts.Each(f.h.Links) {
-		at := slices.IndexFunc(f.table, func(d link.Device) bool { return d.Name == l.Name })
-		if ends[l.Name] && at >= 0 {
-			l.Programs = link.Programs(f.table[at])
+		if d, is := there[l.Name]; is {
+			l.Programs = link.Programs(d)
 		}
 	}
 }

@@ -31,6 +31,15 @@ func (d *Doc) Apply(changes []Change, nics []string, host Host) ([]Edit, error) 
 	if err != nil {
 		return nil, err
 	}
+	edits, err := d.Make(changes, nics, host)
+	if err != nil {
+		return edits, err
+	}
+	return append(sideEffects(before, d, edits), edits...), nil
+}
+
+// Make makes changes as Apply does, and looks for no side effects: that compares whole documents.
+func (d *Doc) Make(changes []Change, nics []string, host Host) ([]Edit, error) {
 	for _, key := range nics {
 		if _, err := d.nicIndex(key); err != nil {
 			return nil, err
@@ -60,7 +69,7 @@ func (d *Doc) Apply(changes []Change, nics []string, host Host) ([]Edit, error) 
 			edits = append(edits, e)
 		}
 	}
-	return append(sideEffects(before, d, edits), edits...), nil
+	return edits, nil
 }
 
 // impliedValue holds what libvirt assumes for an absent value: removing the value sets it to this. src/conf/cpu_conf.c,

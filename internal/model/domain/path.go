@@ -297,9 +297,22 @@ func (d *Doc) missing(p *place, s *step) error {
 	return err
 }
 
+// canonical reports whether a MAC address is in libvirt's spelling, as it is in nearly all definitions.
+func canonical(mac string) bool {
+	for i := range len(mac) {
+		if c := mac[i]; i%3 == 2 && c != ':' || i%3 != 2 && (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return len(mac) == 17
+}
+
 // CanonMAC returns a MAC address in libvirt's spelling: lower case, two digits a byte. It reads what libvirt reads: one
 // or two hexadecimal digits a byte, separated by colons (src/util/virmacaddr.c, virMacAddrParse).
 func CanonMAC(s string) (string, bool) {
+	if canonical(s) {
+		return s, true
+	}
 	parts := strings.Split(strings.TrimSpace(s), ":")
 	if len(parts) != 6 {
 		return "", false

@@ -145,8 +145,8 @@ func Campaign(ctx context.Context, env *ops.Env, c *measure.ModesCampaign, secre
 		return nil, err
 	}
 	defer m.Close()
-	s := &sampler{machine: m, plan: &c.Plan, alone: map[string]bool{}, turns: map[string]*planTurns{},
-		version: env.Version}
+	s := &sampler{machine: m, plan: &c.Plan, alone: map[string]bool{}, stopped: map[string]bool{},
+		turns: map[string]*planTurns{}, version: env.Version}
 	if s.options, err = rigOptions(&c.Plan); err != nil {
 		return nil, err
 	}

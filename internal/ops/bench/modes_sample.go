@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"mpps/internal/measure"
 	"mpps/internal/measure/rig"
@@ -20,6 +20,7 @@ import (
 	"mpps/internal/ops"
 	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
+	"mpps/internal/owned"
 )
 
 // sampler takes the samples of a campaign on this machine. Each sample opens and closes what it needs, so that none
@@ -31,6 +32,7 @@ type sampler struct {
 	secret  []byte
 	version string
 	alone   map[string]bool       // modes whose generator and receiver have been measured alone
+	stopped map[string]bool       // modes whose guest was found stopped
 	turns   map[string]*planTurns // by the name of a mode's plan
 }
 
@@ -264,8 +266,11 @@ func (t *sampler) greetOne(ctx context.Context, mode measure.Mode) error {
 	return c.Close()
 }
 
-// thaw lets a frozen guest run until freeze is called. Other guests run anyway. The file of a resumed campaign names
-// the PID file, so that the process must be the QEMU of a guest: no other is stopped.
+// stopPatience is how long a guest that was sent SIGSTOP may take to be stopped: each of its threads has to be.
+const stopPatience = 5 * time.Second
+
+// thaw lets a frozen guest run until freeze is called or mpps ends. Other guests run anyway. The file of a resumed
+// campaign names the PID file: the process must be the QEMU of a guest, and stopped already, so that no other is.
 func (t *sampler) thaw(mode measure.Mode) (freeze func(), err error) {
 	if mode.Frozen == "" {
 		return func() {}, nil
@@ -283,16 +288,26 @@ func (t *sampler) thaw(mode measure.Mode) (freeze func(), err error) {
 	if err != nil || pid < 2 {
 		return nil, fmt.Errorf("frozen guest: found %q in %s, expected the number of a process", text, mode.Frozen)
 	}
-	process, err := os.FindProcess(pid) // by pidfd: what is asked of the number now is true of this process
-	switch {
-	case err != nil:
-	case !t.machine.IsGuest(pid):
-		err = errors.New("it is no guest's QEMU that is the system's")
-	default:
-		err = process.Signal(syscall.SIGCONT)
-	}
+	freeze, err = t.thawProcess(mode, pid)
 	if err != nil {
 		return nil, fmt.Errorf("frozen guest: process %d of %s: %w", pid, mode.Frozen, err)
 	}
-	return func() { _ = process.Signal(syscall.SIGSTOP) }, nil // an error means that it has ended
+	return freeze, nil
+}
+
+func (t *sampler) thawProcess(mode measure.Mode, pid int) (freeze func(), err error) {
+	process, err := unix.PidfdOpen(pid, 0) // what is asked of the number from now on is true of this process
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = unix.Close(process) }()
+	if !t.machine.IsGuest(pid) {
+		return nil, errors.New("it is no guest's QEMU that is the system's")
+	}
+	for end := time.Now().Add(stopPatience); !t.stopped[mode.Name]; time.Sleep(10 * time.Millisecond) {
+		if t.stopped[mode.Name] = owned.Stopped(pid); !t.stopped[mode.Name] && time.Now().After(end) {
+			return nil, fmt.Errorf("it runs: stop it first (kill -STOP %d), or leave frozen= out", pid)
+		}
+	}
+	return owned.Thaw(process)
 }

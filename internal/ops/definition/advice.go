@@ -89,14 +89,16 @@ func (a *advice) override(d *domain.Doc, wishes []domain.Change, nics []string) 
 	}
 	var good []domain.Change
 	for _, w := range a.wishes {
-		if _, err := trial.Apply([]domain.Change{w}, nil, a.on); err == nil {
+		if _, err := trial.Make([]domain.Change{w}, nil, a.on); err == nil {
 			good = append(good, w)
 		}
 	}
 	edits, _ := trial.Apply(wishes, nics, a.on) // Tune reports what is wrong with these
-	good = slices.DeleteFunc(good, func(w domain.Change) bool {
-		return slices.ContainsFunc(edits, func(e domain.Edit) bool { return e.Path == w.Path })
-	})
+	named := map[string]bool{}
+	for _, e := range edits {
+		named[e.Path] = true
+	}
+	good = slices.DeleteFunc(good, func(w domain.Change) bool { return named[w.Path] })
 	return append(good, wishes...)
 }
 

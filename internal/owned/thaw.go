@@ -1,0 +1,74 @@
+package owned
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// freezer is argv[0] of this binary when it stops a process again.
+const freezer = "mpps: freezer"
+
+// frozen is the freezer's pidfd of the process; its lifeline has the number that a supervisor's has.
+const frozen = 4
+
+// Thaw lets a stopped process run (SIGCONT) until freeze is called or this process ends, SIGKILL included. Then it is
+// stopped again (SIGSTOP), unless it has ended. process is a pidfd.
+func Thaw(process int) (freeze func(), err error) {
+	life, hold, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer life.Close()
+	duplicate, err := unix.FcntlInt(uintptr(process), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, errors.Join(err, hold.Close())
+	}
+	target := os.NewFile(uintptr(duplicate), "pidfd")
+	defer target.Close()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Args = []string{freezer}
+	cmd.ExtraFiles = []*os.File{lifeline - 3: life, frozen - 3: target}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no signal of a terminal reaches it
+	if err := cmd.Start(); err != nil {
+		return nil, errors.Join(err, hold.Close())
+	}
+	freeze = func() { _ = errors.Join(hold.Close(), cmd.Wait()) } // an error means that the process has ended
+	if err := unix.PidfdSendSignal(process, unix.SIGCONT, nil, 0); err != nil {
+		freeze()
+		return nil, err
+	}
+	return freeze, nil
+}
+
+func init() {
+	if os.Args[0] == freezer {
+		signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+		await(lifeline)
+		if unix.PidfdSendSignal(frozen, unix.SIGSTOP, nil, 0) != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+}
+
+// await returns when the other end of a pipe is closed.
+func await(pipe int) {
+	for {
+		if _, err := unix.Read(pipe, make([]byte, 1)); !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// Stopped reports whether a process is stopped by a signal (proc_pid_stat(5)).
+func Stopped(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && bytes.HasPrefix(text[bytes.LastIndexByte(text, ')')+1:], []byte(" T "))
+}
