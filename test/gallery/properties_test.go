@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"mpps/internal/advise/audit"
 	"mpps/internal/advise/knob"
 	"mpps/internal/advise/lasting"
+	"mpps/internal/advise/placement"
 	"mpps/internal/advise/site"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
@@ -156,7 +158,7 @@ func (s *Spec) checkApplied(v verdict, p problems) {
 	}
 	err = m.settle(v, p, func(after audit.Report) {
 		for rule, n := range breaches(m.Host, isolated, there) {
-			if n > before[rule] {
+			if n > before[rule] && !v.announced(rule, n) {
 				p.add(s.Name+" worse "+rule, "with %q: %d before the plan, %d after it", v.flags, before[rule], n)
 			}
 		}
@@ -170,6 +172,24 @@ func (s *Spec) checkApplied(v verdict, p problems) {
 	if err != nil {
 		p.add(s.Name+" ends", "after the plan for %q: %v", v.flags, err)
 	}
+}
+
+// ruleNames are the rules of placement that breaches counts.
+var ruleNames = map[string]placement.Rule{
+	"vcpu on CPU": placement.OwnCPU, "vcpu on core": placement.OwnCore, "vcpu on ordinary": placement.SetAside,
+	"nodes": placement.OneNode, "vhost on CPU": placement.VhostCPU, "vhost on core": placement.VhostCore,
+	"vhost on isolated": placement.VhostAside, "emulator on CPU": placement.EmulatorCPU,
+	"emulator on core": placement.EmulatorCore, "emulator on isolated": placement.EmulatorAside,
+}
+
+// announced reports whether a plan for a latency says that a rule becomes worse for a guest, and by no less.
+func (v verdict) announced(rule string, n int) bool {
+	what, guest, _ := strings.Cut(rule, ", ")
+	if what == "nodes" {
+		n-- // the first breaks no rule
+	}
+	return v.report.Tier == goal.Realtime && v.report.Place != nil && slices.ContainsFunc(v.report.Place.GivesWay,
+		func(w placement.GivesWay) bool { return w.Rule == ruleNames[what] && w.Guest == guest && w.Then >= n })
 }
 
 // breaches counts, for each rule of placement and guest, the threads that may break it, by where they may run.

@@ -94,8 +94,8 @@ var domainEmulatorPin = &Knob{
 		case len(placed.Emulator) == 0:
 			return v.unplaced(g.Name)
 		}
-		if len(v.Topology.Online.Minus(placed.Emulator)) == 0 {
-			return Fine("each CPU has a vCPU of this guest: there is nothing to choose")
+		if advice, is := v.everywhere(g, placed); is {
+			return advice
 		}
 		if placed.Emulator.Equal(g.EmulatorPin) {
 			why := "pinned off all vCPUs already"
@@ -106,7 +106,7 @@ var domainEmulatorPin = &Knob{
 		}
 		if len(g.EmulatorPin) == 0 && slices.ContainsFunc(placed.Vhost,
 			func(w placement.Vhost) bool { return len(w.Stays) > 0 }) {
-			return Fine("its vhost threads are held in the emulator's CPUs, and they stay where they may run")
+			return Fine(heldVhost)
 		}
 		live, _ := v.cpusAt(setting.Of(setting.DomainLive, g.Name, a.Rest()))
 		if len(g.EmulatorPin) == 0 && placed.Emulator.Equal(live) && len(live.And(v.vcpuCPUs())) > 0 {
@@ -132,6 +132,23 @@ var domainEmulatorPin = &Knob{
 		return v.givingWay(g.Name, v.pin(g, a, placed.Emulator.String(), because).At(Medium))
 	}),
 }
+
+// everywhere says why a guest's emulator threads may run on all CPUs; false if they get certain ones.
+func (v *View) everywhere(g *facts.Guest, placed *placement.Placed) (Advice, bool) {
+	stays := slices.ContainsFunc(placed.Vhost, func(w placement.Vhost) bool { return len(w.Stays) > 0 })
+	switch {
+	case len(v.Topology.Online.Minus(placed.Emulator)) > 0:
+		return Advice{}, false
+	case len(g.EmulatorPin) == 0 && stays:
+		return Fine(heldVhost), true
+	case len(v.Topology.Online.Minus(v.vcpuCPUs())) > 0:
+		return Fine("no CPUs are better for them than all"), true
+	}
+	return Fine("each CPU has a vCPU: there is nothing to choose"), true
+}
+
+// heldVhost is why the emulator threads of a guest are left unpinned.
+const heldVhost = "its vhost threads are held in the emulator's CPUs, and they stay where they may run"
 
 // vcpuCPUs returns the CPUs of all guests' vCPUs, as they are placed, and those that only vCPUs should use; computed at
 // the first call.
@@ -228,6 +245,9 @@ var domainIOThreadPin = &Knob{
 		set, known := v.cpusAt(a)
 		if known && len(set) > 0 && len(set.And(placed.VCPUSet().Or(v.guestCPUs()))) == 0 {
 			return Fine("off all vCPUs of its guest")
+		}
+		if advice, is := v.everywhere(g, placed); is {
+			return advice
 		}
 		return v.pin(g, a, placed.Emulator.String(),
 			"without a pin of its own it runs on any CPU that the guest may use, its vCPUs' too").At(Medium)

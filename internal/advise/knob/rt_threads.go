@@ -72,6 +72,9 @@ var rtThrottling = &Knob{
 	Stage: datapath.Realtime, Risk: goal.None, After: []string{"rt.ksoftirqd", "rt.rcuc", "rt.rcub"}, Tiers: realtime(),
 	Where: fixed(rtRuntime),
 	Want: func(v *View, a setting.Address) Advice {
+		if len(v.Topology.Online) == 1 {
+			return Skips("the host has one CPU online: a realtime thread that spins would take it from everything else")
+		}
 		if open := Exposed(v.Host); len(open) > 0 {
 			return skipExposed(open)
 		}

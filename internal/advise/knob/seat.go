@@ -20,7 +20,7 @@ func (v *View) seat(g *facts.Guest) (*placement.Placed, Advice) {
 	case placed == nil:
 		return nil, v.unplaced(g.Name)
 	}
-	if v.crowded() && len(pinnedCPUs(g)) == 0 {
+	if v.crowded() && !pinnedOneByOne(g) {
 		return nil, Skips(fmt.Sprintf("%s without a place may run on any CPU: pinned, this guest could not move away "+
 			"from them. Name one that needs CPUs of its own with --guest",
 			Count(len(v.Placement().Refused), "guest")))

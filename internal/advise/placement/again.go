@@ -76,7 +76,8 @@ func (p *Placed) keepFrom(was *Placed, vcpus setting.CPUSet) (differs bool) {
 	}
 	p.Queues = was.Queues
 	stay := slices.ContainsFunc(p.Vhost, func(v Vhost) bool { return len(v.Stays) > 0 })
-	if stay || slices.EqualFunc(p.Vhost, was.Vhost, func(v, w Vhost) bool { return v.CPU == w.CPU }) {
+	same := func(v, w Vhost) bool { return v.CPU == w.CPU && len(w.Stays) == 0 }
+	if stay || slices.EqualFunc(p.Vhost, was.Vhost, same) {
 		p.Vhost, p.VhostWhy, p.Others = was.Vhost, was.VhostWhy, was.Others
 	} else {
 		differs = true
@@ -114,6 +115,9 @@ func (a Ask) carriedOut(r *Result) Ask {
 			g.was = &was
 		}
 		g.Pins, g.Masks, g.Shared = nil, nil, false
+		if len(a.Nodes) > 1 && len(p.Nodes) == 1 && !g.unmanaged { // domain.numatune
+			g.Home = p.Nodes
+		}
 		for _, v := range p.VCPUs {
 			g.Pins = append(g.Pins, v.CPU)
 		}

@@ -205,7 +205,7 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 	d.Shared = len(h.SetAside()) > 0 && d.Pins == nil && !d.Named && len(d.Allowed) == 0 &&
 		(!d.Realtime || besideIsolated(h, guest))
 	switch {
-	case guest.Migrates() && d.Pins != nil:
+	case d.Pins != nil && (guest.Migrates() || guest.State != "running" && !d.Named): // a plan leaves them alone
 		d.Fixed = true
 	case guest.Migrates():
 		d.stayAsIs("it is being migrated (" + guest.Job + "): nothing of it is moved until that is over")

@@ -93,10 +93,13 @@ func leaveOwn(ask *Ask, r *Result, changes []change, before, after map[string]br
 		case !c.vcpus || g.stays != "":
 		case len(worse) > 0 && len(g.nodes) == 0 && len(c.nodes) > 0:
 			g.nodes, left = c.nodes, true
+			continue // its threads are judged where its vCPUs will be
 		case len(worse) > 0:
 			g.stays, left = worse[0], true
+			continue
 		case len(was.worse(is, vcpuRules)) == 0:
 			g.stays, left = nothingMended, true
+			continue
 		}
 		if c.threads && !g.threadsStay && g.knowsWorkers() &&
 			(len(is.worse(was, threadRules)) > 0 || len(was.worse(is, threadRules)) == 0) {
