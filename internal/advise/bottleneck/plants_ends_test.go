@@ -49,4 +49,43 @@ var endPlants = []plant{
 		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 61, TID: 61, Comm: "mpps", Role: "mpps", VCPU: -1,
 			Queue: -1, CPU: 15, Ran: 0.3, Quota: 0.3, Throttle: 0.6})
 	}, true},
+	{"a program that reads its tap too slowly", TapReader, func(s *scene) {
+		s.tapHeldBy(0.98, 0.01)
+	}, true},
+	{"a program with a tap, and a quota", TapReader, func(s *scene) {
+		s.tapHeldBy(0.1, 0.85)
+		t := facts.Find(s.l.Threads, func(t *facts.ThreadLoad) bool { return t.PID == 6000 })
+		t.Quota, t.Throttle = 0.1, 0.8
+		s.hog(13, 0.3)
+	}, true},
+	{"an application that hardly reads a TCP connection", Socket, func(s *scene) {
+		s.receive(3e3, 3e3, 0)
+		s.l.Drops = nil
+		s.l.Sockets = facts.SocketLoad{WindowsClosed: s.count(8), Full: []facts.LosingSocket{{Port: 5001, Queued: 0.97,
+			PID: 800, Comm: "backup"}}}
+	}, true},
+	{"a tap of several queues, of which its program does not read one", TapReader, func(s *scene) {
+		s.tapHeldBy(0.3, 0.01)
+		tap := s.dev("vnet0")
+		tap.Held = nil // there was no time to look
+		lost := tap.Counters["tx_dropped"]
+		tap.Qdisc = []facts.QdiscLoad{{Kind: "mq", Parent: "root", Packets: tap.TxPackets + lost},
+			{Kind: "pfifo_fast", Parent: "0:1", Packets: tap.TxPackets / 2},
+			{Kind: "pfifo_fast", Parent: "0:2", Packets: lost},
+			{Kind: "pfifo_fast", Parent: "0:3", Packets: tap.TxPackets / 2}}
+	}, true},
+	{"a realtime program beside the one that reads the tap", CPUHog, func(s *scene) {
+		s.tapHeldBy(0.05, 0.94)
+		s.hog(13, 0.95).Policy = "fifo"
+		s.cpu(13, facts.CPULoad{User: 0.95, System: 0.05})
+	}, true},
+	{"a realtime program beside an application", CPUHog, func(s *scene) {
+		s.receive(0.2e6, 0.01e6, 0.99)
+		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 800, TID: 800, Comm: "dns-server", Role: "other",
+			VCPU: -1, Queue: -1, CPU: 13, Affinity: setting.CPUs(13), Ran: s.noisy(0.05), Waited: s.noisy(0.94)})
+		s.l.Sockets.Losing = []facts.LosingSocket{{Port: 53, Drops: s.l.Sockets.ReceiveBuffer, Queued: 0.99, PID: 800,
+			Comm: "dns-server"}}
+		s.hog(13, 0.95).Policy = "fifo"
+		s.cpu(13, facts.CPULoad{User: 0.95, System: 0.05})
+	}, true},
 }
