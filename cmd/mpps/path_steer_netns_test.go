@@ -215,7 +215,7 @@ func TestSteerClassifier(t *testing.T) {
 }
 
 // TestSteerDiscipline: a tunnel that needs no queue discipline loses the one that it has, is kept so, and gets it back.
-// One with parameters stays, and is told.
+// One with parameters stays, and is reported.
 func TestSteerDiscipline(t *testing.T) {
 	if !inHost(t) {
 		return

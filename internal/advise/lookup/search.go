@@ -114,7 +114,7 @@ func (x *index) search(all []*word, framing func(*word) bool) []Hit {
 			q.word(all[i:])
 		}
 	}
-	if !q.told {
+	if !q.any {
 		return nil
 	}
 	if q.sure {
@@ -132,7 +132,7 @@ type query struct {
 	scores []score         // by document
 	known  map[int]float64 // what each key of the text tells; numbers below 0 are words that no name has
 	frames map[int]bool    // keys of words that stand around settings
-	told   bool            // something was found
+	any    bool            // something was found
 	sure   bool            // as it is
 }
 
@@ -141,7 +141,7 @@ func (q *query) word(all []*word) {
 	w := all[0]
 	found := q.find(w)
 	q.count(found, 1)
-	q.told = q.told || len(found) > 0
+	q.any = q.any || len(found) > 0
 	q.sure = q.sure || slices.ContainsFunc(found, func(p posting) bool { return !p.near })
 	if len(all) > 1 {
 		q.pair(w.key, all[1].key)
