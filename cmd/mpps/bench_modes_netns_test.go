@@ -112,7 +112,7 @@ func TestBenchModesInterrupted(t *testing.T) {
 }
 
 // TestBenchModesPlanAndGateway: packets reach the guest by a router, whose reverse path filter would drop them but for
-// the mode's plan.
+// the mode's plan; a second mode has a plan too.
 func TestBenchModesPlanAndGateway(t *testing.T) {
 	t.Parallel()
 	h := newHostAndGuest(t)
@@ -137,18 +137,23 @@ func TestBenchModesPlanAndGateway(t *testing.T) {
 code=$?
 mpps --json history > ` + history + `
 exit $code`
+	value := func() string {
+		return strings.TrimSpace(host.must(nil, "ip", "netns", "exec", h.host, "sysctl", "-n", filter))
+	}
+	campaign := []string{"--json", "bench", "modes", "--mode", "routed=" + h.agent + ",from=netns:" + far +
+		"/eth0,gateway=10.61.0.254,plan=" + host.plan("sysctl:"+filter+"=0"), "--mode", "other=" + h.agent +
+		",via=br0,plan=" + host.plan("sysctl:net.ipv4.ip_default_ttl=63"), "--workloads", "pps,rr", "--duration",
+		"150ms", "--warm-up", "30ms", "--keep=false"}
 	measured := func(more ...string) (int, string, string) {
-		return program(t, append([]string{"ip", "netns", "exec", h.host, "sh", "-c", own, "sh", "mpps", "--json", "bench",
-			"modes", "--mode", "routed=" + h.agent + ",from=netns:" + far + "/eth0,gateway=10.61.0.254,plan=" +
-				host.plan("sysctl:"+filter+"=0"), "--workloads", "pps,rr", "--duration", "150ms", "--warm-up", "30ms",
-			"--repeat", "2", "--keep=false"}, more...)...)
+		return program(t, append(append([]string{"ip", "netns", "exec", h.host, "sh", "-c", own, "sh", "mpps"},
+			campaign...), append(more, "--repeat", "2")...)...)
 	}
 	code, stdout, stderr := measured("--foreign")
 	if code != outcome.CodeOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	m := modesOf(t, stdout)
-	if len(m.Rows) != 2 || m.Samples != 4 || len(m.Failures) > 0 {
+	if len(m.Rows) != 4 || m.Samples != 8 || len(m.Failures) > 0 {
 		t.Errorf("%d samples, rows %+v, failures %+v", m.Samples, m.Rows, m.Failures)
 	}
 	for i, r := range m.Rows {
@@ -156,17 +161,19 @@ exit $code`
 			checkLedger(t, &m.Runs[i])
 		}
 	}
-	if got := strings.TrimSpace(host.must(nil, "ip", "netns", "exec", h.host, "sysctl", "-n", filter)); got != "1" {
-		t.Errorf("afterwards %s is %s", filter, got)
-	}
+	must.Equal(t, value(), "1", "afterwards %s", filter)
 	h.stays(before)
-	if text := string(must.Get(os.ReadFile(history))(t)); strings.Count(text, `"rolled-back"`) != 4 {
+	if text := string(must.Get(os.ReadFile(history))(t)); strings.Count(text, `"rolled-back"`) != 8 {
 		t.Errorf("expected a transaction for each sample, rolled back: %s", text)
 	}
 	if code, _, stderr = measured(); code == outcome.CodeOK {
 		t.Error("a plan that mpps would not make is accepted without --foreign")
 	}
 	must.Contain(t, stderr, "--foreign")
+	// Killed while a plan stands, the program cannot put it back: the process that waits for its death does.
+	argv := append(append(host.bound(t.TempDir()), campaign...), "--foreign", "--repeat", "100")
+	host.started(argv, func() bool { return value() == "0" }).end(t, os.Kill)
+	await(t, func() bool { return value() == "1" }, func() string { return "the plan of a killed program stands" })
 }
 
 // netperfOfLab puts netperf out of a root tree that the lab has built into the search path: Debian 12 has none in main.
