@@ -32,8 +32,8 @@ func (h *hostAndGuest) statistic(iface, name string) uint64 {
 	return n
 }
 
-// TestControlConnectionIsCut cuts a control connection that has a link of its own without a word to either side: what
-// the agent sends stops within 2 s, and not with the end of its trial.
+// TestControlConnectionIsCut cuts the link of a control connection, of which neither side is notified: the agent stops
+// sending within 2 s, and not only when its trial ends.
 func TestControlConnectionIsCut(t *testing.T) {
 	for _, what := range []string{"stream", "pps"} {
 		t.Run(what, func(t *testing.T) {

@@ -169,8 +169,8 @@ func scrambled(ts *testscript.TestScript, h *facts.Host, name string, i int) []b
 const exceeded = 99
 
 // measured is a program for scripts: "measured MIB SECONDS PROGRAM ARGS…" runs a program, passes its exit code on, and
-// exits with 99 where it took more memory or CPU time. It is a program of its own because a process's maximum is never
-// less than what its parent had when it started it (fs/exec.c, exec_mmap), and the tests' process is large.
+// exits with 99 where it took more memory or CPU time. It is a separate program because a process's peak is never less
+// than what its parent had when it started it (fs/exec.c, exec_mmap), and the tests' process is large.
 func measured() {
 	if len(os.Args) < 4 {
 		fmt.Fprintln(os.Stderr, "usage: measured MIB SECONDS PROGRAM ARGS…")

@@ -1,5 +1,6 @@
 // Package must has what a test requires, said in one line: steps that have to succeed or to fail, texts and results.
-// The test fails at the line that requires it.
+// The test fails at the line that requires it. A library of assertions would do more than these few, and be one more
+// dependency.
 package must
 
 import (

@@ -96,8 +96,8 @@ func TestNodesAndWorkers(t *testing.T) {
 	}
 }
 
-// TestUntold: on a machine of its own, and as a guest without paravirtual spinlocks, it is said that waits are not all
-// that there are.
+// TestUntold: on bare metal, and in a guest without paravirtual spinlocks, the result says that some waits are not
+// seen.
 func TestUntold(t *testing.T) {
 	for _, c := range []struct{ virtual, arch, why string }{
 		{"", "amd64", "queue behind it"}, {"", "arm64", "queue behind it"}, {"kvm", "arm64", "queue behind it"},

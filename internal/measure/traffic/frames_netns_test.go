@@ -206,8 +206,8 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// TestPacing: the rate asked for is sent, within a few percent, but for the time
-// that a busy machine did not leave to the generator, which is told.
+// TestPacing: the generator sends the requested rate within a few percent, and reports the time that a busy machine did
+// not leave to it.
 func TestPacing(t *testing.T) {
 	a, b := pair(t)
 	for _, m := range []Method{XDP, AFPacket} {

@@ -78,8 +78,8 @@ func TestNoPktgen(t *testing.T) {
 	}
 }
 
-// TestWorkersTakeQueues: the queues of a device are known without a sysfs of its namespace, and the CPUs chosen for
-// them make live frames take several.
+// TestWorkersTakeQueues: a device's queues are found without mounting its namespace's sysfs, and the CPUs chosen for
+// them spread live frames over several.
 func TestWorkersTakeQueues(t *testing.T) {
 	if runtime.NumCPU() < 2 {
 		t.Skip("one CPU chooses one queue")
