@@ -143,9 +143,8 @@ const editID = "domain.edit"
 
 // carryOut changes a guest's definition on this host as an ordinary plan: value by value, journaled and read back. With
 // live it also changes what libvirt can change while the guest runs.
-func carryOut(ctx context.Context, env *ops.Env, d *Definition, edits []domain.Edit, live,
-	dryRun bool) (*change.Outcome,
-	error) {
+func carryOut(ctx context.Context, env *ops.Env, d *Definition, edits []domain.Edit,
+	live, dryRun bool) (*change.Outcome, error) {
 	m, err := env.Open()
 	if err != nil {
 		return nil, err
