@@ -66,6 +66,11 @@ func newXDPGenerator(ctx context.Context, c Config, dev Device) (_ *xdpGenerator
 			return nil, err
 		}
 		g.workers = append(g.workers, w)
+		if g.refused != nil {
+			if err = g.refused.watch(w.prog); err != nil {
+				return nil, fmt.Errorf("the generator's program: %w", err)
+			}
+		}
 	}
 	return g, nil
 }

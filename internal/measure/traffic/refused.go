@@ -20,12 +20,16 @@ func newRefusedCounter(dev Device) (*refusedCounter, error) {
 	fail := func(err error) error {
 		return fmt.Errorf("cannot count frames that %s does not take: %w", dev.Endpoint, err)
 	}
+	var ns unix.Stat_t
+	if err := dev.Do(func() error { return unix.Stat("/proc/thread-self/ns/net", &ns) }); err != nil {
+		return nil, fail(err)
+	}
 	spec, err := loadRefused()
 	if err != nil {
 		return nil, fail(err)
 	}
-	err = spec.Variables[refusedVarCfg].Set(refusedConfig{Ifindex: uint32(dev.Index), Tgid: uint32(os.Getpid())})
-	if err != nil {
+	if err = spec.Variables[refusedVarCfg].Set(refusedConfig{Ifindex: uint32(dev.Index), Netns: uint32(ns.Ino),
+		Tgid: uint32(os.Getpid())}); err != nil {
 		return nil, fail(err)
 	}
 	coll, err := loadCollection(spec)
@@ -41,6 +45,16 @@ func newRefusedCounter(dev Device) (*refusedCounter, error) {
 		r.links = append(r.links, l)
 	}
 	return r, nil
+}
+
+// watch adds one of the generator's programs.
+func (r *refusedCounter) watch(prog *ebpf.Program) error {
+	info, err := prog.Info()
+	if err != nil {
+		return err
+	}
+	id, _ := info.ID()
+	return r.coll.Maps[refusedMapPrograms].Put(uint32(id), uint8(1))
 }
 
 // errFull is the reason for refusing a frame if the device gives none.

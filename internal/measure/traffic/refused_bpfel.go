@@ -16,6 +16,7 @@ import (
 type refusedConfig struct {
 	_       structs.HostLayout
 	Ifindex uint32
+	Netns   uint32
 	Tgid    uint32
 }
 
@@ -29,10 +30,11 @@ type refusedCount struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	refusedMapRefused = "refused"
-	refusedProgFailed = "failed"
-	refusedProgFull   = "full"
-	refusedVarCfg     = "cfg"
+	refusedMapPrograms = "programs"
+	refusedMapRefused  = "refused"
+	refusedProgFailed  = "failed"
+	refusedProgFull    = "full"
+	refusedVarCfg      = "cfg"
 )
 
 // loadRefused returns the embedded CollectionSpec for refused.
@@ -85,7 +87,8 @@ type refusedProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type refusedMapSpecs struct {
-	Refused *ebpf.MapSpec `ebpf:"refused"`
+	Programs *ebpf.MapSpec `ebpf:"programs"`
+	Refused  *ebpf.MapSpec `ebpf:"refused"`
 }
 
 // refusedVariableSpecs contains global variables before they are loaded into the kernel.
@@ -115,11 +118,13 @@ func (o *refusedObjects) Close() error {
 //
 // It can be passed to loadRefusedObjects or ebpf.CollectionSpec.LoadAndAssign.
 type refusedMaps struct {
-	Refused *ebpf.Map `ebpf:"refused"`
+	Programs *ebpf.Map `ebpf:"programs"`
+	Refused  *ebpf.Map `ebpf:"refused"`
 }
 
 func (m *refusedMaps) Close() error {
 	return _RefusedClose(
+		m.Programs,
 		m.Refused,
 	)
 }
