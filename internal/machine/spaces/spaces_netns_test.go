@@ -363,6 +363,10 @@ func TestHostile(t *testing.T) {
 	begun := spent()
 	h := s.host()
 	t.Logf("%s of CPU", spent()-begun)
+	if len(h.Namespaces) == 0 { // a busy machine does not read it in time
+		must.Contain(t, fmt.Sprint(h.Unseen), "network namespace")
+		return
+	}
 	n := h.Namespaces[0]
 	if len(n.Devices) > mostDevices || !n.Cut {
 		t.Errorf("%d devices, cut %v", len(n.Devices), n.Cut)
