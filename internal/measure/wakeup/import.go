@@ -31,8 +31,8 @@ type Imported struct {
 // Imported reports whether a file's runs were read from outputs that mpps did not take: when is known of nothing.
 func (f *File) Imported() bool { return f.Asked.For == 0 }
 
-// Import parses an output of cyclictest (JSON, -q -h, or the summary lines alone), oslat (JSON or text) or rtla timerlat
-// (hist or top). An empty tool is recognised by what each of them prints first.
+// Import parses an output of cyclictest (JSON, -q -h, or the summary lines alone), oslat (JSON or text) or rtla
+// timerlat (hist or top). An empty tool is recognised by what each of them prints first.
 func Import(tool, text string) (*Imported, error) {
 	if len(text) > maxText {
 		return nil, unexpected("import", "more than %d MiB", maxText>>20)

@@ -49,8 +49,8 @@ func ParseTimerlat(text string, entries int) (*Output, error) {
 				break
 			}
 			if n := column(fields, at); n > 0 {
-				threads[i].buckets = append(threads[i].buckets, measure.Bucket{FromNs: length * unit, ToNs: length * unit,
-					Count: n})
+				threads[i].buckets = append(threads[i].buckets, measure.Bucket{FromNs: length * unit,
+					ToNs: length * unit, Count: n})
 			}
 		}
 	}

@@ -7,14 +7,15 @@ import (
 )
 
 var (
-	// The header of rtla timerlat top, with the unit, and its line of a CPU: a count, and for each context the last, the
-	// least, the average and the longest (timerlat_top_header, timerlat_top_print in tools/tracing/rtla/src/timerlat_top.c).
+	// The header of rtla timerlat top, with the unit, and its line of a CPU: a count, and for each context the last,
+	// the least, the average and the longest (timerlat_top_header, timerlat_top_print in
+	// tools/tracing/rtla/src/timerlat_top.c).
 	topHeader = regexp.MustCompile(`IRQ Timer Latency \((us|ns)\)`)
 	topLine   = regexp.MustCompile(`(?m)^ *([0-9]{1,5}) #([0-9]+) +\|(.*)$`)
 )
 
-// parseTop parses the output of "rtla timerlat top", which is printed over and over: of each CPU the last line, and in it
-// the last context, which is when the thread, or the program of -u, got the CPU. There is no histogram.
+// parseTop parses the output of "rtla timerlat top", which is printed over and over: of each CPU the last line, and in
+// it the last context, which is when the thread, or the program of -u, got the CPU. There is no histogram.
 func parseTop(text string) (*Output, error) {
 	unit := uint64(1000)
 	if m := topHeader.FindStringSubmatch(text); m != nil && m[1] == "ns" {
