@@ -112,7 +112,8 @@ func TestInstanceProcesses(t *testing.T) {
 			h := &facts.Host{}
 			libvirt.Inventory(t.Context(), live(t).Tree, h, new(libvirt.Definitions))
 			found := facts.Find(h.Guests, func(g *facts.Guest) bool { return g.Name == guest })
-			if found == nil || found.Platform() != c.platform || c.platform == facts.Incus && found.Owner.ID != "shop/"+guest {
+			if found == nil || found.Platform() != c.platform ||
+				c.platform == facts.Incus && found.Owner.ID != "shop/"+guest {
 				t.Errorf("expected a guest of %s, found %+v", c.platform, found)
 			}
 		})
