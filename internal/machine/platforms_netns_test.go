@@ -86,8 +86,8 @@ func TestPlatformProcesses(t *testing.T) {
 	}
 }
 
-// TestInstanceProcesses: a real process is Incus's if root's PID file in its instance's folder names it, and nobody else
-// can write the file or a folder above it.
+// TestInstanceProcesses: a real process is Incus's if root's PID file in its instance's folder names it, and nobody
+// else can write the file or a folder above it.
 func TestInstanceProcesses(t *testing.T) {
 	if !treetest.InNamespace(t) {
 		return
@@ -100,7 +100,8 @@ func TestInstanceProcesses(t *testing.T) {
 	}{
 		{"root's file", func(string) error { return nil }, facts.Incus},
 		{"a person's folder", func(folder string) error { return os.Chown(folder, 4711, 4711) }, facts.QEMU},
-		{"a folder above that a group can write", func(string) error { return os.Chmod("/run/incus", 0o775) }, facts.QEMU},
+		{"a folder above that a group can write", func(string) error { return os.Chmod("/run/incus", 0o775) },
+			facts.QEMU},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			guest := fmt.Sprint("instance-test-", i)

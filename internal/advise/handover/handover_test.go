@@ -110,6 +110,10 @@ func TestPlatforms(t *testing.T) {
 			hand("domain.vcpupin vcpu/0/pin 8", "domain.numatune memory/nodes 1"), map[string]string{
 				"limits.cpu":       "lxc config set web limits.cpu=8-8",
 				"limits.cpu.nodes": "lxc config set web limits.cpu.nodes=1"}, nil, nil},
+		"Incus, whose name would be more than a word": {guestOf(facts.Incus, "web;x", 4096, "0-15"), pin, nil,
+			[]string{"vcpu/0/pin", "vcpu/1/pin"}, nil},
+		"LXD, whose project would be an option": {guestOf(facts.LXD, "-x/web", 4096, "0-15"), pin, nil,
+			[]string{"vcpu/0/pin", "vcpu/1/pin"}, nil},
 		"Incus, several CPUs for a vCPU": {guestOf(facts.Incus, "web", 4096, "0-15"), hand("domain.vcpupin vcpu/0/pin 8-15"),
 			nil, []string{"vcpu/0/pin"}, nil},
 		"OpenNebula": {guestOf(facts.OpenNebula, "42", 4096, "0-15", "0-15"), slices.Concat(pin, emulator, hand(

@@ -29,6 +29,9 @@ func instance(program string) platform {
 		},
 		always: []Unsaid{{Setting: "vhost threads", Value: "dedicated CPUs", Why: "it has no word for it"}},
 		say: func(g *facts.Guest, h plan.Handed) said {
+			if !isInstance(g.Owner.ID) { // it stands in a command
+				return said{unsaid: "its name is not known"}
+			}
 			switch h.ID {
 			case "domain.queues": // driver_qemu.go, configureQueues
 				return said{unsaid: "it makes a queue for each vCPU, at least two"}
@@ -46,6 +49,18 @@ func instance(program string) platform {
 			return said{}
 		},
 	}
+}
+
+// isInstance reports whether a text is the name of an instance, after that of a project and a slash or alone. Both are
+// letters, digits, dashes and dots, and begin as no option does.
+func isInstance(id string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+	for name := range strings.SplitSeq(id, "/") {
+		if name == "" || strings.Trim(name, letters+"-.") != "" || strings.Trim(name[:1], letters) != "" {
+			return false
+		}
+	}
+	return strings.Count(id, "/") < 2
 }
 
 // instancePins returns the setting for pinned vCPUs: a list of CPUs, of which each vCPU has one, and which so is their

@@ -324,6 +324,8 @@ func TestOwnersOfProcesses(t *testing.T) {
 		"LXD in a project":               {instance("var/log/lxd/", "shop_web1"), facts.LXD, "shop/web1"},
 		"Incus's file of another":        {instance("run/incus/", "web2"), facts.QEMU, ""},
 		"an instance's folder elsewhere": {instance("run/incus/../mine/", "web1"), facts.QEMU, ""},
+		"a way out of Incus's folder": {map[string]string{"run/qemu.pid": "400\n", "proc/400/cmdline": "qemu-system-x86_64" +
+			"\x00-name\x00..\x00-pidfile\x00/run/incus/../qemu.pid\x00"}, facts.QEMU, ""},
 		"Incus's board without its file": {map[string]string{"proc/400/cmdline": strings.ReplaceAll("/usr/bin/qemu-system-x86_64 "+
 			"-name web1 -smbios type=2,manufacturer=LinuxContainers,product=Incus -pidfile /run/incus/web1/qemu.pid ", " ",
 			"\x00")}, facts.QEMU, ""},

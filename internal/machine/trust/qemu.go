@@ -98,7 +98,7 @@ func (q QEMU) Instance(m *tree.Tree, claimed, name string) (folder string, incus
 	for all, incus := range instanceFolders {
 		file, below := strings.CutPrefix(strings.TrimPrefix(claimed, "/"), all)
 		folder, is := strings.CutSuffix(file, "/qemu.pid")
-		if below && is && (folder == name || strings.HasSuffix(folder, "_"+name)) && name != "" &&
+		if below && is && (folder == name || strings.HasSuffix(folder, "_"+name)) && name != "" && name[0] != '.' &&
 			!strings.Contains(folder, "/") && q.named(m, all, file) {
 			return folder, incus
 		}
