@@ -58,10 +58,7 @@ func (a *app) exportTunedCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.out.Answer(report.Answer{
-					Verb: "export-kube", Host: h.Name, Result: e, Warnings: warnings,
-					Text: func(t *report.Text) { report.KubeExport(t, e) },
-				})
+				return a.answerKube(h.Name, e, warnings)
 			}
 			return a.out.Answer(report.Answer{
 				Verb: "export-tuned", Host: h.Name, Result: p, Warnings: warnings,
@@ -95,6 +92,18 @@ func checkNodes(label, pool string) error {
 	return nil
 }
 
+// answerKube prints a file for a cluster as it is, so that it can be piped on; or, where it was written, what its
+// target cannot hold.
+func (a *app) answerKube(host string, e *kube.Export, warnings []report.Warning) error {
+	if e.Written == "" && !a.json {
+		return a.out.Raw([]byte(e.Text), warnings)
+	}
+	return a.out.Answer(report.Answer{
+		Verb: "export-kube", Host: host, Result: e, Warnings: warnings,
+		Text: func(t *report.Text) { report.KubeExport(t, e) },
+	})
+}
+
 // exportKubeCommand writes a file for a cluster, of one kind.
 func (a *app) exportKubeCommand(kind, short string) *cobra.Command {
 	var flags goalFlags
@@ -114,10 +123,7 @@ func (a *app) exportKubeCommand(kind, short string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.out.Answer(report.Answer{
-				Verb: "export-kube", Host: h.Name, Result: e, Warnings: warnings,
-				Text: func(t *report.Text) { report.KubeExport(t, e) },
-			})
+			return a.answerKube(h.Name, e, warnings)
 		},
 	}
 	f := cmd.Flags()

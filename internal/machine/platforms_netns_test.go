@@ -13,6 +13,7 @@ import (
 	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // TestPlatformProcesses: whose a real process is says a PID file that only root can write. One that a group or a person
@@ -79,6 +80,41 @@ func TestPlatformProcesses(t *testing.T) {
 			case c.platform == "" && (found != nil || unverified == nil || !strings.Contains(unverified.Why, "user")):
 				t.Errorf("guest %+v, unverified %+v", found, unverified)
 			case c.platform != "" && (found == nil || found.PID != pid || found.Platform() != c.platform):
+				t.Errorf("expected a guest of %s, found %+v", c.platform, found)
+			}
+		})
+	}
+}
+
+// TestInstanceProcesses: a real process is Incus's if root's PID file in its instance's folder names it, and nobody
+// else can write the file or a folder above it.
+func TestInstanceProcesses(t *testing.T) {
+	if !treetest.InNamespace(t) {
+		return
+	}
+	must.Do(t, unix.Mount("run", "/run", "tmpfs", 0, "mode=755"))
+	for i, c := range []struct {
+		what     string
+		spoil    func(folder string) error
+		platform facts.Platform
+	}{
+		{"root's file", func(string) error { return nil }, facts.Incus},
+		{"a person's folder", func(folder string) error { return os.Chown(folder, 4711, 4711) }, facts.QEMU},
+		{"a folder above that a group can write", func(string) error { return os.Chmod("/run/incus", 0o775) },
+			facts.QEMU},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			guest := fmt.Sprint("instance-test-", i)
+			folder := "/run/incus/shop_" + guest
+			must.Do(t, os.MkdirAll(folder, 0o700))
+			pid, _ := namedProcess(t, "qemu-system-x86", 0, "-name", guest, "-pidfile", folder+"/qemu.pid")
+			must.Do(t, os.WriteFile(folder+"/qemu.pid", fmt.Appendln(nil, pid), 0o600))
+			must.Do(t, c.spoil(folder))
+			h := &facts.Host{}
+			libvirt.Inventory(t.Context(), live(t).Tree, h, new(libvirt.Definitions))
+			found := facts.Find(h.Guests, func(g *facts.Guest) bool { return g.Name == guest })
+			if found == nil || found.Platform() != c.platform ||
+				c.platform == facts.Incus && found.Owner.ID != "shop/"+guest {
 				t.Errorf("expected a guest of %s, found %+v", c.platform, found)
 			}
 		})

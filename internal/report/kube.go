@@ -4,12 +4,8 @@ import (
 	"mpps/internal/advise/kube"
 )
 
-// KubeExport draws a file for a cluster, and, where it was written, what its target cannot hold; the file says it too.
+// KubeExport draws what the target of a file cannot hold, and where the file was written; the file says it too.
 func KubeExport(t *Text, e *kube.Export) {
-	if e.Written == "" {
-		paste(t, "", []string{e.Text})
-		return
-	}
 	t.LineIf(len(e.NotHeld) > 0, "%s", t.In(Bold, "not held by "+e.Target))
 	for _, l := range e.NotHeld {
 		t.Wrap("  ", l.What+": "+l.Why)

@@ -125,6 +125,8 @@ func (g *guest) processOwner() (*facts.Owner, bool) {
 		return &facts.Owner{Platform: facts.QEMU}, true
 	case "proxmox":
 		return facts.ProxmoxOwner(strconv.Itoa(100 + g.number)), true
+	case "incus":
+		return facts.InstanceOwner(facts.Incus, g.name), true
 	case "pod", "harvester":
 		platform := map[string]facts.Platform{"pod": facts.KubeVirt, "harvester": facts.Harvester}[g.By]
 		return &facts.Owner{Platform: platform, ID: "default/" + g.name, Evidence: "its parent is virt-launcher"}, true

@@ -19,7 +19,7 @@ var platformHosts = map[string]facts.Platform{
 	"nova-linuxbridge": facts.Nova, "nova-realtime": facts.Nova, "ovirt": facts.OVirt, "cloudstack": facts.CloudStack,
 	"zstack": facts.ZStack, "kunpeng-zstack": facts.ZStack, "opennebula": facts.OpenNebula,
 	"kubevirt-200g": facts.KubeVirt, "kubevirt": facts.KubeVirt, "harvester": facts.Harvester,
-	"proxmox-8": facts.Proxmox, "proxmox-9": facts.Proxmox,
+	"incus": facts.Incus, "proxmox-8": facts.Proxmox, "proxmox-9": facts.Proxmox,
 }
 
 // TestHandover: of guests whose platform regenerates their definitions no definition is changed, and what would be

@@ -177,7 +177,7 @@ type Rules struct {
 type Guests struct {
 	Count int `yaml:"count"` // 1 if 0
 	// libvirt (as when empty), nova, ovirt, zstack, cloudstack, kubevirt, opennebula, nutanix; without libvirt on the
-	// host qemu, proxmox, pod (of KubeVirt), harvester
+	// host qemu, proxmox, incus, pod (of KubeVirt), harvester
 	By        string   `yaml:"by"`
 	VCPUs     int      `yaml:"vcpus"`
 	GiB       int      `yaml:"gib"` // memory; 2 for each vCPU if 0

@@ -71,6 +71,9 @@ var platforms = map[facts.Platform]platform{
 	facts.KubeVirt:   kubevirt,
 	facts.Harvester:  kubevirt,
 	facts.CloudStack: cloudStack,
+	facts.OpenNebula: openNebula,
+	facts.Incus:      instance("incus"),
+	facts.LXD:        instance("lxc"),
 }
 
 // Of returns the sheets of a host's guests, sorted by name; of one guest unless its name is empty.

@@ -101,6 +101,32 @@ func TestPlatforms(t *testing.T) {
 			hand("domain.hugepages memory/pages on", "domain.nosharepages memoryBacking/nosharepages on")), map[string]string{
 			extraConfig: "memoryBacking: <memoryBacking><hugepages/><nosharepages/></memoryBacking>"},
 			[]string{"vcpu/0/pin", "vcpu/1/pin"}, []string{"allow.additional.vm.configuration.list.kvm"}},
+		"Incus, in a project": {guestOf(facts.Incus, "shop/web", 4096, "0-15", "0-15"), slices.Concat(pin, emulator,
+			hand("domain.queues "+first+"/queues 2", "domain.hugepages memory/pages on")), map[string]string{
+			"limits.cpu":              "incus config set --project shop web limits.cpu=8-9",
+			"limits.memory.hugepages": "incus config set --project shop web limits.memory.hugepages=true"},
+			[]string{first + "/queues", "emulatorpin"}, []string{"their number"}},
+		"LXD, one vCPU: a number alone would be how many": {guestOf(facts.LXD, "web", 4096, "0-15"),
+			hand("domain.vcpupin vcpu/0/pin 8", "domain.numatune memory/nodes 1"), map[string]string{
+				"limits.cpu":       "lxc config set web limits.cpu=8-8",
+				"limits.cpu.nodes": "lxc config set web limits.cpu.nodes=1"}, nil, nil},
+		"Incus, whose name would be more than a word": {guestOf(facts.Incus, "web;x", 4096, "0-15"), pin, nil,
+			[]string{"vcpu/0/pin", "vcpu/1/pin"}, nil},
+		"LXD, whose project would be an option": {guestOf(facts.LXD, "-x/web", 4096, "0-15"), pin, nil,
+			[]string{"vcpu/0/pin", "vcpu/1/pin"}, nil},
+		"Incus, several CPUs for a vCPU": {guestOf(facts.Incus, "web", 4096, "0-15"), hand("domain.vcpupin vcpu/0/pin 8-15"),
+			nil, []string{"vcpu/0/pin"}, nil},
+		"OpenNebula": {guestOf(facts.OpenNebula, "42", 4096, "0-15", "0-15"), slices.Concat(pin, emulator, hand(
+			"domain.queues "+second+"/queues 2", "domain.numatune memory/nodes 1", "domain.hugepages memory/pages on",
+			"domain.locked memoryBacking/locked on")), map[string]string{
+			templateNIC + "52:54:00:00:00:02":         `NIC = [ MODEL = "virtio", VIRTIO_QUEUES = "2" ]`,
+			"template, TOPOLOGY":                      `TOPOLOGY = [ PIN_POLICY = "THREAD", HUGEPAGE_SIZE = "1024" ]`,
+			"attributes of the host (onehost update)": `EMULATOR_CPUS = "2-3"`},
+			[]string{"memoryBacking/locked"}, []string{"chooses the node"}},
+		"OpenNebula, pinned by its scheduler": {guestOf(facts.OpenNebula, "42", 4096, "4", "5"), slices.Concat(pin,
+			hand("domain.numatune memory/nodes 1")), nil, []string{"vcpu/0/pin", "memory/nodes"}, nil},
+		"OpenNebula, on a node": {guestOf(facts.OpenNebula, "42", 2560, "0-15"), hand("domain.numatune memory/nodes 1"),
+			map[string]string{"template, TOPOLOGY": `TOPOLOGY = [ NODE_AFFINITY = "1" ]`}, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sheets := Of(&facts.Host{Guests: []facts.Guest{*c.guest}}, c.handed, "")
@@ -138,7 +164,7 @@ func TestPlatforms(t *testing.T) {
 func TestNoPlatform(t *testing.T) {
 	values := hand("domain.queues " + first + "/queues 4")
 	for platform, plain := range map[facts.Platform]int{facts.Libvirt: -1, facts.QEMU: -1, facts.OVirt: 1,
-		facts.ZStack: 1, facts.OpenNebula: 1} {
+		facts.ZStack: 1, facts.Nutanix: 1} {
 		g := guestOf(platform, "7", 1024, "0-3")
 		sheets := Of(&facts.Host{Guests: []facts.Guest{*g}}, values, "")
 		switch {

@@ -9,7 +9,6 @@ import (
 	"mpps/internal/advise/plan"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
-	"mpps/internal/words"
 )
 
 // proxmox starts QEMU by what stands in /etc/pve; 'qm set' writes it (qemu-server, PVE/QemuServer.pm, PVE/QemuServer/
@@ -69,7 +68,7 @@ var proxmox = platform{
 			return word("numa", fmt.Sprintf("--numa 1 --numa0 cpus=0-%d,hostnodes=%s,memory=%d,policy=bind",
 				max(g.VCPUs-1, 0), h.Value.Value, g.Memory>>20))
 		case "domain.hugepages":
-			s := word("hugepages", "--numa 1 --hugepages "+proxmoxPages(g)+" --keephugepages 1")
+			s := word("hugepages", "--numa 1 --hugepages "+pageMiB(g)+" --keephugepages 1")
 			s.note = "the size must divide the guest's memory; ballooning goes (--balloon 0)"
 			return s
 		case "domain.nosharepages":
@@ -97,12 +96,6 @@ func proxmoxPlaced(g *facts.Guest, h plan.Handed) bool {
 	}
 	same := func(cpus setting.CPUSet) bool { return cpus.Equal(places[0]) }
 	return len(places[0]) <= g.VCPUs+2 && !slices.ContainsFunc(places, func(c setting.CPUSet) bool { return !same(c) })
-}
-
-// proxmoxPages returns the size of huge pages in MiB that divides the guest's memory (PVE/QemuServer/Memory.pm,
-// hugepages_size).
-func proxmoxPages(g *facts.Guest) string {
-	return words.Either(g.Memory > 0 && g.Memory%(1<<30) == 0, "1024", "2")
 }
 
 // unionOf returns the CPUs of several lists.

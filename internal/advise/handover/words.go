@@ -8,6 +8,7 @@ import (
 	"mpps/internal/advise/plan"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // spaced joins what stands side by side on a line.
@@ -20,6 +21,12 @@ func nodes(h plan.Handed) int {
 		return 1
 	}
 	return max(1, len(set))
+}
+
+// pageMiB returns the size of huge pages in MiB that divides the guest's memory (qemu-server, PVE/QemuServer/Memory.pm,
+// hugepages_size).
+func pageMiB(g *facts.Guest) string {
+	return words.Either(g.Memory > 0 && g.Memory%(1<<30) == 0, "1024", "2")
 }
 
 // cloudStack writes a virtual machine's settings into the domain at each start (VmDetailConstants.java,

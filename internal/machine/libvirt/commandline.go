@@ -55,8 +55,13 @@ func (c *commandLine) machine(option, value string) bool {
 		c.uuid = strings.ToLower(value)
 	case "-id": // of Proxmox VE's QEMU alone
 		c.number = value
-	case "-smbios": // Proxmox VE has the UUID only there
-		c.uuid = cmp.Or(c.uuid, strings.ToLower(parseOptions(value, "type")["uuid"]))
+	case "-pidfile":
+		c.pidFile = value
+	case "-smbios":
+		if o := parseOptions(value, "type"); o["type"] == "1" {
+			c.uuid = cmp.Or(c.uuid, strings.ToLower(o["uuid"])) // Proxmox VE has it only here
+			c.system = domain.SystemInfo{Manufacturer: o["manufacturer"], Product: o["product"]}
+		}
 	case "-machine", "-M":
 		o := parseOptions(value, "type")
 		c.mach = o["type"]

@@ -284,6 +284,15 @@ func TestOwnersOfProcesses(t *testing.T) {
 		return map[string]string{"proc/77/task/77/comm": name + "\n", "proc/77/comm": name + "\n",
 			"proc/400/stat": strings.Replace(treetest.Stat(400, "kvm", 500, 0, 0, 0), ") S 1 ", ") S 77 ", 1)}
 	}
+	instance := func(folder, name string) map[string]string { // Incus and LXD, lxd/instance/drivers/driver_qemu.go
+		return map[string]string{folder + name + "/qemu.pid": "400\n", "proc/400/cmdline": "/opt/incus/bin/" +
+			"qemu-system-x86_64\x00-S\x00-name\x00web1\x00-pidfile\x00/" + folder + name + "/qemu.pid\x00"}
+	}
+	const systemID = "30ad89ac-5906-49ca-8d52-3c6343c598f6"
+	ofSystem := func(maker, product string) map[string]string {
+		return map[string]string{"proc/400/cmdline": "qemu-system-x86_64\x00-name\x00guest=instance-0000002a\x00" +
+			"-uuid\x00" + systemID + "\x00-smbios\x00type=1,manufacturer=" + maker + ",product=" + product + ",serial=7,family=Virtual Machine\x00"}
+	}
 	const ofPod = "qemu-kvm\x00-name\x00guest=shop_web,debug-threads=on\x00"
 	pod := map[string]string{"proc/400/cgroup": "0::/kubepods.slice/kubepods-podx.slice/cri-containerd-y.scope\n"}
 	for what, c := range map[string]struct {
@@ -301,9 +310,30 @@ func TestOwnersOfProcesses(t *testing.T) {
 			"proc/400/cmdline": ofPod}), facts.KubeVirt, "shop/web"},
 		"Harvester": {treetest.Merged(pod, parent("virt-launcher-m"), map[string]string{
 			"etc/harvester-release.yaml": "a: b\n", "proc/400/cmdline": ofPod}), facts.Harvester, "shop/web"},
-		"a pod of another":          {treetest.Merged(pod, parent("sh")), facts.QEMU, ""},
-		"virt-launcher in no pod":   {parent("virt-launcher-m"), facts.QEMU, ""},
-		"Harvester without the pod": {map[string]string{"etc/harvester-release.yaml": "a: b\n"}, facts.QEMU, ""},
+		"KubeVirt below another root of the kubelet": {treetest.Merged(parent("virt-launcher-m"), map[string]string{
+			"proc/400/cmdline": ofPod, "proc/400/cgroup": "0::/kubelet.slice/kubelet-kubepods.slice/" +
+				"kubelet-kubepods-podx.slice/cri-containerd-y.scope\n"}), facts.KubeVirt, "shop/web"},
+		"no pod, with a name that begins like one": {treetest.Merged(parent("virt-launcher-m"), map[string]string{
+			"proc/400/cgroup": "0::/system.slice/kubepods-backup.service\n"}), facts.QEMU, ""},
+		"a pod of another":               {treetest.Merged(pod, parent("sh")), facts.QEMU, ""},
+		"virt-launcher in no pod":        {parent("virt-launcher-m"), facts.QEMU, ""},
+		"Harvester without the pod":      {map[string]string{"etc/harvester-release.yaml": "a: b\n"}, facts.QEMU, ""},
+		"Incus":                          {instance("run/incus/", "web1"), facts.Incus, "web1"},
+		"Incus, in a project":            {instance("run/incus/", "shop_web1"), facts.Incus, "shop/web1"},
+		"LXD's snap":                     {instance("var/snap/lxd/common/lxd/logs/", "web1"), facts.LXD, "web1"},
+		"LXD in a project":               {instance("var/log/lxd/", "shop_web1"), facts.LXD, "shop/web1"},
+		"Incus's file of another":        {instance("run/incus/", "web2"), facts.QEMU, ""},
+		"an instance's folder elsewhere": {instance("run/incus/../mine/", "web1"), facts.QEMU, ""},
+		"a way out of Incus's folder": {map[string]string{"run/qemu.pid": "400\n", "proc/400/cmdline": "qemu-system-x86_64" +
+			"\x00-name\x00..\x00-pidfile\x00/run/incus/../qemu.pid\x00"}, facts.QEMU, ""},
+		"Incus's board without its file": {map[string]string{"proc/400/cmdline": strings.ReplaceAll("/usr/bin/qemu-system-x86_64 "+
+			"-name web1 -smbios type=2,manufacturer=LinuxContainers,product=Incus -pidfile /run/incus/web1/qemu.pid ", " ",
+			"\x00")}, facts.QEMU, ""},
+		"nova, whose libvirt is in a container": {ofSystem("OpenStack Foundation", "OpenStack Nova"), facts.Nova, systemID},
+		"nova of Red Hat":                       {ofSystem("Red Hat", "OpenStack Compute"), facts.Nova, systemID},
+		"CloudStack, whose libvirt is away":     {ofSystem("Apache Software Foundation", "CloudStack KVM Hypervisor"), facts.CloudStack, systemID},
+		"oVirt, whose libvirt is away":          {ofSystem("oVirt", "oVirt Node"), facts.OVirt, systemID},
+		"another maker's system":                {ofSystem("Red Hat", "KVM"), facts.QEMU, ""},
 	} {
 		t.Run(what, func(t *testing.T) {
 			h := &facts.Host{}

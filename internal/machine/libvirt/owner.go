@@ -15,6 +15,16 @@ func (q *qemu) findOwner(m *tree.Tree, p trust.QEMU) *facts.Owner {
 		return &facts.Owner{Platform: facts.KubeVirt, ID: facts.KubeVirtID(q.name),
 			Evidence: "a virt-launcher in a pod of Kubernetes is its parent"}
 	}
+	if folder, incus := p.Instance(m, q.pidFile, q.name); folder != "" {
+		platform := facts.LXD
+		if incus {
+			platform = facts.Incus
+		}
+		return facts.InstanceOwner(platform, folder)
+	}
+	if owner, found := facts.MakerOf(q.system, q.uuid); found {
+		return &owner
+	}
 	return &facts.Owner{Platform: facts.QEMU}
 }
 

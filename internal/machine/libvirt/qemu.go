@@ -10,6 +10,7 @@ import (
 
 	"mpps/internal/machine/tree"
 	"mpps/internal/machine/trust"
+	"mpps/internal/model/domain"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
@@ -20,13 +21,15 @@ type qemu struct {
 	name string
 	uuid string
 	// of Proxmox VE's virtual machine; empty: it has none
-	number string
-	owner  *facts.Owner
-	nics   []qemuNIC // in the order of creation
-	cpus   int
-	mem    uint64 // bytes
-	mach   string
-	kvm    bool
+	number  string
+	pidFile string            // where it says that its PID is; empty: nowhere
+	system  domain.SystemInfo // what the guest is shown as its maker
+	owner   *facts.Owner
+	nics    []qemuNIC // in the order of creation
+	cpus    int
+	mem     uint64 // bytes
+	mach    string
+	kvm     bool
 
 	libvirt bool   // libvirt started it for the guest of this name
 	doubt   string // why it is not known to be a guest's; empty: it is

@@ -2,6 +2,7 @@ package trust
 
 import (
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,11 +83,38 @@ func (q QEMU) Proxmox(m *tree.Tree, number string) bool {
 	if err != nil || id == 0 || strconv.FormatUint(id, 10) != number {
 		return false
 	}
-	file := proxmoxFolder + number + ".pid"
-	if m.Live() && (!ofRoot(m, strings.TrimSuffix(proxmoxFolder, "/")) || !ofRoot(m, file)) {
-		return false
+	return q.named(m, proxmoxFolder, number+".pid")
+}
+
+// instanceFolders have a folder for each running virtual machine, with QEMU's PID file (Incus, internal/util/paths.go,
+// RunPath; LXD, shared/util.go, LogPath, in its snap and outside).
+var instanceFolders = map[string]bool{ // whether they are Incus's
+	"run/incus/": true, "var/snap/lxd/common/lxd/logs/": false, "var/log/lxd/": false}
+
+// Instance returns the folder that Incus or LXD has for the process's virtual machine of this name, and whether it is
+// Incus's: root's PID file there names the process. claimed is the PID file that its command line names. Empty: neither
+// started it.
+func (q QEMU) Instance(m *tree.Tree, claimed, name string) (folder string, incus bool) {
+	for all, incus := range instanceFolders {
+		file, below := strings.CutPrefix(strings.TrimPrefix(claimed, "/"), all)
+		folder, is := strings.CutSuffix(file, "/qemu.pid")
+		if below && is && (folder == name || strings.HasSuffix(folder, "_"+name)) && name != "" && name[0] != '.' &&
+			!strings.Contains(folder, "/") && q.named(m, all, file) {
+			return folder, incus
+		}
 	}
-	return m.Number(file, 0) == q.PID
+	return "", false
+}
+
+// named reports whether a PID file below a folder names the process. Only root can write it and what is above it, up to
+// the folder.
+func (q QEMU) named(m *tree.Tree, folder, file string) bool {
+	for name := folder + file; m.Live() && len(name) >= len(folder)-1; name = path.Dir(name) {
+		if !ofRoot(m, name) {
+			return false
+		}
+	}
+	return m.Number(folder+file, 0) == q.PID
 }
 
 // InLauncher reports whether the process runs in a pod of KubeVirt: it is in a control group of Kubernetes's pods
@@ -94,11 +122,19 @@ func (q QEMU) Proxmox(m *tree.Tree, number string) bool {
 func (q QEMU) InLauncher(m *tree.Tree) bool {
 	process := "proc/" + strconv.Itoa(q.PID)
 	groups, err := m.Head(process+"/cgroup", 64<<10)
-	if err != nil || !strings.Contains(groups, "/kubepods") {
+	path := strings.FieldsFunc(groups, func(r rune) bool { return r == '/' || r == '\n' })
+	if err != nil || !slices.ContainsFunc(path, ofPods) {
 		return false
 	}
 	t, err := ReadStat(m, q.PID)
 	return err == nil && t.Parent > 0 && strings.HasPrefix(Name(m, t.Parent, t.Parent), "virt-launcher")
+}
+
+// ofPods reports whether a control group is that of all pods, whatever root the kubelet has (kubelet,
+// cm/cgroup_manager_linux.go, ToSystemd: a slice has the names of those above it, with dashes between).
+func ofPods(group string) bool {
+	slice, is := strings.CutSuffix(group, ".slice")
+	return group == "kubepods" || is && (slice == "kubepods" || strings.HasSuffix(slice, "-kubepods"))
 }
 
 // Arguments returns the command line of the process, at most the first 256 KiB: libvirt's are below 64 KiB. It is nil

@@ -204,6 +204,9 @@ func parseCyclicText(text string, cap int, cpus []int) (*Output, error) {
 				ToNs: numbers[0] * 1000, Count: n})
 		}
 	}
+	if n := len(notes["Min Latencies"]); n > 0 && n+1 == len(threads) {
+		threads = threads[:n] // the last column is the sum of all (-H)
+	}
 	if len(threads) == 0 || len(notes["Max Latencies"]) < len(threads) {
 		return nil, unexpected("cyclictest", "expected JSON or a histogram, found %.60q", strings.TrimSpace(text))
 	}

@@ -31,8 +31,8 @@ type Imported struct {
 // Imported reports whether a file's runs were read from outputs that mpps did not take: when is known of nothing.
 func (f *File) Imported() bool { return f.Asked.For == 0 }
 
-// Import parses an output of cyclictest (JSON, -q -h, or the summary lines alone), oslat (--json) or rtla timerlat
-// hist. An empty tool is recognised by what each of them prints first.
+// Import parses an output of cyclictest (JSON, -q -h, or the summary lines alone), oslat (JSON or text) or rtla
+// timerlat (hist or top). An empty tool is recognised by what each of them prints first.
 func Import(tool, text string) (*Imported, error) {
 	if len(text) > maxText {
 		return nil, unexpected("import", "more than %d MiB", maxText>>20)
@@ -54,9 +54,15 @@ func Import(tool, text string) (*Imported, error) {
 			}
 		}
 	case "oslat":
-		out, err = ParseOslat(text)
+		if out, err = ParseOslat(text); err != nil && oslatHeader.MatchString(text) {
+			out, err = parseOslatText(text)
+		}
 	case "timerlat":
-		out, err = ParseTimerlat(text, lastRow(text)+1)
+		if i.Summary = topHeader.MatchString(text); i.Summary {
+			out, err = parseTop(text)
+		} else {
+			out, err = ParseTimerlat(text, lastRow(text)+1)
+		}
 	default:
 		return nil, unexpected("import", "no tool %q: cyclictest, oslat and timerlat are read", tool)
 	}
@@ -68,12 +74,15 @@ func Import(tool, text string) (*Imported, error) {
 }
 
 // toolOf returns the tool that prints such a text: the program of the command line that rt-tests put into their JSON,
-// or the header of rtla; cyclictest otherwise.
+// or the header of oslat or rtla; cyclictest otherwise.
 func toolOf(text string) string {
 	if m := commandLine.FindStringSubmatch(text); m != nil && strings.HasSuffix("/"+m[1], "/oslat") {
 		return "oslat"
 	}
-	if timerlatHeader.MatchString(text) {
+	if oslatHeader.MatchString(text) {
+		return "oslat"
+	}
+	if timerlatHeader.MatchString(text) || topHeader.MatchString(text) {
 		return "timerlat"
 	}
 	return "cyclictest"
@@ -86,7 +95,7 @@ var (
 	row = regexp.MustCompile(`(?m)^(?:\s*"([0-9]{1,9})": [0-9]|([0-9]{1,9})\s)`)
 	// cyclictest's line of a thread, without -q printed over and over (print_stat in src/cyclictest/cyclictest.c).
 	summaryLine = regexp.MustCompile(`T: *(\d{1,4}) \( *\d+\) P: *\d+ I: *\d+ C: *(\d+) ` +
-		`Min: *(\d+) Act: *\d+ Avg: *(\d+) Max: *(\d+)`)
+		`Min: *(\d+) Act:( *\d+) Avg: *(\d+) Max: *(\d+)`)
 )
 
 // lastRow returns the longest length that the histogram of a text has a row for, in µs; the histogram of a tool that
@@ -106,16 +115,33 @@ func parseSummary(text string) *Output {
 	last := map[int]sampled{}
 	for _, m := range summaryLine.FindAllStringSubmatch(text, -1) {
 		var n [4]uint64
-		for i := range n {
-			n[i], _ = strconv.ParseUint(m[i+2], 10, 53) // out of range: 0 wake-ups, or the largest, which check refuses
+		for i, text := range []string{m[2], m[3], m[5], m[6]} {
+			n[i], _ = strconv.ParseUint(text, 10, 53) // out of range: 0 wake-ups, or the largest, which check refuses
 		}
 		thread, _ := strconv.Atoi(m[1])
-		s := sampled{cpu: thread, min: n[1] * 1000, mean: float64(n[2]) * 1000, max: n[3] * 1000}
-		if s.max >= s.min {
-			s.buckets = []measure.Bucket{{FromNs: s.min, ToNs: s.max, Count: n[0]}}
+		unit := uint64(1000)
+		if len(m[4]) >= nsecsWidth {
+			unit = 1
 		}
-		last[thread] = s
+		last[thread] = summaryOf(thread, n[0], n[1]*unit, n[2]*unit, n[3]*unit)
 	}
+	return outputOf(last)
+}
+
+// nsecsWidth is how wide Act: is with -N, and only then: figures are nanoseconds, as nothing else of the line says.
+const nsecsWidth = 8
+
+// summaryOf returns what is known of a thread without a histogram.
+func summaryOf(cpu int, count, min, avg, max uint64) sampled {
+	s := sampled{cpu: cpu, min: min, mean: float64(avg), max: max}
+	if max >= min {
+		s.buckets = []measure.Bucket{{FromNs: min, ToNs: max, Count: count}}
+	}
+	return s
+}
+
+// outputOf returns the threads that were woken, in order.
+func outputOf(last map[int]sampled) *Output {
 	out := &Output{}
 	for thread := range maxThreads {
 		if s, there := last[thread]; there {

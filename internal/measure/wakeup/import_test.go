@@ -14,15 +14,39 @@ func TestImport(t *testing.T) {
 		text := must.Get(os.ReadFile("testdata/" + file))(t)
 		return string(text)
 	}
+	oslat, _, _ := strings.Cut(read("oslat-2.40.txt"), "{")
+	const top = "                                     Timer Latency\n" +
+		"  0 00:00:%s   |          IRQ Timer Latency (us)        |         Thread Timer Latency (us)      |    Ret user" +
+		" Timer Latency (us)\nCPU COUNT      |      cur       min       avg       max |      cur       min       avg  " +
+		"     max |      cur       min       avg       max\n" +
+		"  2 #60003     |        1         1         6        41 |       11         7        18       367 |       14" +
+		"        10        22       372\n" +
+		"---------------|----------------------------------------|---------------------------------------\n" +
+		"ALL #60003  e0 |                  1         6        41 |                  7        18       367 |" +
+		"                 10        22       372\n"
 	for name, c := range map[string]struct {
 		text, tool string
 		threads    int
 		longest    uint64 // µs
 		summary    bool
 	}{
-		"JSON":    {read("cyclictest-2.40-json.txt"), "cyclictest", 2, 711, false},
-		"text":    {read("cyclictest-2.40-text.txt"), "cyclictest", 2, 2350, false},
-		"oslat":   {read("oslat-2.40.txt"), "oslat", 1, 13636, false},
+		"JSON":         {read("cyclictest-2.40-json.txt"), "cyclictest", 2, 711, false},
+		"text":         {read("cyclictest-2.40-text.txt"), "cyclictest", 2, 2350, false},
+		"oslat":        {read("oslat-2.40.txt"), "oslat", 1, 13636, false},
+		"oslat's text": {oslat, "oslat", 1, 13636, false},
+		"oslat's text of two cores": {"        Core:\t 2 3\nCounter Freq:\t 2095 2095 (Mhz)\n    001 (us):\t 70 80\n" +
+			"    002 (us):\t 0 3 (including overflows)\n     Minimum:\t 1 1 (us)\n     Average:\t 1.000 1.100 (us)\n" +
+			"     Maximum:\t 1 14 (us)\n     Max-Min:\t 0 13 (us)\n", "oslat", 2, 14, false},
+		"summary with -N": {"T: 0 ( 1234) P:95 I:200 C:3000000 Min:   2134 Act:    4310 Avg:    3909 Max:   23123\n",
+			"cyclictest", 1, 23, true},
+		"text with -H": {"# Histogram\n000002 000004\t000005\t000009\n000003 000001\t000000\t000001\n" +
+			"# Min Latencies: 00002 00002\n# Avg Latencies: 00002 00002\n# Max Latencies: 00003 00002 00003\n" +
+			"# Histogram Overflows: 00000 00000 00000\n", "cyclictest", 2, 3, false},
+		"rtla top, of a program": {top + strings.ReplaceAll(top, "372", "391"), "timerlat", 1, 391, true},
+		"rtla top, ns":           {strings.ReplaceAll(top, "(us)", "(ns)"), "timerlat", 1, 0, true},
+		"rtla in ns": {"# RTLA timerlat histogram\n# Time unit is nanoseconds (ns)\nIndex   IRQ-000   Thr-000\n" +
+			"3000        10         9\nover:       0         1\ncount:     10        10\nmin:      2900      3000\n" +
+			"avg:      2950      4000\nmax:      3100     14000\n", "timerlat", 1, 14, false},
 		"summary": {"T: 0 ( 1234) P:95 I:200 C:3000000 Min:      5 Act:    7 Avg:    7 Max:      12\n", "cyclictest", 1, 12, true},
 		"summary of two, printed over and over": {"T: 0 (  9) P:95 I:200 C: 10 Min: 5 Act: 7 Avg: 7 Max: 9\n" +
 			"T: 1 ( 10) P:95 I:700 C: 10 Min: 5 Act: 7 Avg: 7 Max: 8\n" +

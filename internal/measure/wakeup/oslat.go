@@ -1,6 +1,7 @@
 package wakeup
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -40,4 +41,58 @@ func (t rtThread) turns() (Distribution, error) {
 		}
 	}
 	return s.distribution(Interruption), nil
+}
+
+var (
+	// The header of oslat's text, and a row of it: what it is, and a figure for each thread (write_summary in
+	// src/oslat/oslat.c).
+	oslatHeader = regexp.MustCompile(`(?m)^ *Core:\t.*\n *Counter Freq:\t`)
+	oslatRow    = regexp.MustCompile(`(?m)^ *(Core|[0-9]{1,9} \(us\)|Minimum|Average|Maximum):\t((?: +[0-9.]+)+)`)
+)
+
+// parseOslatText parses what oslat prints without --json: a column for each thread.
+func parseOslatText(text string) (*Output, error) {
+	var threads []rtThread
+	for _, m := range oslatRow.FindAllStringSubmatch(text, -1) {
+		columns := strings.Fields(m[2])
+		if m[1] == "Core" && len(columns) <= maxThreads {
+			threads = make([]rtThread, len(columns))
+		}
+		if len(columns) != len(threads) {
+			return nil, unexpected("oslat", "%d columns, expected %d", len(columns), len(threads))
+		}
+		for i, column := range columns {
+			n, err := strconv.ParseFloat(column, 64)
+			if err != nil || n > maxCount {
+				return nil, unexpected("oslat", "found %q for a number", column)
+			}
+			threads[i].set(m[1], n)
+		}
+	}
+	out := &Output{}
+	for _, t := range threads {
+		d, err := t.turns()
+		if err != nil {
+			return nil, err
+		}
+		out.Threads = append(out.Threads, Thread{CPU: t.CPU, Distribution: d})
+	}
+	return out, nil
+}
+
+// set sets the figure of a row of oslat's text.
+func (t *rtThread) set(row string, n float64) {
+	switch row {
+	case "Core":
+		t.CPU, t.Histogram = int(n), map[string]uint64{}
+	case "Minimum":
+		t.Min = n
+	case "Average":
+		t.Avg = n
+	case "Maximum":
+		t.Max = n
+	default:
+		us, _, _ := strings.Cut(row, " ")
+		t.Histogram[us] = uint64(n)
+	}
 }

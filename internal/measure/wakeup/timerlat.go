@@ -10,12 +10,17 @@ import (
 // ParseTimerlat parses the output of "rtla timerlat hist" (timerlat_print_stats and its header in
 // tools/tracing/rtla/src/timerlat_hist.c): a column for each CPU and context (IRQ, Thr, since 6.8 Usr), a row for each
 // µs, followed by over, count, min, avg and max. It uses the time at which the thread, or the user-space program if
-// that was measured, got the CPU. Lengths are whole µs; entries is the number of rows requested.
+// that was measured, got the CPU. Lengths are whole µs, or ns where its header says so (--nano);
+// entries is the number of rows requested.
 func ParseTimerlat(text string, entries int) (*Output, error) {
 	var columns []int // of each thread
 	var cpus []int
 	var threads []sampled
 	rows := map[string][]string{}
+	unit := uint64(1000)
+	if strings.Contains(text, "\n# Time unit is nanoseconds") {
+		unit = 1
+	}
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
 		if len(fields) == 0 || fields[0] == "#" {
@@ -35,7 +40,7 @@ func ParseTimerlat(text string, entries int) (*Output, error) {
 			rows[name] = fields
 			continue
 		}
-		us, err := strconv.ParseUint(fields[0], 10, 32)
+		length, err := strconv.ParseUint(fields[0], 10, 32)
 		if err != nil || columns == nil {
 			continue // other text
 		}
@@ -44,8 +49,8 @@ func ParseTimerlat(text string, entries int) (*Output, error) {
 				break
 			}
 			if n := column(fields, at); n > 0 {
-				threads[i].buckets = append(threads[i].buckets, measure.Bucket{FromNs: us * 1000, ToNs: us * 1000,
-					Count: n})
+				threads[i].buckets = append(threads[i].buckets, measure.Bucket{FromNs: length * unit,
+					ToNs: length * unit, Count: n})
 			}
 		}
 	}
@@ -55,9 +60,9 @@ func ParseTimerlat(text string, entries int) (*Output, error) {
 	out := &Output{}
 	for i, at := range columns {
 		t := &threads[i]
-		t.cpu, t.capNs, t.beyond = cpus[i], uint64(entries)*1000, column(rows["over"], at)
-		t.min, t.max, t.mean = column(rows["min"], at)*1000, column(rows["max"], at)*1000,
-			float64(column(rows["avg"], at))*1000
+		t.cpu, t.capNs, t.beyond = cpus[i], uint64(entries)*unit, column(rows["over"], at)
+		t.min, t.max, t.mean = column(rows["min"], at)*unit, column(rows["max"], at)*unit,
+			float64(column(rows["avg"], at)*unit)
 		if t.count = column(rows["count"], at); t.count == 0 {
 			continue
 		}

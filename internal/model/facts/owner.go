@@ -33,13 +33,15 @@ const (
 	Harvester  Platform = "harvester"
 	Proxmox    Platform = "proxmox"
 	Nutanix    Platform = "nutanix"
+	Incus      Platform = "incus"
+	LXD        Platform = "lxd"
 )
 
 // platformTitles are what people call the platforms.
 var platformTitles = map[Platform]string{
 	Libvirt: "libvirt", QEMU: "QEMU", Nova: "OpenStack", OVirt: "oVirt", CloudStack: "CloudStack", ZStack: "ZStack",
 	OpenNebula: "OpenNebula", KubeVirt: "KubeVirt", Harvester: "Harvester", Proxmox: "Proxmox VE",
-	Nutanix: "Nutanix AHV",
+	Nutanix: "Nutanix AHV", Incus: "Incus", LXD: "LXD",
 }
 
 // Title returns what people call the platform.
@@ -85,7 +87,8 @@ var namespaces = []struct {
 	platform Platform
 }{
 	{"http://openstack.org/xmlns/libvirt/nova/", "instance", Nova}, // nova/virt/libvirt/config.py, NOVA_NS
-	{"http://ovirt.org/vm/1.0", "vm", OVirt},                       // vdsm, lib/vdsm/virt/metadata.py
+	{"http://ovirt.org/vm/", "vm", OVirt},                          // vdsm, lib/vdsm/virt/xmlconstants.py
+	{"http://ovirt.org/vm/tune/", "qos", OVirt},                    // the same; the only one before 4.2
 	{"http://zstack.org", "zstack", ZStack},                        // zstack-utility, vm_plugin.py, ZS_XML_NAMESPACE
 	{"http://opennebula.org/xmlns/libvirt/", "vm", OpenNebula},     // one, src/vmm/LibVirtDriverKVM.cc
 	{"http://kubevirt.io", "kubevirt", KubeVirt},                   // kubevirt, virtwrap/api/schema.go, Metadata
@@ -104,14 +107,36 @@ func OwnerOf(g domain.Guest) Owner {
 			}
 		}
 	}
-	// CloudStack writes no metadata (LibvirtVMDef.java, GuestDef)
-	if g.System.Manufacturer == "Apache Software Foundation" && strings.HasPrefix(g.System.Product, "CloudStack ") {
-		return Owner{Platform: CloudStack, ID: g.UUID, Evidence: "its sysinfo names " + g.System.Product}
-	}
-	if g.System.Manufacturer == "Nutanix" { // what dmidecode shows in AHV's guests, with the product AHV
-		return Owner{Platform: Nutanix, ID: g.UUID, Evidence: "its sysinfo names Nutanix"}
+	if owner, found := MakerOf(g.System, g.UUID); found {
+		return owner
 	}
 	return Owner{Platform: Libvirt}
+}
+
+// makers are what platforms show their guests as the maker of the machine: manufacturer, and how the product begins.
+var makers = []struct {
+	manufacturer, product string // empty: any
+	platform              Platform
+}{
+	// nova/virt/libvirt/driver.py, _get_guest_config_sysinfo; distributions have other manufacturers
+	{"", "OpenStack ", Nova},
+	// LibvirtVMDef.java, GuestDef; it writes no metadata
+	{"Apache Software Foundation", "CloudStack ", CloudStack},
+	// what dmidecode shows in AHV's guests, with the product AHV
+	{"Nutanix", "", Nutanix},
+	// vdsm, lib/vdsm/common/constants.py.in, SMBIOS_MANUFACTURER
+	{"oVirt", "", OVirt},
+}
+
+// MakerOf returns who made a guest, by what the guest is shown as its maker: <sysinfo>, or QEMU's -smbios.
+func MakerOf(system domain.SystemInfo, uuid string) (Owner, bool) {
+	for _, m := range makers {
+		maker := m.manufacturer == "" || m.manufacturer == system.Manufacturer
+		if maker && strings.HasPrefix(system.Product, m.product) {
+			return Owner{Platform: m.platform, ID: uuid, Evidence: "its sysinfo names " + m.platform.Title()}, true
+		}
+	}
+	return Owner{}, false
 }
 
 // findOwners finds the owners of guests in a snapshot of a version that did not look for them.
@@ -171,6 +196,13 @@ func isNumber(word string) bool {
 // ProxmoxOwner returns the owner of a QEMU that Proxmox VE started as virtual machine id, which its PID file says.
 func ProxmoxOwner(id string) *Owner {
 	return &Owner{Platform: Proxmox, ID: id, Evidence: "qemu-server's PID file of " + id + " names its process"}
+}
+
+// InstanceOwner returns the owner of a QEMU that Incus or LXD started. The folder is the instance's: its name, after
+// that of its project and _ unless that is the default (project.go, Instance); no project has _ in its name.
+func InstanceOwner(p Platform, folder string) *Owner {
+	return &Owner{Platform: p, ID: strings.Replace(folder, "_", "/", 1),
+		Evidence: p.Title() + "'s PID file of " + folder + " names its process"}
 }
 
 // check refuses an owner in a snapshot that no platform has.

@@ -29,6 +29,8 @@ func TestOwnerOf(t *testing.T) {
 			`xmlns:n="http://openstack.org/xmlns/libvirt/nova/1.1"/></metadata>`, Nova, uuid},
 		"oVirt, declared further out": {"vm1", `<metadata xmlns:ovirt-vm="http://ovirt.org/vm/1.0"><ovirt-vm:vm>` +
 			`<ovirt-vm:x/></ovirt-vm:vm></metadata>`, OVirt, uuid},
+		"oVirt before 4.2, whose only element is that of its bounds": {"vm1", `<metadata><ovirt:qos ` +
+			`xmlns:ovirt="http://ovirt.org/vm/tune/1.0"/></metadata>`, OVirt, uuid},
 		"ZStack": {"30ad89ac590649ca8d523c6343c598f6", `<metadata><zs:zstack xmlns:zs="http://zstack.org">` +
 			`<internalId>7</internalId></zs:zstack></metadata>`, ZStack, "30ad89ac590649ca8d523c6343c598f6"},
 		"OpenNebula": {"one-42", `<metadata><one:vm xmlns:one="http://opennebula.org/xmlns/libvirt/1.0"/></metadata>`,

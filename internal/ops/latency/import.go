@@ -33,8 +33,8 @@ func Import(files []string, tool, name, version string) (*wakeup.File, error) {
 		out, err := wakeup.Import(tool, text)
 		if err != nil {
 			return nil, outcome.Failed(fmt.Errorf("import %s: %w", file, err),
-				"cyclictest (--json, -q -h, or its summary), oslat --json and rtla timerlat hist are read; --tool "+
-					"names one")
+				"cyclictest (--json, -q -h, or its summary), oslat (--json or text) and rtla timerlat (hist or top) "+
+					"are read; --tool names one")
 		}
 		if n > 0 && out.Tool != f.Tool.Name {
 			return nil, outcome.Usage(fmt.Errorf("import %s: it is of %s, %s of %s", file, out.Tool, files[0],
@@ -44,9 +44,9 @@ func Import(files []string, tool, name, version string) (*wakeup.File, error) {
 			f.Tool = describe(out)
 		}
 		if out.Summary {
-			f.Warn(measure.Warning{Code: "no-histogram", Text: "cyclictest's summary has no histogram: longest, mean " +
-				"and count are its own, and percentiles are no more than the longest",
-				Hint: "cyclictest -q -h 1000 --json=FILE"})
+			f.Warn(measure.Warning{Code: "no-histogram", Text: "a summary of " + out.Tool + " has no histogram: " +
+				"longest, mean and count are its own, and percentiles are no more than the longest",
+				Hint: "cyclictest -q -h 1000 --json=FILE, or rtla timerlat hist"})
 		}
 		if threads += len(out.Threads); threads > maxThreads {
 			return nil, outcome.Usage(fmt.Errorf("import %s: %d threads with it, expected at most %d in all files",
