@@ -209,7 +209,7 @@ func guestStations(h *facts.Host, g facts.Guest, i facts.Interface) []Station {
 		list = append(list, Station{Kind: "tap", Name: i.Tap, Text: tapText(h, &g, i)})
 	}
 	var pinned setting.CPUSet
-	for _, p := range g.Pins {
+	for _, p := range g.VCPUPins() {
 		pinned = pinned.Or(p)
 	}
 	pins := words.Either(len(pinned) > 0, " on CPUs "+pinned.String(), " not pinned")
