@@ -202,8 +202,8 @@ func ownerText(g facts.Guest) string {
 	return "of " + g.Owner.String()
 }
 
-// vcpuSeats returns the CPUs that a guest's vCPUs are pinned to or that somebody, such as Proxmox VE, bound all of their
-// threads to; none if they run wherever nothing is isolated.
+// vcpuSeats returns the CPUs that a guest's vCPUs are pinned to, or that somebody, such as Proxmox VE, bound all of
+// their threads to; none if they run wherever nothing is isolated.
 func vcpuSeats(h *facts.Host, g *facts.Guest) (seats setting.CPUSet) {
 	for _, pin := range g.VCPUPins() {
 		seats = seats.Or(pin)

@@ -1,6 +1,7 @@
 package knob
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,7 +10,6 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
-	"mpps/internal/words"
 )
 
 var placementOvercommit = &Knob{
@@ -33,7 +33,7 @@ var placementOvercommit = &Knob{
 			if room <= 0 || len(v.Topology.Online) == 0 {
 				return Unsure("the number of CPUs is not known")
 			}
-			kept := words.Or(v.Placement().Housekeeping.String())
+			kept := cmp.Or(v.Placement().Housekeeping.String(), "none")
 			found, wanted, over = Count(vcpus, "vCPU"), fmt.Sprintf("at most %s of %d CPUs (%s kept for the host)",
 				Count(room, "vCPU"), len(v.Topology.Online), kept), vcpus > room
 		} else {
