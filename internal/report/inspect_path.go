@@ -202,17 +202,34 @@ func ownerText(g facts.Guest) string {
 	return "of " + g.Owner.String()
 }
 
+// vcpuSeats returns the CPUs that a guest's vCPUs are pinned to, or that somebody, such as Proxmox VE, bound all of
+// their threads to; none if they run wherever nothing is isolated.
+func vcpuSeats(h *facts.Host, g *facts.Guest) (seats setting.CPUSet) {
+	for _, pin := range g.VCPUPins() {
+		seats = seats.Or(pin)
+	}
+	if len(seats) > 0 || g.Managed {
+		return seats
+	}
+	for _, t := range g.Threads {
+		if t.Role == "vcpu" {
+			seats = seats.Or(t.Affinity)
+		}
+	}
+	if len(h.Topology.Online.Minus(h.SetAside()).Minus(seats)) == 0 {
+		return nil
+	}
+	return seats
+}
+
 // guestStations returns tap, back end and guest of one of a guest's NICs.
 func guestStations(h *facts.Host, g facts.Guest, i facts.Interface) []Station {
 	var list []Station
 	if i.Tap != "" {
 		list = append(list, Station{Kind: "tap", Name: i.Tap, Text: tapText(h, &g, i)})
 	}
-	var pinned setting.CPUSet
-	for _, p := range g.Pins {
-		pinned = pinned.Or(p)
-	}
-	pins := words.Either(len(pinned) > 0, " on CPUs "+pinned.String(), " not pinned")
+	seats := vcpuSeats(h, &g)
+	pins := words.Either(len(seats) > 0, " on CPUs "+seats.String(), " not pinned")
 	text := fmt.Sprintf("%s: %s NIC%s, %s, %s%s", g.State+words.If(g.Job != "", " (%s)", g.Job)+ofOwner(g),
 		cmp.Or(i.Model, i.Type), words.If(i.MAC != "", " %s", i.MAC), words.Count(max(i.Queues, 1), "queue"),
 		words.Count(g.VCPUs, "vCPU"), pins) +

@@ -102,6 +102,18 @@ func TestInspectManyGuests(t *testing.T) {
 	}
 }
 
+// TestBoundByOthers: a guest that libvirt does not know is shown on the CPUs that somebody bound its threads to, and is
+// not alike to one that runs anywhere.
+func TestBoundByOthers(t *testing.T) {
+	h := facts.Synthetic(facts.Size{CPUs: 16, NICs: 1, Queues: 1, Guests: 2})
+	for i, cpus := range []setting.CPUSet{setting.CPUs(2, 3), h.Topology.Online} {
+		g := &h.Guests[i]
+		g.Managed, g.Pins, g.Threads = false, nil, []facts.Thread{{Role: "vcpu", Affinity: cpus}}
+	}
+	text := Draw(200, func(t *Text) { Inspect(t, h, false) })
+	must.Contain(t, text, "on CPUs 2-3", "vCPUs not pinned")
+}
+
 // TestOthersSayWhatIsKnown: that a NIC is on no guest's path is said only where all guests were seen, and a VLAN on a
 // bridge of guests is called their gateway.
 func TestOthersSayWhatIsKnown(t *testing.T) {

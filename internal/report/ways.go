@@ -144,8 +144,8 @@ func pathShape(h *devices, p reach.Path) string {
 	if !found {
 		return fmt.Sprint(p.Kinds, g.State)
 	}
-	return fmt.Sprint(p.Kinds, g.State, g.Job, g.VCPUs, len(g.Pins) > 0, len(g.Pending) > 0, i.Model, i.Type, i.Backend,
-		i.Queues)
+	return fmt.Sprint(p.Kinds, g.State, g.Job, g.VCPUs, len(vcpuSeats(h.Host, g)) > 0, len(g.Pending) > 0, i.Model,
+		i.Type, i.Backend, i.Queues)
 }
 
 // wayName names a way that is not drawn: the device nearest to its guests, or its NICs.

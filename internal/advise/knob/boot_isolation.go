@@ -119,6 +119,7 @@ func (v *View) usedCPUs() setting.CPUSet {
 // isolation is a kernel argument that takes a CPU list.
 type isolation struct {
 	scheduler bool // it is isolcpus, which has flags in front of the list
+	callbacks bool // it is rcu_nocbs, for which nohz_full can stand
 }
 
 // flags returns the flags that a kernel knows. One that meets an unknown flag ignores the whole argument
@@ -160,6 +161,9 @@ func (i isolation) advise(v *View, a setting.Address, because string) Advice {
 		return Unsure("the guests have all CPUs, and none is left for the host")
 	}
 	severity := High
+	if i.callbacks && v.offloads(v.Readings.At(a), set) {
+		return Fine(fmt.Sprintf("nohz_full has RCU's work of the guests' CPUs %s done elsewhere too%s", set, note))
+	}
 	if next := v.Readings.At(a); next.State == setting.Known {
 		flags, cpus, ok := i.parse(v, next.Value)
 		has := func(flag string) bool { return slices.Contains(flags, flag) }
@@ -228,11 +232,14 @@ func (v *View) floating() *facts.Guest {
 }
 
 // listsAgree reports whether isolcpus, nohz_full and rcu_nocbs all name exactly these CPUs at the next boot. Isolated
-// cpuset partitions that have all of them stand for isolcpus.
+// cpuset partitions that have all of them stand for isolcpus, and nohz_full for rcu_nocbs (see offloads).
 func (v *View) listsAgree(set setting.CPUSet) bool {
 	for _, name := range isolationLists {
 		next := v.Readings.At(bootArgument(name))
 		if name == "isolcpus" && next.State == setting.Absent && len(set.Minus(v.IsolatedPartitions())) == 0 {
+			continue
+		}
+		if name == "rcu_nocbs" && v.offloads(next, set) {
 			continue
 		}
 		if next.State != setting.Known {
@@ -243,6 +250,17 @@ func (v *View) listsAgree(set setting.CPUSet) bool {
 		}
 	}
 	return true
+}
+
+// offloads reports whether rcu_nocbs is not given and need not be: nohz_full has the RCU callbacks of its CPUs run
+// elsewhere too (kernel/rcu/tree_nocb.h, rcu_init_nohz), and this kernel obeys it on all of some CPUs.
+func (v *View) offloads(rcuNocbs setting.Reading, cpus setting.CPUSet) bool {
+	next := v.Readings.At(bootArgument("nohz_full"))
+	if rcuNocbs.State != setting.Absent || next.State != setting.Known || !since(v.Kernel.Release, 4, 0) {
+		return false
+	}
+	_, tickless, ok := (isolation{}).parse(v, next.Value)
+	return ok && len(cpus.Minus(tickless)) == 0 && len(cpus.Minus(v.Topology.NohzFull)) == 0
 }
 
 func (i isolation) knob(id, title, because string) *Knob {
@@ -258,7 +276,7 @@ var (
 		"guests' CPUs", "tasks are moved onto the guests' CPUs, and managed interrupts land there")
 	bootNohzFull = isolation{}.knob("boot.nohz_full", "No tick on the guests' CPUs",
 		"each tick is an exit of the guest")
-	bootRCUNocbs = isolation{}.knob("boot.rcu_nocbs", "RCU's work is done elsewhere",
+	bootRCUNocbs = isolation{callbacks: true}.knob("boot.rcu_nocbs", "RCU's work is done elsewhere",
 		"what is freed through RCU is freed in softirqs on the guests' CPUs")
 )
 

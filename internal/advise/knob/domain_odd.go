@@ -31,6 +31,9 @@ var domainVNUMA = &Knob{
 		nodes := v.nodesOf(pinnedCPUs(g))
 		advice := Fine("its cells fit")
 		switch {
+		case len(nodes) > 1 && len(cells) < len(nodes) && !pinnedOneByOne(g):
+			advice = Fine(fmt.Sprintf("its vCPUs move between nodes %s: cells would promise what holds only once they "+
+				"are pinned one by one", nodes))
 		case len(nodes) > 1 && len(cells) < len(nodes):
 			advice = exact(Count(len(nodes), "cell"), fmt.Sprintf("its vCPUs run on nodes %s, and the guest does not "+
 				"know which memory is near", nodes)).At(Medium)

@@ -94,12 +94,24 @@ var nicIRQBalance = &Knob{
 		if b != nil && len(b.IRQs) > 0 && v.allBanned(b.IRQs) {
 			return Fine("it leaves the interrupts of all NICs alone that carry guests' packets (--banirq)")
 		}
-		if b != nil && b.Configured && len(v.vcpuCPUs()) > 0 && len(v.vcpuCPUs().Minus(b.Banned)) == 0 {
+		if banned := v.banned(b); len(v.vcpuCPUs()) > 0 && len(v.vcpuCPUs().Minus(banned)) == 0 {
 			return exact("stopped", fmt.Sprintf("%s; the CPUs that it leaves alone (%s) include the guests'", moves,
-				b.Banned)).At(Low)
+				banned)).At(Low)
 		}
 		return exact("stopped", moves+", onto guests' CPUs too")
 	},
+}
+
+// banned returns the CPUs that irqbalance leaves alone, none if that is not known: those that its configuration names,
+// or else what is isolated or has no tick (irqbalance, cputree.c, setup_banned_cpus).
+func (v *View) banned(b *facts.IRQBalance) setting.CPUSet {
+	switch {
+	case b == nil || b.Why != "":
+		return nil
+	case b.Configured:
+		return b.Banned
+	}
+	return v.Topology.Isolated.Or(v.Topology.NohzFull)
 }
 
 // allBanned reports whether the queues' interrupts of all NICs that carry guests' packets are among some.

@@ -66,13 +66,10 @@ var nicNUMA = &Knob{
 	}),
 }
 
-// vcpuPins returns the pins of the vCPUs that a guest has now; its definition may pin pluggable ones too.
-func vcpuPins(g *facts.Guest) []setting.CPUSet { return g.Pins[:min(len(g.Pins), max(0, g.VCPUs))] }
-
 // pinnedCPUs returns all CPUs that a guest's vCPUs are pinned to.
 func pinnedCPUs(g *facts.Guest) setting.CPUSet {
 	var all setting.CPUSet
-	for _, p := range vcpuPins(g) {
+	for _, p := range g.VCPUPins() {
 		all = append(all, p...)
 	}
 	return setting.CPUs(all...)

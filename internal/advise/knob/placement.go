@@ -1,6 +1,7 @@
 package knob
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -32,8 +33,9 @@ var placementOvercommit = &Knob{
 			if room <= 0 || len(v.Topology.Online) == 0 {
 				return Unsure("the number of CPUs is not known")
 			}
+			kept := cmp.Or(v.Placement().Housekeeping.String(), "none")
 			found, wanted, over = Count(vcpus, "vCPU"), fmt.Sprintf("at most %s of %d CPUs (%s kept for the host)",
-				Count(room, "vCPU"), len(v.Topology.Online), v.Placement().Housekeeping), vcpus > room
+				Count(room, "vCPU"), len(v.Topology.Online), kept), vcpus > room
 		} else {
 			total := uint64(0)
 			for _, n := range v.Topology.Nodes {
@@ -83,7 +85,7 @@ var placementSiblings = &Knob{
 		}
 		onCore := map[int][]int{}
 		loose := 0
-		for vcpu, pin := range vcpuPins(g) {
+		for vcpu, pin := range g.VCPUPins() {
 			if len(pin) != 1 {
 				loose++
 				continue
@@ -125,7 +127,7 @@ func (v *View) otherOnCore(g *facts.Guest, core int) string {
 	if v.onCore == nil {
 		v.onCore = map[int][]string{}
 		for other := range facts.Each(v.Guests) {
-			for _, pin := range vcpuPins(other) {
+			for _, pin := range other.VCPUPins() {
 				if len(pin) != 1 || !other.Active() {
 					continue
 				}

@@ -67,10 +67,52 @@ func eachRoutedDevice(name string) func(*facts.Host) []setting.Address {
 func forRouted(want func(v *View, a setting.Address) Advice) func(*View, setting.Address) Advice {
 	return func(v *View, a setting.Address) Advice {
 		if len(routedPaths(v.paths)) == 0 {
-			return Skips("the host routes no guest's packets")
+			return v.unrouted()
 		}
 		return want(v, a)
 	}
+}
+
+// unrouted is the advice of what matters to routing where no guest's path ends in it. A bridge that reaches the wire
+// and has an address of the host may be its guests' gateway all the same, as with EVPN's.
+func (v *View) unrouted() Advice {
+	if gateways := v.gateways(); len(gateways) > 0 {
+		return Unsure(fmt.Sprintf("the host forwards and has an address on %s: whether it is a gateway of guests "+
+			"there was not recorded", strings.Join(gateways, ", ")))
+	}
+	if why := v.paths.Unsure(); why != "" {
+		return Unsure("not known whether the host routes guests' packets: " + why)
+	}
+	return Skips("the host routes no guest's packets")
+}
+
+// gateways returns the bridges of running guests, and VLANs on them, on which a host that forwards has an address and
+// no default route, sorted.
+func (v *View) gateways() []string {
+	var all []string
+	if v.Routing == nil || v.Routing.Forward != facts.Yes {
+		return nil
+	}
+	add := func(device string) {
+		if slices.Contains(v.Routing.Addressed, device) && !slices.Contains(v.Routing.Uplinks, device) {
+			all = append(all, device)
+		}
+	}
+	for _, p := range v.paths.Paths {
+		for _, hop := range p.Hops {
+			if !p.Active || hop.Kind != "bridge" || hop.Here() == "" {
+				continue
+			}
+			add(hop.Device)
+			for _, t := range v.Tunnels {
+				if t.Type == "vlan" && t.Lower == hop.Device {
+					add(t.Name)
+				}
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 var routeForwarding = &Knob{

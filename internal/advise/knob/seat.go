@@ -98,7 +98,7 @@ func pinnedOneByOne(g *facts.Guest) bool {
 			bound++
 		}
 	}
-	pins := vcpuPins(g)
+	pins := g.VCPUPins()
 	single := !slices.ContainsFunc(pins, func(pin setting.CPUSet) bool { return len(pin) != 1 })
 	return len(pins) > 0 && single || bound > 0 && bound == g.VCPUs
 }

@@ -159,7 +159,7 @@ func (v *View) guestThreadOn(cpus setting.CPUSet) string {
 				}
 			}
 		}
-		unpinned := len(g.Pins) < g.VCPUs || slices.ContainsFunc(vcpuPins(g), func(p setting.CPUSet) bool {
+		unpinned := len(g.Pins) < g.VCPUs || slices.ContainsFunc(g.VCPUPins(), func(p setting.CPUSet) bool {
 			return len(p) == 0
 		})
 		if len(vcpus.And(cpus)) > 0 || unpinned && !slices.ContainsFunc(g.Threads, isVCPU) {

@@ -60,6 +60,9 @@ var sriovNumVFs = &Knob{
 		}); has != nil && n.SRIOV.Enabled == 0 {
 			return Skips(has.Name + " has virtual functions for the guests")
 		}
+		if needs := onWire(v.Goal); n.Speed > 0 && needs > float64(n.Speed) {
+			return Skips(fmt.Sprintf("the target is %.0f Mb/s on the wire, more than %s's %d", needs, n.Name, n.Speed))
+		}
 		limit, _ := facts.MaxVFs(n.Driver, n.SRIOV.Total, 0)
 		return Wants(setting.Least(1),
 			fmt.Sprintf("the target needs a virtual function for the guest, and %s can have %d: 'mpps sriov create "+

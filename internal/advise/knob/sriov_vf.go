@@ -1,7 +1,6 @@
 package knob
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -75,9 +74,6 @@ func (v *View) userOf(f *facts.VF) string {
 	return f.Holder
 }
 
-// frameOnWire is what a frame takes on the wire besides its own bytes: preamble, delimiter and gap (IEEE 802.3).
-const frameOnWire = 20
-
 var sriovVFRate = &Knob{
 	ID: "sriov.vf.rate", Title: "Rate limit of a virtual function",
 	Stage: datapath.SRIOV, Risk: goal.None, Tiers: tiers(goal.Passthrough),
@@ -91,8 +87,7 @@ var sriovVFRate = &Knob{
 			}
 			return Fine("a guaranteed rate holds nothing back")
 		}
-		needs := v.Goal.PPS * float64(cmp.Or(v.Goal.Frame, 64)+frameOnWire) * 8 / 1e6
-		if needs = max(needs, v.Goal.Bulk/1e6); known && found > 0 && float64(found) < needs {
+		if needs := onWire(v.Goal); known && found > 0 && float64(found) < needs {
 			return exact("0", fmt.Sprintf("the target is %.0f Mb/s on the wire", needs)).At(High).warn("guest " +
 				g.Name + " can then take the whole port")
 		}

@@ -54,6 +54,10 @@ var vhostThreads = &Knob{
 		if placed == nil {
 			return why
 		}
+		if !g.Managed && !pinnedOneByOne(g) {
+			return Skips("its vCPUs are not pinned, and no plan pins those of a guest that libvirt does not know: on " +
+				"fewer CPUs its vhost threads would wait for them")
+		}
 		place := placed.Queue(parts[2], queue)
 		if place == nil {
 			return Skips("a thread that the placement does not know: the guest's definition has fewer queues")

@@ -14,6 +14,11 @@ import (
 // between packets (IEEE 802.3-2022, 4.2.7 and 4.4.2).
 const between = 20
 
+// onWire returns what a goal asks of a link in each direction, in Mb/s.
+func onWire(g goal.Goal) float64 {
+	return max(g.PPS*float64(cmp.Or(g.Frame, 64)+between)*8, g.Bulk) / 1e6
+}
+
 // WireNote says that the links of the NICs that carry guests' packets are too slow for the target; "" if they are not,
 // if one of them does not tell its speed, or if not every path of the guests is known.
 func WireNote(h *facts.Host, g goal.Goal) string {

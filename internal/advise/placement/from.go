@@ -325,10 +325,10 @@ func nodeOf(h *facts.Host, nic string) int {
 // TapQueues is the most queues that a tap can have (drivers/net/tun.c, MAX_TAP_QUEUES).
 const TapQueues = 256
 
-// Tapped reports whether an interface's packets pass a tap on this host. Those of a VF passed through do not, nor those
-// that another process carries.
+// Tapped reports whether an interface's packets pass a tap on this host, by libvirt's type of it or, of a guest that
+// libvirt does not know, QEMU's (tap). Those of a VF passed through do not, nor those that another process carries.
 func Tapped(i facts.Interface) bool {
-	return slices.Contains([]string{"bridge", "network", "ethernet", "direct"}, i.Type)
+	return slices.Contains([]string{"bridge", "network", "ethernet", "direct", "tap"}, i.Type)
 }
 
 // queueBudget returns how many queues one data NIC of a guest may have so that vhost threads need at most half of the

@@ -78,6 +78,21 @@ func (g *Guest) OneCore(a, b int) bool {
 	return g.CoreThreads > 1 && a/g.CoreThreads == b/g.CoreThreads
 }
 
+// VCPUPins returns the pin of each vCPU that the guest has now; its definition may pin pluggable ones too. Of a guest
+// that libvirt does not know, these are the single CPUs that somebody bound its threads to.
+func (g *Guest) VCPUPins() []setting.CPUSet {
+	if g.Managed || len(g.Pins) > 0 {
+		return g.Pins[:min(len(g.Pins), max(0, g.VCPUs))]
+	}
+	pins := make([]setting.CPUSet, max(0, g.VCPUs))
+	for _, t := range g.Threads {
+		if t.Role == "vcpu" && t.Index >= 0 && t.Index < len(pins) && len(t.Affinity) == 1 {
+			pins[t.Index] = t.Affinity
+		}
+	}
+	return pins
+}
+
 // NICs returns the NICs of the definition and of the running guest.
 func (g *Guest) NICs() []Interface { return slices.Concat(g.Interfaces, g.Plugged) }
 
