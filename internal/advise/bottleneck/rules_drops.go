@@ -133,12 +133,14 @@ func (s *loss) byNetworkLayer() bool {
 // inOwnNetns reports whether a device of mpps's own network namespace lost the packets.
 func (s *loss) inOwnNetns() bool { return s.device != nil && s.device.Netns == "" }
 
-// measuredAt reports whether a measurement's receiver takes copies of a device's packets, and the device is the only
-// one of its namespace: what becomes of the packets after that is no loss.
+// measuredAt reports whether a measurement's receiver takes copies of a device's packets by a socket, and the device is
+// the only one of its namespace: what becomes of the packets after that is no loss.
 func (p *path) measuredAt(d *facts.DeviceLoad) bool {
 	return !slices.ContainsFunc(p.l.Devices, func(o facts.DeviceLoad) bool {
 		return o.Netns == d.Netns && o.Name != d.Name && edge(&o)
-	}) && slices.ContainsFunc(p.l.Threads, func(t facts.ThreadLoad) bool { return t.Role == "mpps" && t.Ran >= 0.3 })
+	}) && slices.ContainsFunc(p.l.Threads, func(t facts.ThreadLoad) bool {
+		return t.Role == "mpps" && slices.Contains(d.Held, t.PID)
+	})
 }
 
 // droppedByDevice blames a device that refuses packets, where no CPU or queue discipline is to blame: a veth whose

@@ -72,8 +72,9 @@ type DeviceLoad struct {
 	// rx_fifo_errors and the driver's own (ethtool -S), by their kernel or driver name.
 	Counters map[string]uint64 `json:"counters"`
 
-	XDP  string `json:"xdp,omitempty"`     // name of the XDP program on it; empty: none or unknown
-	Held []int  `json:"held_by,omitempty"` // processes that have a tap open, if it lost packets and is no guest's
+	XDP string `json:"xdp,omitempty"` // name of the XDP program on it; empty: none or unknown
+	// processes that have a tap open, if it lost packets and is no guest's; processes of mpps with a packet socket there
+	Held []int `json:"held_by,omitempty"`
 	// kernel function in which the only thread of the last of them sleeps; empty: it has several, runs or reads
 	HeldWaits string `json:"held_by_sleeps_in,omitempty"`
 	// it takes frames for further MAC addresses, as those of macvlans, which may be in namespaces that nobody watches
