@@ -185,7 +185,7 @@ func (p *path) passed(s *loss, lost float64) float64 {
 	}
 	in, out := float64(d.RxPackets), float64(d.TxPackets)
 	sends := s.means.sends
-	if s.at == atRule && !s.wayKnown { // hooks before and after routing: the device tells which
+	if (s.at == atRule || s.means.anyWay) && !s.wayKnown { // before and after routing
 		sends = in < lost || in < out
 	}
 	if sends {

@@ -14,6 +14,8 @@ type dropMeaning struct {
 	what  string // "the source is not reached by the way that the packet came (reverse path filter)"
 	do    string
 	sends bool // of packets that leave by the device: those that it passed are its tx_packets
+	// of packets that leave by the device or came by it: its counters tell which
+	anyWay bool
 	// the packet may be a copy, or one that nobody wanted: no loss unless the packets do not arrive elsewhere either
 	benign bool
 	copies bool // of these, for another host, as are copies that a bridge floods
@@ -218,7 +220,7 @@ var dropPlaces = []struct {
 		what: "they are broadcasts or multicasts for a port that no program here takes (IgnoredMulti)",
 		do: "see who sends them: tcpdump -n broadcast or multicast; where others should get them: bridge -d link " +
 			"show (bcast_flood, mcast_flood)"}},
-	{"run_lwt_bpf", dropMeaning{stage: "routing", sends: true, what: "an eBPF program of their route drops them",
+	{"run_lwt_bpf", dropMeaning{stage: "routing", anyWay: true, what: "an eBPF program of their route drops them",
 		do: "ip -d route show names it (encap bpf)"}},
 	{"nf_queue", dropMeaning{stage: "netfilter",
 		what: "a rule hands them to a program (NFQUEUE), which does not run or whose queue is full",

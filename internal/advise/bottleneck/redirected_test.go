@@ -74,3 +74,18 @@ func TestMirrored(t *testing.T) {
 		}
 	}
 }
+
+// TestRouteProgram has an eBPF program of a route drop a quarter of what comes by a device, or of what leaves by it.
+func TestRouteProgram(t *testing.T) {
+	t.Parallel()
+	for _, device := range []string{"nic0", "port"} {
+		d := Find(&facts.Host{}, &facts.Load{Seconds: 3, Method: facts.ByTracepoints, Local: []facts.LocalLoad{{}},
+			Devices: []facts.DeviceLoad{{Name: "nic0", Kind: "veth", RxPackets: 60_000},
+				{Name: "port", Kind: "veth", TxPackets: 45_000}},
+			Drops: []facts.DropSite{{Reason: "NOT_SPECIFIED", Symbol: "run_lwt_bpf.isra.0", Device: device,
+				Packets: 15_000}}})
+		if b := d.Bottleneck; b == nil || b.Kind != Dropped || b.LostShare != 0.25 {
+			t.Errorf("at %s: found %+v", device, b)
+		}
+	}
+}
