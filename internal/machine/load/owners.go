@@ -94,36 +94,31 @@ func (w *Watch) addOwners(l *facts.Load, before, after fullLook, allowed time.Du
 	}
 }
 
-// addReceivers adds which other mpps receives at a device, by its packet sockets.
+// addReceivers adds which processes of mpps receive at a device, by the packet sockets that they have bound to it.
 func (w *Watch) addReceivers(l *facts.Load, after fullLook) {
-	pids := map[int]bool{}
-	for _, t := range l.Threads {
-		if t.Role == "mpps" {
-			pids[t.PID] = true
-		}
-	}
-	for pid := range pids {
-		dir := "proc/" + strconv.Itoa(pid) + "/fd"
-		for _, fd := range w.tree.List(dir) {
-			if d := boundTo(l, after, w.tree.Target(dir+"/"+fd)); d != nil && !slices.Contains(d.Held, pid) {
-				d.Held = append(d.Held, pid)
-			}
-		}
-	}
-}
-
-// boundTo returns the device of a packet socket, by what a link in /proc/PID/fd says; nil if there is none.
-func boundTo(l *facts.Load, after fullLook, link string) *facts.DeviceLoad {
+	bound := map[string]*facts.DeviceLoad{} // by links in /proc/PID/fd
 	for name, space := range after.spaces {
 		for inode, p := range space.sockets.packet {
-			if socketLink(inode) == link {
-				return facts.Find(l.Devices, func(d *facts.DeviceLoad) bool {
-					return d.Netns == name && d.Name == space.devices[p.device].name
-				})
+			if d := facts.Find(l.Devices, func(d *facts.DeviceLoad) bool {
+				return d.Netns == name && d.Name == space.devices[p.device].name
+			}); d != nil {
+				bound[socketLink(inode)] = d
 			}
 		}
 	}
-	return nil
+	looked := map[int]bool{}
+	for _, t := range l.Threads {
+		if len(bound) == 0 || t.Role != "mpps" || looked[t.PID] {
+			continue
+		}
+		looked[t.PID] = true
+		dir := "proc/" + strconv.Itoa(t.PID) + "/fd"
+		for _, fd := range w.tree.List(dir) {
+			if d := bound[w.tree.Target(dir+"/"+fd)]; d != nil && !slices.Contains(d.Held, t.PID) {
+				d.Held = append(d.Held, t.PID)
+			}
+		}
+	}
 }
 
 // processes returns the numbers of all processes, those in the other watched network namespaces first: who loses
