@@ -31,7 +31,8 @@ func (w *Way) draw(t *Text) {
 		for i, s := range b.Stations {
 			s.draw(t, words.Either(i == 0, "├", "│"))
 		}
-		drawFolded(t, "  ├ ", "guest", b.Alike)
+		last := b.Stations[len(b.Stations)-1] // a tap of no guest
+		drawFolded(t, "  ├ ", words.Either(last.Kind == "tap", "tap", "guest"), b.Alike)
 	}
 	switch {
 	case w.Declined != "":

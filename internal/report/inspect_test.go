@@ -137,3 +137,16 @@ func TestOthersSayWhatIsKnown(t *testing.T) {
 		}
 	}
 }
+
+// TestProgramTaps has a bridge without guests, and taps on it that programs have open.
+func TestProgramTaps(t *testing.T) {
+	t.Parallel()
+	h := &facts.Host{Bridges: []facts.Bridge{{Name: "br0"}}}
+	for i := range 9 {
+		h.Taps = append(h.Taps, facts.Tap{Name: fmt.Sprint("tap", i), Master: "br0", RxQueues: 1})
+	}
+	ways, _ := Ways(h, false)
+	if len(ways) != 1 || len(ways[0].Branches) != mostAlike || len(ways[0].Branches[mostAlike-1].Alike) != 9-mostAlike {
+		t.Errorf("found %+v", ways)
+	}
+}

@@ -79,13 +79,29 @@ func emptyWays(h *devices, m *reach.Map, on map[string]bool, all bool) (ways []W
 	listed := fold(len(empty), mostWays, all)
 	for i, hops := range empty {
 		if i < listed {
-			ways = append(ways, Way{Shared: sharedStations(h, hops), Joined: true})
+			ways = append(ways, Way{Shared: sharedStations(h, hops), Joined: true,
+				Branches: programTaps(h, hops[0].Device, all)})
 			continue
 		}
 		last := &ways[len(ways)-1]
 		last.Alike = append(last.Alike, hops[0].Device)
 	}
 	return ways
+}
+
+// programTaps returns the taps of a bridge without guests.
+func programTaps(h *devices, bridge string, all bool) (found []Branch) {
+	taps := facts.Where(h.Taps, func(t facts.Tap) bool { return t.Master == bridge })
+	listed := fold(len(taps), mostAlike, all)
+	for _, t := range taps[:listed] {
+		found = append(found, Branch{Stations: []Station{{Kind: "tap", Name: t.Name,
+			Text: words.Join(", ", "of no guest that was found", words.Count(t.RxQueues, "queue"),
+				tapProgramText(t.XDP, t.Classifiers))}}})
+	}
+	if len(found) > 0 {
+		found[listed-1].Alike = words.Each(taps[listed:], func(t facts.Tap) string { return t.Name })
+	}
+	return found
 }
 
 // mark marks the devices and guests of paths.

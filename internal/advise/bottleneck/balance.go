@@ -53,7 +53,7 @@ func edge(d *facts.DeviceLoad) bool {
 func (p *path) balances() (all []balance) {
 	for _, local := range p.l.Local {
 		b := balance{netns: local.Netns, in: float64(local.Sent)}
-		out, bytesIn, bytesOut, other := float64(local.Received), 0.0, 0.0, 0.0
+		out, bytesIn, bytesOut, other, redirected := float64(local.Received), 0.0, 0.0, 0.0, 0.0
 		measured := false // a measurement's receiver takes copies
 		for d := range facts.Each(p.l.Devices) {
 			in, sent := float64(d.RxPackets), float64(d.TxPackets)
@@ -63,7 +63,8 @@ func (p *path) balances() (all []balance) {
 				b.in, out = max(b.in-sent, 0), max(out-in, 0)
 			case edge(d) && !p.macvtap(d):
 				b.in, out = b.in+in, out+sent+xdpDropped(d)+float64(xdpRefused(d))
-				measured = measured || p.measuredAt(d)
+				redirected += xdpRedirected(d) - sent
+				measured = measured || p.measuredIn(d.Netns)
 				bytesIn, bytesOut = bytesIn+float64(d.RxBytes), bytesOut+float64(d.TxBytes)
 				b.shared = b.shared || d.Shared
 			case d.Kind != "bridge":
@@ -89,12 +90,35 @@ func (p *path) balances() (all []balance) {
 		joined, rest := p.fragments(local.Netns)
 		b.incomplete = rest
 		b.missing = max(b.in-out-joined, 0)
+		if p.cpumap() == nil { // AF_XDP sockets have what no other device sent
+			b.missing = max(b.missing-max(redirected, 0), 0)
+		}
 		if bytesOut >= (1-minMissing)*bytesIn { // GRO merged them
 			b.missing = 0
 		}
 		all = append(all, b)
 	}
 	return all
+}
+
+// takesCopies reports whether what a device loses are copies that a filter mirrors to it: the network interfaces of its
+// namespace send what they receive all the same.
+func (p *path) takesCopies(d *facts.DeviceLoad, lost float64) bool {
+	if d == nil || d.Kind != "other" {
+		return false
+	}
+	in, out := 0.0, 0.0
+	for local := range facts.Each(p.l.Local) {
+		if local.Netns == d.Netns {
+			in, out = float64(local.Sent), float64(local.Received)
+		}
+	}
+	for o := range facts.Each(p.l.Devices) {
+		if o.Netns == d.Netns && edge(o) {
+			in, out = in+float64(o.RxPackets), out+float64(o.TxPackets)
+		}
+	}
+	return lost >= minMissing*in && in-out < lost/2
 }
 
 // doubtful reports whether dropped packets may be no loss: copies, such as a bridge makes of what it floods for the

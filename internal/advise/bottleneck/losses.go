@@ -37,8 +37,9 @@ type loss struct {
 	// of atKernel: the kernel's reason, the function that dropped them, and what that means; of a device, the direction
 	reason, function string
 	means            dropMeaning
-	goesRound        bool // a routing loop: devices counted each of their passes
-	wayKnown         bool // of atRule: means.sends is what the packets said, not a guess
+	goesRound        bool              // a routing loop: devices counted each of their passes
+	peer             *facts.DeviceLoad // of a veth: its other end, whose receive queue is full
+	wayKnown         bool              // of atRule: means.sends is what the packets said, not a guess
 	// counted by the network layer of a namespace, which does not tell the device; empty: mpps's own
 	counted bool
 	netns   string

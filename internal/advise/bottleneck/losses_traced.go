@@ -27,12 +27,30 @@ func (p *path) addTracedLosses() {
 			at, means = atKernel, deviceDown
 		case at != atKernel && at != atRule && p.has(at, d):
 			continue
+		case site.Symbol == facts.XDPRedirect && d != nil && xdpRefused(d) > 0: // its driver has counted them
+			continue
+		case d != nil && site.Symbol == "veth_xmit" && p.explainPeer(d, float64(site.Packets)):
+			continue // the other end has counted them
 		}
 		if at == atKernel && d != nil {
 			p.explainDevice(d, site, means)
 		}
-		p.addTraced(site, d, at, means, float64(site.Packets))
+		p.addTraced(site, d, at, means, float64(site.Packets)-p.refusedAt(site))
 	}
+}
+
+// refusedAt returns how many of the packets that XDP dropped in generic mode a program redirected in vain: the kernel
+// tells both (net/core/dev.c, do_xdp_generic).
+func (p *path) refusedAt(site *facts.DropSite) float64 {
+	if site.Reason != "XDP" || site.Symbol == facts.XDPRedirect {
+		return 0
+	}
+	for o := range facts.Each(p.l.Drops) {
+		if o.Symbol == facts.XDPRedirect && o.Device == site.Device && o.Netns == site.Netns {
+			return float64(min(o.Packets, site.Packets))
+		}
+	}
+	return 0
 }
 
 // transmits are the beginnings of functions that count what they drop in tx_dropped of the device that they send by:
@@ -56,6 +74,22 @@ func (p *path) explainDevice(d *facts.DeviceLoad, site *facts.DropSite, means dr
 			p.merge(s, -n)
 		}
 	}
+}
+
+// explainPeer tells the veth that counts so many packets as dropped that the receive queue of its other end is full:
+// drivers/net/veth.c, veth_xmit, gives them to that end before it has room. False if there is no such veth.
+func (p *path) explainPeer(d *facts.DeviceLoad, packets float64) bool {
+	if d.Kind != "veth" {
+		return false
+	}
+	for s := range facts.Each(p.losses) {
+		if s.at == atDevice && s.means.sends && s.device != d && s.device.Kind == "veth" && s.peer == nil &&
+			s.packets >= packets/2 && s.packets <= 2*packets {
+			s.peer = d
+			return true
+		}
+	}
+	return false
 }
 
 // withoutQueue reports whether a device that is said to lose packets in its queue has none, or counts them itself: the
@@ -151,7 +185,7 @@ func (p *path) passed(s *loss, lost float64) float64 {
 	}
 	in, out := float64(d.RxPackets), float64(d.TxPackets)
 	sends := s.means.sends
-	if s.at == atRule && !s.wayKnown { // hooks before and after routing: the device tells which
+	if (s.at == atRule || s.means.anyWay) && !s.wayKnown { // before and after routing
 		sends = in < lost || in < out
 	}
 	if sends {
@@ -254,14 +288,20 @@ func xdpRefused(d *facts.DeviceLoad) (n uint64) {
 	return n
 }
 
+// xdpRedirected returns the packets that an XDP program on a device sent to another device, socket or CPU.
+func xdpRedirected(d *facts.DeviceLoad) float64 { return xdpCounted(d, "redirect") }
+
 // xdpDropped returns the packets that an XDP program dropped on a device. Some drivers count them by queue, some their
 // sum, some both.
-func xdpDropped(d *facts.DeviceLoad) float64 {
+func xdpDropped(d *facts.DeviceLoad) float64 { return xdpCounted(d, "drop") }
+
+// xdpCounted returns the packets of a device that an XDP program received, by what it did with them.
+func xdpCounted(d *facts.DeviceLoad, did string) float64 {
 	var sum, byQueue uint64
 	for name, n := range d.Counters {
 		name = strings.ToLower(name)
 		switch {
-		case !strings.Contains(name, "xdp") || !strings.Contains(name, "drop") || strings.Contains(name, "tx"):
+		case !strings.Contains(name, "xdp") || !strings.Contains(name, did) || strings.Contains(name, "tx"):
 		case strings.ContainsAny(name, "0123456789"):
 			byQueue += n
 		default:

@@ -1,6 +1,10 @@
 package bottleneck
 
-import "strings"
+import (
+	"strings"
+
+	"mpps/internal/model/facts"
+)
 
 // dropMeaning describes why the kernel drops packets.
 type dropMeaning struct {
@@ -10,6 +14,8 @@ type dropMeaning struct {
 	what  string // "the source is not reached by the way that the packet came (reverse path filter)"
 	do    string
 	sends bool // of packets that leave by the device: those that it passed are its tx_packets
+	// of packets that leave by the device or came by it: its counters tell which
+	anyWay bool
 	// the packet may be a copy, or one that nobody wanted: no loss unless the packets do not arrive elsewhere either
 	benign bool
 	copies bool // of these, for another host, as are copies that a bridge floods
@@ -212,7 +218,10 @@ var dropPlaces = []struct {
 		do: "where others should get them: bridge -d link show (mcast_flood), bridge mdb show; nstat -az"}},
 	{"__udp4_lib_rcv", dropMeaning{stage: "socket", benign: true, unwanted: true,
 		what: "they are broadcasts or multicasts for a port that no program here takes (IgnoredMulti)",
-		do:   "see who sends them: tcpdump -n broadcast or multicast"}},
+		do: "see who sends them: tcpdump -n broadcast or multicast; where others should get them: bridge -d link " +
+			"show (bcast_flood, mcast_flood)"}},
+	{"run_lwt_bpf", dropMeaning{stage: "routing", anyWay: true, what: "an eBPF program of their route drops them",
+		do: "ip -d route show names it (encap bpf)"}},
 	{"nf_queue", dropMeaning{stage: "netfilter",
 		what: "a rule hands them to a program (NFQUEUE), which does not run or whose queue is full",
 		do: "have the program run and keep up, let packets pass without it (queue bypass), or take the rule away; " +
@@ -246,9 +255,11 @@ var deviceDown = dropMeaning{sends: true, down: true, what: "the device is not u
 // kernel/bpf/devmap.c, __xdp_enqueue: the device needs NETDEV_XDP_ACT_NDO_XMIT, which a veth has while its other end
 // has NAPI).
 var xdpRefuses = dropMeaning{stage: "nic",
-	what: "an XDP program sends them to a device that takes no XDP frames, or that is down",
+	what: "an XDP program sends them to a device that takes no XDP frames or is down, or to an AF_XDP socket that " +
+		"has no room for them",
 	do: "send them to a device that does: bridges and tunnels do not; a veth does while its other end has an XDP " +
-		"program or GRO on (ethtool -K DEVICE gro on, there); perf trace -e xdp:xdp_redirect_err tells the error"}
+		"program or GRO on (ethtool -K DEVICE gro on, there). An AF_XDP program has to fill its fill ring and read " +
+		"its receive ring; perf trace -e xdp:xdp_redirect_err tells the error"}
 
 // udp6Checksum is of UDP over IPv6, where a checksum of zero is allowed to sockets alone that say so (net/ipv6/udp.c,
 // __udp6_lib_rcv).
@@ -276,6 +287,8 @@ func meaningOf(name, function string) dropMeaning {
 		return refusingRoute
 	}
 	switch {
+	case function == facts.XDPRedirect:
+		return xdpRefuses
 	case name == "QUEUE_PURGE" && function == "neigh_invalidate": // what waited for the address
 		name = "NEIGH_FAILED"
 	case name == "QUEUE_PURGE" && strings.HasPrefix(function, "sk_"),

@@ -111,3 +111,22 @@ func TestPacketSockets(t *testing.T) {
 		}
 	}
 }
+
+// TestMeasuredIn has a namespace whose network layer refuses all that comes by its only device: they are copies where
+// mpps receives there, and not where it is merely busy.
+func TestMeasuredIn(t *testing.T) {
+	t.Parallel()
+	for held, kind := range map[int]Kind{0: NoRoute, 7: ""} {
+		d := Find(&facts.Host{}, &facts.Load{Seconds: 3, Method: facts.ByTracepoints,
+			Local:   []facts.LocalLoad{{Netns: "end"}},
+			Threads: []facts.ThreadLoad{{PID: 7, TID: 7, Comm: "mpps", Role: "mpps", Ran: 0.5}},
+			Devices: []facts.DeviceLoad{{Name: "eth0", Netns: "end", Kind: "veth", RxPackets: 60_000, RxBytes: 4e6,
+				Held: []int{held}}},
+			Stack: []facts.StackLoad{{Netns: "end", Counters: map[string]uint64{"Ip.InAddrErrors": 60_000}}},
+			Drops: []facts.DropSite{{Reason: "IP_INNOROUTES", Symbol: "ip_error", Device: "eth0", Netns: "end",
+				Packets: 60_000}}})
+		if b := d.Bottleneck; b == nil && kind != "" || b != nil && b.Kind != kind {
+			t.Errorf("held by %d: found %+v, expected %q", held, b, kind)
+		}
+	}
+}

@@ -12,7 +12,7 @@ import (
 // droppedForReason blames what makes the kernel drop packets, where no other rule does.
 func droppedForReason(p *path) (found []suspect) {
 	for _, s := range p.lossesAt(atKernel) {
-		if s.device != nil && s.means.stage != "socket" && p.measuredAt(s.device) {
+		if (s.device != nil || s.counted) && s.means.stage != "socket" && p.measuredIn(s.space()) {
 			continue
 		}
 		if s.byNetworkLayer() && p.takenIn(s.space()) {
@@ -133,12 +133,13 @@ func (s *loss) byNetworkLayer() bool {
 // inOwnNetns reports whether a device of mpps's own network namespace lost the packets.
 func (s *loss) inOwnNetns() bool { return s.device != nil && s.device.Netns == "" }
 
-// measuredAt reports whether a measurement's receiver takes copies of a device's packets, and the device is the only
-// one of its namespace: what becomes of the packets after that is no loss.
-func (p *path) measuredAt(d *facts.DeviceLoad) bool {
-	return !slices.ContainsFunc(p.l.Devices, func(o facts.DeviceLoad) bool {
-		return o.Netns == d.Netns && o.Name != d.Name && edge(&o)
-	}) && slices.ContainsFunc(p.l.Threads, func(t facts.ThreadLoad) bool { return t.Role == "mpps" && t.Ran >= 0.3 })
+// measuredIn reports whether a measurement's receiver takes copies by a socket at the only device by which packets come
+// into a namespace: what becomes of the packets after that is no loss.
+func (p *path) measuredIn(netns string) bool {
+	edges := facts.Where(p.l.Devices, func(d facts.DeviceLoad) bool { return d.Netns == netns && edge(&d) })
+	return len(edges) == 1 && slices.ContainsFunc(p.l.Threads, func(t facts.ThreadLoad) bool {
+		return t.Role == "mpps" && slices.Contains(edges[0].Held, t.PID)
+	})
 }
 
 // droppedByDevice blames a device that refuses packets, where no CPU or queue discipline is to blame: a veth whose
@@ -157,9 +158,42 @@ func droppedByDevice(p *path) (found []suspect) {
 				s.device.Name,
 		}
 		f.show("dropped there", p.rate(s.packets), "packets/s", s.source)
+		if s.peer != nil {
+			f = p.fullPeer(f, s.peer)
+		}
 		found = append(found, f)
 	}
 	return found
+}
+
+// fullPeer adds to packets that a veth drops that the receive queue of its other end is full, and what takes the CPU
+// of the NAPI thread that empties it, if one does.
+func (p *path) fullPeer(f suspect, peer *facts.DeviceLoad) suspect {
+	f.strength = 0.7
+	f.keys = append(f.keys, deviceKey(peer))
+	f.say += ": the receive queue of " + deviceName(peer) + " is full"
+	f.advice = "more CPU time for whoever receives there, or several queues"
+	t := facts.Find(p.l.Threads, func(t *facts.ThreadLoad) bool {
+		return t.Role == "napi" && slices.Contains(t.Devices, peer.Name) && p.heldBack(t)
+	})
+	if t == nil {
+		return f
+	}
+	if c, is := p.heldUp(t, f); is {
+		return c
+	}
+	return f
+}
+
+// cpumap returns the thread that receives what XDP programs hand to another CPU, the one that waits longest for its
+// CPU (kernel/bpf/cpumap.c, cpu_map_kthread_run); nil if there is none.
+func (p *path) cpumap() *facts.ThreadLoad {
+	return most(facts.Each(p.l.Threads), func(t *facts.ThreadLoad) float64 {
+		if !strings.HasPrefix(t.Comm, "cpumap/") || t.Role != "napi" {
+			return -1
+		}
+		return t.Waited
+	})
 }
 
 func deviceStage(d *facts.DeviceLoad) string {
@@ -192,6 +226,11 @@ func unaccounted(p *path) (found []suspect) {
 		f.show("packets that came in", p.rate(b.in), "packets/s", "/proc/net/dev, /proc/net/snmp")
 		f.show("of which nothing tells where they went", p.rate(b.missing), "packets/s",
 			"/proc/net/dev, /proc/net/snmp")
+		if t := p.cpumap(); t != nil && p.heldBack(t) {
+			if c, is := p.heldUp(t, f); is {
+				f = c
+			}
+		}
 		found = append(found, f)
 	}
 	return found

@@ -23,6 +23,9 @@ func rateLimits(p *path) (found []suspect) {
 				lost = s
 			}
 		}
+		if p.takesCopies(d, lost.packets) {
+			continue
+		}
 		for _, q := range d.Qdisc {
 			if f, is := p.rateLimit(d, &q, lost); is {
 				found = append(found, f)
@@ -130,7 +133,7 @@ func takesAll(d *facts.DeviceLoad) bool {
 func qdiscLimits(p *path) (found []suspect) {
 	for _, s := range p.lossesAt(atQdisc) {
 		d := s.device
-		if d == nil || slices.ContainsFunc(d.Qdisc, func(q facts.QdiscLoad) bool {
+		if d == nil || p.takesCopies(d, s.packets) || slices.ContainsFunc(d.Qdisc, func(q facts.QdiscLoad) bool {
 			return q.RateBps > 0 || slices.Contains(shapers, q.Kind)
 		}) {
 			continue

@@ -119,6 +119,7 @@ func (w *Watch) Next(ctx context.Context, interval time.Duration) *facts.Load {
 		now := w.look(&w.last, w.allowed(interval))
 		l = w.between(w.last, now)
 		w.addOwners(l, w.last, now, w.allowed(interval))
+		w.addReceivers(l, now)
 		if w.probe != nil {
 			w.cost += w.takeProbe(l, now)
 		}

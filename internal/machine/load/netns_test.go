@@ -239,6 +239,28 @@ func TestLoadOfPacketSocket(t *testing.T) {
 	}
 }
 
+// TestReceivers has this program, which counts as mpps, take what arrives at a device by a packet socket.
+func TestReceivers(t *testing.T) {
+	m := treetest.Live(t)
+	first, second := twoSpaces(t)
+	must.Do(t, inNetns(second, func() error {
+		v1 := must.Get(net.InterfaceByName("v1"))(t)
+		fd := must.Get(unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 0))(t)
+		t.Cleanup(func() { unix.Close(fd) })
+		return unix.Bind(fd, &unix.SockaddrLinklayer{Ifindex: v1.Index})
+	}))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	flood(ctx, t, first, "198.18.0.2:7002")
+	l := Observe(context.Background(), m, hostOf(t, m), Options{Interval: 300 * time.Millisecond,
+		Netns: []string{first, second}, Counters: true})
+	for _, d := range l.Devices {
+		if held := slices.Equal(d.Held, []int{os.Getpid()}); held != (d.Name == "v1") {
+			t.Errorf("%s of %s is held by %v", d.Name, d.Netns, d.Held)
+		}
+	}
+}
+
 // TestLoadByTracepoints has a rule that drops what arrives, a socket that nobody reads, and two threads on one CPU.
 func TestLoadByTracepoints(t *testing.T) {
 	m := treetest.Live(t)

@@ -94,6 +94,33 @@ func (w *Watch) addOwners(l *facts.Load, before, after fullLook, allowed time.Du
 	}
 }
 
+// addReceivers adds which processes of mpps receive at a device, by the packet sockets that they have bound to it.
+func (w *Watch) addReceivers(l *facts.Load, after fullLook) {
+	bound := map[string]*facts.DeviceLoad{} // by links in /proc/PID/fd
+	for name, space := range after.spaces {
+		for inode, p := range space.sockets.packet {
+			if d := facts.Find(l.Devices, func(d *facts.DeviceLoad) bool {
+				return d.Netns == name && d.Name == space.devices[p.device].name
+			}); d != nil {
+				bound[socketLink(inode)] = d
+			}
+		}
+	}
+	looked := map[int]bool{}
+	for _, t := range l.Threads {
+		if len(bound) == 0 || t.Role != "mpps" || looked[t.PID] {
+			continue
+		}
+		looked[t.PID] = true
+		dir := "proc/" + strconv.Itoa(t.PID) + "/fd"
+		for _, fd := range w.tree.List(dir) {
+			if d := bound[w.tree.Target(dir+"/"+fd)]; d != nil && !slices.Contains(d.Held, t.PID) {
+				d.Held = append(d.Held, t.PID)
+			}
+		}
+	}
+}
+
 // processes returns the numbers of all processes, those in the other watched network namespaces first: who loses
 // packets there mostly is there, and the search may end before it has come to all.
 func (w *Watch) processes(spaces []string) (pids []int) {

@@ -40,8 +40,9 @@ type udpLook struct {
 
 // packetLook is one AF_PACKET socket.
 type packetLook struct {
-	drops uint64
-	all   bool // it takes every packet, or every one of IPv4
+	drops  uint64
+	all    bool // it takes every packet, or every one of IPv4
+	device int  // index of the device that it is bound to; 0: all of them
 }
 
 // tcpLook is what a TCP socket tells (include/uapi/linux/tcp.h, struct tcp_info).
@@ -140,8 +141,10 @@ const (
 	sockDiagByFamily  = 20
 	inetDiagInfo      = 2
 	inetDiagSKMemInfo = 7
+	packetShowInfo    = 1 << 0
 	packetShowMemInfo = 1 << 4
 	packetShowFilter  = 1 << 5
+	packetDiagInfo    = 0
 	packetDiagMemInfo = 6
 	packetDiagFilter  = 7
 	memReceive        = 0
@@ -170,13 +173,14 @@ func (s *socketLook) diagnose() error {
 	s.packet = map[uint32]packetLook{}
 	request := make([]byte, 20) // struct packet_diag_req
 	request[0] = unix.AF_PACKET
-	binary.NativeEndian.PutUint32(request[8:], packetShowMemInfo|packetShowFilter)
+	binary.NativeEndian.PutUint32(request[8:], packetShowInfo|packetShowMemInfo|packetShowFilter)
 	all := false
 	err = askDiag(conn, request, 16, func(message []byte, attributes map[uint16][]byte) {
 		_, filter := attributes[packetDiagFilter]
 		protocol := binary.NativeEndian.Uint16(message[2:])
 		look := packetLook{drops: uint64(word(attributes[packetDiagMemInfo], memDrops)),
-			all: !filter && (protocol == unix.ETH_P_ALL || protocol == unix.ETH_P_IP)}
+			device: int(word(attributes[packetDiagInfo], 0)), // pdi_index
+			all:    !filter && (protocol == unix.ETH_P_ALL || protocol == unix.ETH_P_IP)}
 		s.packet[binary.NativeEndian.Uint32(message[4:])] = look
 		all = all || look.all
 	})

@@ -158,7 +158,7 @@ func roleOf(comm string) string {
 		return "vhost"
 	case strings.HasPrefix(comm, "ksoftirqd/"):
 		return "ksoftirqd"
-	case strings.HasPrefix(comm, "napi/"):
+	case strings.HasPrefix(comm, "napi/"), strings.HasPrefix(comm, "cpumap/"): // kernel/bpf/cpumap.c
 		return "napi"
 	case strings.HasPrefix(comm, "kpktgend_"):
 		return "pktgen"

@@ -80,8 +80,8 @@ func Start(c Config) *Probe {
 		missing("why packets are dropped", err)
 	} else {
 		p.windows = []*window{
-			{names: []string{probeProgDropped}, runs: func(r probeRan) uint64 { return r.Drops }, share: 0.01,
-				thin: p.programs.thin},
+			{names: p.programs.known(probeProgDropped, probeProgRefused, probeProgRefusedXmit),
+				runs: func(r probeRan) uint64 { return r.Drops }, share: 0.01, thin: p.programs.thin},
 			{names: []string{probeProgSwitched, probeProgWoken, probeProgMade},
 				runs: func(r probeRan) uint64 { return r.Switches }, begin: p.programs.begin, share: 0.005},
 		}
@@ -252,7 +252,9 @@ func (p *Probe) drops(scale float64) ([]Drop, error) {
 		default:
 			d.Way = "in"
 		}
-		if known, err := loadedSymbols(); err == nil {
+		if key.Reason == refused {
+			d.Symbol = facts.XDPRedirect
+		} else if known, err := loadedSymbols(); err == nil {
 			if at := known.find(key.Where); at >= 0 {
 				d.Symbol = known[at].name
 			}

@@ -53,18 +53,20 @@ type probeWaits struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	probeMapDrops     = "drops"
-	probeMapOthers    = "others"
-	probeMapRuns      = "runs"
-	probeMapSpaces    = "spaces"
-	probeMapThreads   = "threads"
-	probeProgDropped  = "dropped"
-	probeProgMade     = "made"
-	probeProgSwitched = "switched"
-	probeProgWoken    = "woken"
-	probeVarCounting  = "counting"
-	probeVarReasons   = "reasons"
-	probeVarSparse    = "sparse"
+	probeMapDrops        = "drops"
+	probeMapOthers       = "others"
+	probeMapRuns         = "runs"
+	probeMapSpaces       = "spaces"
+	probeMapThreads      = "threads"
+	probeProgDropped     = "dropped"
+	probeProgMade        = "made"
+	probeProgRefused     = "refused"
+	probeProgRefusedXmit = "refused_xmit"
+	probeProgSwitched    = "switched"
+	probeProgWoken       = "woken"
+	probeVarCounting     = "counting"
+	probeVarReasons      = "reasons"
+	probeVarSparse       = "sparse"
 )
 
 // loadProbe returns the embedded CollectionSpec for probe.
@@ -109,10 +111,12 @@ type probeSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type probeProgramSpecs struct {
-	Dropped  *ebpf.ProgramSpec `ebpf:"dropped"`
-	Made     *ebpf.ProgramSpec `ebpf:"made"`
-	Switched *ebpf.ProgramSpec `ebpf:"switched"`
-	Woken    *ebpf.ProgramSpec `ebpf:"woken"`
+	Dropped     *ebpf.ProgramSpec `ebpf:"dropped"`
+	Made        *ebpf.ProgramSpec `ebpf:"made"`
+	Refused     *ebpf.ProgramSpec `ebpf:"refused"`
+	RefusedXmit *ebpf.ProgramSpec `ebpf:"refused_xmit"`
+	Switched    *ebpf.ProgramSpec `ebpf:"switched"`
+	Woken       *ebpf.ProgramSpec `ebpf:"woken"`
 }
 
 // probeMapSpecs contains maps before they are loaded into the kernel.
@@ -185,16 +189,20 @@ type probeVariables struct {
 //
 // It can be passed to loadProbeObjects or ebpf.CollectionSpec.LoadAndAssign.
 type probePrograms struct {
-	Dropped  *ebpf.Program `ebpf:"dropped"`
-	Made     *ebpf.Program `ebpf:"made"`
-	Switched *ebpf.Program `ebpf:"switched"`
-	Woken    *ebpf.Program `ebpf:"woken"`
+	Dropped     *ebpf.Program `ebpf:"dropped"`
+	Made        *ebpf.Program `ebpf:"made"`
+	Refused     *ebpf.Program `ebpf:"refused"`
+	RefusedXmit *ebpf.Program `ebpf:"refused_xmit"`
+	Switched    *ebpf.Program `ebpf:"switched"`
+	Woken       *ebpf.Program `ebpf:"woken"`
 }
 
 func (p *probePrograms) Close() error {
 	return _ProbeClose(
 		p.Dropped,
 		p.Made,
+		p.Refused,
+		p.RefusedXmit,
 		p.Switched,
 		p.Woken,
 	)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 
@@ -11,6 +12,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/model/facts"
 )
 
 // programs are the loaded eBPF programs.
@@ -34,6 +37,12 @@ func load(noBTF error) (*programs, error) {
 		return nil, fmt.Errorf("probe: %w", err)
 	}
 	p := &programs{reasons: reasonsOf(kernel)}
+	for _, name := range []string{probeProgRefused, probeProgRefusedXmit} { // tracepoints come and go
+		var tracepoint *btf.Typedef
+		if kernel.TypeByName("btf_trace_"+spec.Programs[name].AttachTo, &tracepoint) != nil {
+			delete(spec.Programs, name)
+		}
+	}
 	if hasReason(kernel) {
 		if err := spec.Variables[probeVarReasons].Set(uint32(1)); err != nil {
 			return nil, fmt.Errorf("configure the probe: %w", err)
@@ -64,10 +73,13 @@ func hasReason(kernel *btf.Spec) bool {
 	return is && len(proto.Params) >= 4 // the first is the tracepoint's private data
 }
 
+// refused stands for packets that an XDP program redirected in vain (REFUSED in bpf/probe.bpf.c).
+const refused = math.MaxUint32
+
 // reasonsOf returns the kernel's names of drop reasons. Their numbers differ between kernels
 // (include/net/dropreason-core.h).
 func reasonsOf(kernel *btf.Spec) map[uint32]string {
-	names := map[uint32]string{}
+	names := map[uint32]string{refused: "XDP"}
 	for enum, prefix := range map[string]string{"skb_drop_reason": "SKB_DROP_REASON_", "ovs_drop_reason": "OVS_DROP_"} {
 		var e *btf.Enum
 		if kernel.TypeByName(enum, &e) != nil {
@@ -92,6 +104,11 @@ func (p *programs) reason(n uint32) string {
 		return "NOT_SPECIFIED"
 	}
 	return fmt.Sprintf("REASON_%d", n)
+}
+
+// known returns the names of programs that this kernel has tracepoints for.
+func (p *programs) known(names ...string) []string {
+	return facts.Where(names, func(name string) bool { return p.coll.Programs[name] != nil })
 }
 
 // attach attaches programs by name.

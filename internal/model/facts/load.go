@@ -72,8 +72,9 @@ type DeviceLoad struct {
 	// rx_fifo_errors and the driver's own (ethtool -S), by their kernel or driver name.
 	Counters map[string]uint64 `json:"counters"`
 
-	XDP  string `json:"xdp,omitempty"`     // name of the XDP program on it; empty: none or unknown
-	Held []int  `json:"held_by,omitempty"` // processes that have a tap open, if it lost packets and is no guest's
+	XDP string `json:"xdp,omitempty"` // name of the XDP program on it; empty: none or unknown
+	// processes that have a tap open, if it lost packets and is no guest's; of mpps those with a packet socket there
+	Held []int `json:"held_by,omitempty"`
 	// kernel function in which the only thread of the last of them sleeps; empty: it has several, runs or reads
 	HeldWaits string `json:"held_by_sleeps_in,omitempty"`
 	// it takes frames for further MAC addresses, as those of macvlans, which may be in namespaces that nobody watches
@@ -259,6 +260,9 @@ type ProfileEntry struct {
 	Share   float64 `json:"share"`    // of the CPU's time in the interval, 0–1
 	Samples int     `json:"samples"`
 }
+
+// XDPRedirect is the function of a DropSite whose packets an XDP program redirected in vain.
+const XDPRedirect = "xdp_do_redirect"
 
 // DropSite is a place where the kernel dropped packets.
 type DropSite struct {

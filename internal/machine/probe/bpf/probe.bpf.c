@@ -88,6 +88,19 @@ static __always_inline __u32 inode_of(const struct net *net)
 	return inode;
 }
 
+static __always_inline void count(struct drop *d, __u64 packets)
+{
+	__u64 *n;
+
+	if (!bpf_map_lookup_elem(&spaces, &d->netns))
+		return;
+	n = bpf_map_lookup_elem(&drops, d);
+	if (n)
+		*n += packets;
+	else
+		bpf_map_update_elem(&drops, d, &packets, BPF_NOEXIST);
+}
+
 /* kfree_skb(struct sk_buff *skb, void *location, enum skb_drop_reason reason).
  * The namespace of its device decides, not that of the socket that sent it. The
  * device of a packet in a socket's queue is none (dev_scratch), and no address
@@ -103,7 +116,6 @@ int dropped(__u64 *args)
 	struct sock *sk = 0;
 	struct net *net = 0;
 	__u32 mask = sparse, iif = 0;
-	__u64 many = mask + 1, *n;
 
 	if (r)
 		r->drops++;
@@ -123,14 +135,44 @@ int dropped(__u64 *args)
 		bpf_probe_read_kernel(&net, sizeof(net), &sk->__sk_common.skc_net.net);
 		d.netns = inode_of(net);
 	}
-	if (!bpf_map_lookup_elem(&spaces, &d.netns))
-		return 0;
-	n = bpf_map_lookup_elem(&drops, &d);
-	if (n)
-		*n += many;
-	else
-		bpf_map_update_elem(&drops, &d, &many, BPF_NOEXIST);
+	count(&d, (__u64)mask + 1);
 	return 0;
+}
+
+#define REFUSED 0xffffffff /* no reason of the kernel's: a redirect of XDP failed */
+
+/* Packets that an XDP program redirected in vain; they came by a device. */
+static __always_inline int refuse(const struct net_device *dev, __u32 packets)
+{
+	struct drop d = {.reason = REFUSED};
+	struct ran *r = my_runs();
+	struct net *net = 0;
+	__u32 mask = sparse;
+
+	if (r)
+		r->drops++;
+	if (!packets || !counting || (mask && (bpf_get_prandom_u32() & mask)))
+		return 0;
+	bpf_probe_read_kernel(&net, sizeof(net), &dev->nd_net.net);
+	d.netns = inode_of(net);
+	bpf_probe_read_kernel(&d.ifindex, sizeof(d.ifindex), &dev->ifindex);
+	count(&d, packets * ((__u64)mask + 1));
+	return 0;
+}
+
+/* xdp_redirect_err(const struct net_device *dev, …), since Linux 5.13 for redirects through maps too */
+SEC("tp_btf/xdp_redirect_err")
+int refused(__u64 *args)
+{
+	return refuse((const struct net_device *)args[0], 1);
+}
+
+/* xdp_devmap_xmit(const struct net_device *from, const struct net_device *to, int sent, int drops, int err), since
+ * Linux 5.6 */
+SEC("tp_btf/xdp_devmap_xmit")
+int refused_xmit(__u64 *args)
+{
+	return refuse((const struct net_device *)args[0], args[3]);
 }
 
 /* Waits of a thread for a CPU, in nanoseconds, four steps to each doubling. */
