@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -71,6 +72,7 @@ type app struct {
 	path  string          // of the command: "mpps bench pps"
 	reads atomic.Bool     // the command only reads; set after path and out
 	out   *report.Printer // made once the flags are known
+	gone  func()          // called when the reader of the output has gone
 }
 
 // env returns the environment of the verbs.
@@ -85,13 +87,34 @@ func (a *app) libvirt() site.Libvirt {
 
 // run runs one command and returns its exit code.
 func (a *app) run(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
 	defer stop()
+	ctx, gone := context.WithCancelCause(ctx)
+	a.gone = func() { gone(errNoReader) }
+	defer gone(nil)
 	if err := untilSignal(ctx, &a.reads, func() error { return a.execute(ctx, args) }); err != nil {
 		return a.exitCode(cli.Fail(a.out, a.path, err), outcome.Silent(err))
 	}
 	return outcome.CodeOK
 }
+
+var errNoReader = errors.New("nobody reads the output any more")
+
+// endings are the signals that end a command. SIGHUP is one, so that nothing keeps running after the shell has gone,
+// and no rollback stops half-way. A program started with nohup ignores SIGHUP and still does: listening for the signal
+// would undo nohup.
+func endings() []os.Signal {
+	all := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		all = append(all, syscall.SIGHUP)
+	}
+	return all
+}
+
+// outliveReader has writes to a pipe without a reader fail, such as that of a lost SSH connection: SIGPIPE would kill
+// the process in the middle of what it changes. A signal that is listened to is the default again in programs that are
+// started (execve(2)).
+func outliveReader() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // patience is how long a command that only reads may go on after a signal.
 const patience = time.Second
@@ -148,7 +171,7 @@ func (a *app) command() *cobra.Command {
 				return err
 			}
 			a.out = report.NewPrinter(a.stdout, a.stderr, report.Options{
-				JSON: a.json, Quiet: a.quiet, NoColor: a.noColor, Verbose: a.verbose, Version: version,
+				JSON: a.json, Quiet: a.quiet, NoColor: a.noColor, Verbose: a.verbose, Version: version, Gone: a.gone,
 			})
 			if err := cli.NotEmpty(cmd); err != nil {
 				return err
@@ -157,6 +180,9 @@ func (a *app) command() *cobra.Command {
 				return usage(fmt.Errorf("--%w", err), "")
 			}
 			a.reads.Store(manner == onlyReads || manner == readsWidely)
+			if a.alone && !a.reads.Load() {
+				outliveReader()
+			}
 			return a.checkRoot()
 		},
 	}

@@ -18,7 +18,6 @@ import (
 	"mpps/internal/measure/search"
 	"mpps/internal/measure/traffic"
 	"mpps/internal/model/facts"
-	"mpps/internal/ops"
 	"mpps/internal/ops/bench"
 	"mpps/internal/report"
 	draw "mpps/internal/report/bench"
@@ -165,8 +164,6 @@ func (a *app) runSearch(ctx context.Context, f *searchFlags) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := ops.UntilHangup(ctx)
-	defer stop()
 	search := bench.Search{Options: o, Name: f.name, Command: f.command, Grace: f.grace, Path: &f.path.Path,
 		Load: load, Keep: f.keep}
 	if f.sizes != nil {

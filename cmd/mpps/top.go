@@ -14,7 +14,6 @@ import (
 
 	"mpps/internal/advise/bottleneck"
 	"mpps/internal/cli"
-	"mpps/internal/ops"
 	"mpps/internal/ops/load"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
@@ -92,8 +91,6 @@ func (a *app) runTop(ctx context.Context, f *topFlags) error {
 		look.CostMS = h.Load.CostMS
 		return a.printLook(look, view)
 	}
-	ctx, stop := ops.UntilHangup(ctx) // so that the terminal is restored
-	defer stop()
 	l, err := load.Start(a.env(), f.every, f.netns, f.counters)
 	if err != nil {
 		return err

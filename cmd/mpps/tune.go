@@ -116,8 +116,6 @@ func (a *app) runTune(ctx context.Context, f *tuneFlags) (err error) {
 	if err := a.env().NeedsRoot("tune"); err != nil {
 		return err
 	}
-	ctx, stop := ops.UntilHangup(ctx)
-	defer stop()
 	if f.command != "" && !f.set.Changed("trial") {
 		f.Trial = time.Second
 	}

@@ -31,6 +31,8 @@ import time
 SMALLEST, LARGEST = 64, 9216  # frames with FCS; pktgen tells what it made of it
 GAP = 20  # bytes of preamble and gap between frames
 MOST_FRAMES = 1 << 32  # its count has 32 bits
+PATIENCE = 10  # seconds for an answer
+MOST_LINE = 64 << 10  # bytes that are read of a line at once
 
 # Says a numbered word about what pcall returned.
 SAY = ('function mpps(n, ok, v) io.write("mpps ", n, " ", ok and "ok" or "error", " ", '
@@ -88,7 +90,10 @@ class Tester:
         self.asked += 1
         try:
             self.socket.sendall(b"mpps(%d, pcall(function() return %s end))\n" % (self.asked, expression.encode()))
-            for line in iter(self.answers.readline, b""):
+            latest = time.monotonic() + PATIENCE
+            for line in iter(lambda: self.answers.readline(MOST_LINE), b""):
+                if time.monotonic() > latest:
+                    raise Failed("pktgen at %s:%d talks without an answer" % self.args.server)
                 words = line.decode(errors="replace").split(None, 3)
                 if words[:2] != ["mpps", str(self.asked)]:
                     continue  # it has a console's habits
@@ -107,7 +112,7 @@ class Tester:
 
     def connect(self):
         try:
-            self.socket = socket.create_connection(self.args.server, timeout=10)
+            self.socket = socket.create_connection(self.args.server, timeout=PATIENCE)
         except OSError as e:
             raise Failed("cannot connect to pktgen at %s:%d: %s; it opens its socket with -G" % (self.args.server + (e,)))
         self.answers = self.socket.makefile("rb")

@@ -3,13 +3,10 @@
 package ops
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"mpps/internal/advise/site"
@@ -85,15 +82,6 @@ func Count(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// UntilHangup returns a context that also ends on SIGHUP, so that nothing keeps running after the shell has gone. A
-// program started with nohup ignores SIGHUP and still does: listening for the signal would undo nohup.
-func UntilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
-	if signal.Ignored(syscall.SIGHUP) {
-		return context.WithCancel(ctx)
-	}
-	return signal.NotifyContext(ctx, syscall.SIGHUP)
 }
 
 // Countdown shows the progress of something that takes a known time, until done is called. Nothing else may be printed

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -26,6 +27,7 @@ type Options struct {
 	NoColor bool
 	Verbose bool
 	Version string
+	Gone    func() // called when a stream has no reader any more; nil: nobody is told
 }
 
 // Printer prints answers to standard output, progress and errors to standard error.
@@ -135,8 +137,7 @@ func (p *Printer) json(indent string, value any) error {
 		return err
 	}
 	p.clear()
-	_, err := p.out.Write(TameJSON(text.Bytes()))
-	return err
+	return p.send(p.out, string(TameJSON(text.Bytes())))
 }
 
 // TameJSON returns JSON of the same meaning in which no character steers a terminal. Those that encoding/json leaves as
@@ -163,7 +164,15 @@ func TameJSON(text []byte) []byte {
 
 func (p *Printer) write(text string) error {
 	p.clear()
-	_, err := io.WriteString(p.out, text)
+	return p.send(p.out, text)
+}
+
+// send writes to one of the streams.
+func (p *Printer) send(to io.Writer, text string) error {
+	_, err := io.WriteString(to, text)
+	if errors.Is(err, unix.EPIPE) && p.opts.Gone != nil {
+		p.opts.Gone()
+	}
 	return err
 }
 
@@ -201,8 +210,7 @@ func (p *Printer) Raw(text []byte, warnings []Warning) error {
 	for _, w := range warnings {
 		t.Warning(w)
 	}
-	_, err := io.WriteString(p.err, t.b.String())
-	return err
+	return p.send(p.err, t.b.String())
 }
 
 // Step prints a finished step of long work to standard error, on a terminal or not, unless quiet.
@@ -211,7 +219,7 @@ func (p *Printer) Step(format string, args ...any) {
 		return
 	}
 	p.clear()
-	fmt.Fprintln(p.err, tame(fmt.Sprintf(format, args...)))
+	_ = p.send(p.err, tame(fmt.Sprintf(format, args...))+"\n")
 }
 
 // Failure prints an error on one line, lowercase as it comes, and its hint on another.

@@ -19,7 +19,7 @@ func (p *Printer) Progress(format string, args ...any) {
 	if limit := columns(p.err) - 1; limit > 1 {
 		line = Cut(line, limit)
 	}
-	fmt.Fprintf(p.err, "\r\x1b[K%s", line)
+	_ = p.send(p.err, "\r\x1b[K"+line)
 	p.drawn = true
 }
 

@@ -2,9 +2,12 @@ package report
 
 import (
 	"bytes"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"mpps/internal/must"
 )
 
 // TestProgressInALog: where there is no terminal, what takes long says where it is every ten seconds, what is short
@@ -30,5 +33,24 @@ func TestProgressInALog(t *testing.T) {
 				t.Errorf("%+v: printed %q", c, problems.String())
 			}
 		})
+	}
+}
+
+// TestReaderIsGone: whoever works on for a reader is told when there is none any more.
+func TestReaderIsGone(t *testing.T) {
+	for name, say := range map[string]func(p *Printer){
+		"step":   func(p *Printer) { p.Step("halfway") },
+		"answer": func(p *Printer) { must.Refuse(t, p.Line(1, "one"), "an answer that nobody reads") },
+	} {
+		reader, writer, err := os.Pipe()
+		must.Do(t, err)
+		gone := 0
+		p := NewPrinter(writer, writer, Options{Gone: func() { gone++ }})
+		p.Step("begun")
+		must.Equal(t, gone, 0, "%s, with a reader", name)
+		must.Do(t, reader.Close())
+		say(p)
+		must.Equal(t, gone, 1, "%s, without a reader", name)
+		must.Do(t, writer.Close())
 	}
 }

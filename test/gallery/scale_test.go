@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strconv"
 	"testing"
 	"time"
 
@@ -22,6 +23,12 @@ var crowds = map[string]struct {
 		i := g.Interfaces[0]
 		i.MAC, i.Tap = fmt.Sprintf("52:54:00:ff:%02x:%02x", len(g.Interfaces)>>8, len(g.Interfaces)&255), name
 		g.Interfaces = append(g.Interfaces, i)
+	}},
+	"interrupts of a NIC": {4000, func(h *facts.Host, name string) {
+		n := &h.NICs[0]
+		irq := n.IRQs[0]
+		irq.Number, irq.Name, irq.On = 1000+len(n.IRQs), name+"-rx", name+"-rx-"+strconv.Itoa(len(n.IRQs))
+		n.IRQs = append(n.IRQs, irq)
 	}},
 	"taps of a bridge": {2500, func(h *facts.Host, name string) {
 		h.Taps = append(h.Taps, facts.Tap{Name: name, Master: h.Bridges[0].Name, TxQueues: 1, RxQueues: 1, Up: true})

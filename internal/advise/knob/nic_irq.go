@@ -214,18 +214,13 @@ func (v *View) irqHomes(n *facts.NIC, s *placement.Serving) map[setting.Address]
 		}
 		assign(a, slices.MinFunc(serving, func(x, y int) int { return rank(x) - rank(y) }))
 	}
-	v.homes[n.Name] = homes
+	v.homes[n.Name], v.homeOf[n.Name] = homes, served
 	return homes
 }
 
 // sharingHome says how many queues of a NIC a CPU serves once each interrupt has its CPU.
 func (v *View) sharingHome(n *facts.NIC, cpu int) string {
-	queues := map[int]bool{}
-	for a, home := range v.homes[n.Name] {
-		if home == cpu {
-			queues[queueAt(a)] = true
-		}
-	}
+	queues := v.homeOf[n.Name][cpu]
 	if len(queues) == 1 {
 		return "no other queue of " + n.Name
 	}

@@ -35,6 +35,7 @@ type View struct {
 	xpsGood    map[string]bool
 	rules      map[string][]string                // by tool: rules that bridged frames traverse
 	homes      map[string]map[setting.Address]int // by NIC: the CPU of each interrupt
+	homeOf     map[string]map[int]map[int]bool    // by NIC and CPU: the queues whose interrupts have that home
 	loose      []string                           // see floaters
 	served     map[string]*placement.Serving      // by NIC: see serving
 	insides    map[string]*View                   // by guest: its inside as the guest agent reported it
@@ -58,6 +59,7 @@ func NewView(h *facts.Host, g goal.Goal) *View {
 		xpsGood: map[string]bool{},
 		rules:   map[string][]string{},
 		homes:   map[string]map[setting.Address]int{},
+		homeOf:  map[string]map[int]map[int]bool{},
 		served:  map[string]*placement.Serving{},
 		insides: map[string]*View{},
 	}

@@ -79,8 +79,9 @@ func leaveOwn(ask *Ask, r *Result, changes []change, before, after map[string]br
 			g.stays, left = nothingMended, true
 		}
 	}
+	own := ask.byName()
 	for _, c := range changes {
-		g := ask.own(c.guest.Name)
+		g := own[c.guest.Name]
 		was, is := before[g.Name], after[g.Name]
 		if was != nil && len(g.Emulator) > 0 && !g.pinStays && !g.Fixed && len(is.worse(was, emulatorRules)) > 0 {
 			g.pinStays, left = true, true
@@ -123,7 +124,7 @@ const nothingMended = "none"
 // leaveCulprits leaves the guests as they are whose change makes a rule worse for another guest: those that come to
 // cores where threads of that one may run. It reports whether there are any.
 func (t *table) leaveCulprits(ask *Ask, found []standing, changes []change, before, after map[string]breaches) bool {
-	left := false
+	left, own := false, ask.byName()
 	for _, s := range found {
 		worse := after[s.guest.Name].worse(before[s.guest.Name], allRules)
 		if len(worse) == 0 {
@@ -131,7 +132,7 @@ func (t *table) leaveCulprits(ask *Ask, found []standing, changes []change, befo
 		}
 		near := s.cores(t)
 		for _, c := range changes {
-			g := ask.own(c.guest.Name)
+			g := own[c.guest.Name]
 			switch {
 			case g.Name == s.guest.Name || g.asked(before[g.Name]) || g.Fixed || !meet(near, c.cores):
 			case c.threads && g.knowsWorkers() && !g.threadsStay:
@@ -146,8 +147,9 @@ func (t *table) leaveCulprits(ask *Ask, found []standing, changes []change, befo
 
 // leaveAll leaves all guests as they are that the user did not ask to place, and reports whether that changes anything.
 func leaveAll(ask *Ask, changes []change, before map[string]breaches) (left bool) {
+	own := ask.byName()
 	for _, c := range changes {
-		g := ask.own(c.guest.Name)
+		g := own[c.guest.Name]
 		if g.asked(before[g.Name]) || g.Fixed {
 			continue
 		}
@@ -189,9 +191,15 @@ func meet(a, b map[int]bool) bool {
 	return false
 }
 
-// own returns a guest of the ask by name.
-func (a *Ask) own(name string) *Guest {
-	return facts.Find(a.Guests, func(g *Guest) bool { return g.Name == name })
+// byName returns the guests of the ask by name.
+func (a *Ask) byName() map[string]*Guest {
+	all := make(map[string]*Guest, len(a.Guests))
+	for g := range facts.Each(a.Guests) {
+		if all[g.Name] == nil {
+			all[g.Name] = g
+		}
+	}
+	return all
 }
 
 // knowsWorkers reports whether all vhost threads of a guest are known.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
@@ -20,6 +21,9 @@ func TestRuleSets(t *testing.T) {
 	if !treetest.InNamespace(t) {
 		return
 	}
+	late, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
+	defer cancel()
+	must.Fail(listNftRules(late))(t, "a list of rules after its time")
 	mechanism := Mechanisms(treetest.Live(t))[setting.RuleSet]
 	ctx := context.Background()
 	for _, c := range []struct {

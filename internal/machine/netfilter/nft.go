@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -21,7 +22,7 @@ func nftRules(ctx context.Context, m *tree.Tree, h *facts.Host) (facts.RuleSet, 
 	if !m.Live() || !present(m, "nf_tables") {
 		return facts.RuleSet{}, nil, false
 	}
-	rules, err := listNftRules()
+	rules, err := listNftRules(ctx)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EPROTONOSUPPORT) {
 		return facts.RuleSet{}, nil, false // the kernel was built without nf_tables
 	}
@@ -74,13 +75,19 @@ type nftRule struct {
 }
 
 // listNftRules returns every rule in the network namespace, from one dump (net/netfilter/nf_tables_api.c,
-// nf_tables_dump_rules).
-func listNftRules() ([]nftRule, error) {
+// nf_tables_dump_rules). The dump ends with the context, or after tree.ReadPatience.
+func listNftRules(ctx context.Context) ([]nftRule, error) {
 	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
 	if err != nil {
 		return nil, fmt.Errorf("netfilter netlink: %w", err)
 	}
 	defer conn.Close()
+	ctx, cancel := tree.Deadline(ctx, tree.ReadPatience)
+	defer cancel()
+	if latest, limited := ctx.Deadline(); limited {
+		_ = conn.SetDeadline(latest) // a netlink socket has deadlines
+	}
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	messages, err := conn.Execute(netlink.Message{
 		Header: netlink.Header{
 			Type: unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETRULE, Flags: netlink.Request | netlink.Dump,

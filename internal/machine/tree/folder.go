@@ -58,6 +58,7 @@ func (d *Folder) open(name string, as Folder) *Folder {
 		as.root, err = openSubtree(d.root, name)
 	}
 	if err != nil {
+		d.miss(name, err)
 		return nil
 	}
 	return &as
@@ -106,6 +107,12 @@ func (d *Folder) Close() {
 
 // read returns at most the first bytes of a file.
 func (d *Folder) read(name string, most int) (string, error) {
+	text, err := d.readText(name, most)
+	d.miss(name, err)
+	return text, err
+}
+
+func (d *Folder) readText(name string, most int) (string, error) {
 	if err := ended(d.ctx); err != nil {
 		return "", err
 	}
@@ -220,11 +227,13 @@ func (d *Folder) Entries(name string) []string {
 	}
 	f, err := open(d.root, name)
 	if err != nil {
+		d.miss(name, err)
 		return nil
 	}
 	defer f.Close()
 	names, err := f.Readdirnames(-1)
 	if err != nil {
+		d.miss(name, err)
 		return nil
 	}
 	slices.Sort(names)

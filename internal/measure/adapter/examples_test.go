@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"math"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -298,5 +300,29 @@ func TestPktgenDPDKStopped(t *testing.T) {
 	ending(t, started(t, dpdk(t, fake, "--late", "0")...), func() bool { return fake.port(0).sending })
 	if port := fake.port(0); port.sending || port.opackets == 0 || port.opackets > 5e5 {
 		t.Errorf("afterwards: %+v", port)
+	}
+}
+
+// TestPktgenDPDKTalks: a server that talks without end costs its client ten seconds, and no memory.
+func TestPktgenDPDKTalks(t *testing.T) {
+	t.Parallel()
+	for name, talk := range map[string]string{"lines": strings.Repeat("pktgen:/> \n", 4096),
+		"no line": strings.Repeat("x", 64<<10)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+			defer l.Close()
+			go func() {
+				c, err := l.Accept()
+				for err == nil {
+					_, err = io.WriteString(c, talk)
+				}
+			}()
+			command := []string{"sh", "-c", `'ulimit -v 300000; exec "$0" "$@"'`, python(t), examples + "pktgen-dpdk.py",
+				"--server", l.Addr().String()}
+			p := must.Get(Start(strings.Join(command, " "), time.Minute))(t)
+			defer p.Close()
+			failing(t, p, search.Trial{PPS: 1e6, FrameBytes: 64, Seconds: 1}, "talks without an answer")
+		})
 	}
 }

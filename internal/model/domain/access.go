@@ -170,8 +170,9 @@ func (d *Doc) put(p *place, v string) {
 	defer func() {
 		if d.changes-before == len(made) {
 			d.updateTables(made, p.key)
+			d.dropNICsOf(p)
 		} else {
-			d.dropTables()
+			d.dropTablesOf(p)
 		}
 	}()
 	switch {
@@ -228,7 +229,7 @@ func (d *Doc) drop(path string, undo bool) error {
 	if p.rule.attr == "" && p.rule.steps[last].must {
 		return &PathError{Path: p.path, Problem: "is always there", Advice: "set it to another value"}
 	}
-	defer d.dropTables()
+	defer d.dropTablesOf(p)
 	if f, partly := p.rule.form.(interface{ drop(*Doc, *element) }); partly {
 		f.drop(d, p.chain[last])
 	} else if p.rule.attr == "" {

@@ -62,6 +62,26 @@ func TestHostileSizes(t *testing.T) {
 	}
 }
 
+// TestManyInterfaces: a value of each of 4,000 interfaces costs no look at all the others for each.
+func TestManyInterfaces(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var b strings.Builder
+	for i := range 4000 {
+		fmt.Fprintf(&b, "<interface type='bridge'><mac address='52:54:00:00:%02x:%02x'/><source bridge='br0'/>"+
+			"<model type='virtio'/></interface>", i/256, i%256)
+	}
+	d := must.Get(Parse([]byte("<domain><devices>" + b.String() + "</devices></domain>")))(t)
+	start := threadTime(t)
+	for _, off := range []bool{false, true} {
+		edits := must.Get(d.Apply([]Change{{Path: "interface/*/driver.queues", Value: "4", Off: off}}, nil, Host{}))(t)
+		must.Equal(t, len(edits), 4000, "edits")
+	}
+	if took := threadTime(t) - start; took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
 // threadTime is the CPU time of the calling thread.
 func threadTime(t *testing.T) time.Duration {
 	t.Helper()

@@ -1,6 +1,9 @@
 package domain
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+)
 
 // keyedAt identifies a keyTable: an element's children by the key of a step.
 type keyedAt struct {
@@ -47,12 +50,28 @@ func (t *keyTable) add(s *step, key string, e *element) {
 	}
 }
 
-// dropTables drops the caches before an edit.
+// dropTables drops the caches after an edit of anything.
 func (d *Doc) dropTables() { d.keyed, d.nics = nil, nil }
+
+// dropTablesOf drops the caches after an edit at a place. The table of interfaces stays if the place is none of what it
+// holds: rebuilding it at each edit would cost the square of the interfaces.
+func (d *Doc) dropTablesOf(p *place) {
+	d.keyed = nil
+	d.dropNICsOf(p)
+}
+
+func (d *Doc) dropNICsOf(p *place) {
+	inside := slices.IndexFunc(p.rule.steps, func(s step) bool { return s.key == byNIC }) + 1
+	if inside == 0 || inside == len(p.rule.steps) || slices.Contains(nicKeys, p.rule.steps[inside].name) {
+		d.nics = nil
+	}
+}
+
+// nicKeys are the elements of an interface that nicTable reads.
+var nicKeys = []string{"mac", "teaming"}
 
 // updateTables updates the caches for an edit that only added elements, each below the one before.
 func (d *Doc) updateTables(made []*element, key string) {
-	d.nics = nil
 	for _, e := range made {
 		for at, table := range d.keyed {
 			if at.at == e.parent && at.s.name == e.name && at.s.keyOf(e) == key {

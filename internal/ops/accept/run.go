@@ -39,8 +39,6 @@ type Answer struct {
 // continues unfinished runs with their own inputs, except that in.Keep is added.
 func (x *Runner) Run(ctx context.Context, chosen []*acceptance.Experiment, in acceptance.Inputs,
 	resume bool) ([]*acceptance.Run, error) {
-	ctx, stop := ops.UntilHangup(ctx)
-	defer stop()
 	p := x.Report
 	var runs []*acceptance.Run
 	var err error

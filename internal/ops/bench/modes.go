@@ -135,11 +135,9 @@ func CheckHost(ctx context.Context, env *ops.Env, c *measure.ModesCampaign, file
 }
 
 // Campaign measures modes whose guests run, and continues a resumed campaign. Each sample is in the log before the next
-// one is taken. foreign accepts modes' plans with changes that mpps would not plan. SIGHUP ends it like Ctrl-C.
+// one is taken. foreign accepts modes' plans with changes that mpps would not plan.
 func Campaign(ctx context.Context, env *ops.Env, c *measure.ModesCampaign, secretFile string, foreign bool,
 	log *CampaignLog) (_ *measure.Modes, err error) {
-	ctx, release := ops.UntilHangup(ctx)
-	defer release()
 	m, err := OpenMachine(env)
 	if err != nil {
 		return nil, err

@@ -13,12 +13,10 @@ import (
 	"mpps/internal/outcome"
 )
 
-// InTurns measures the machine as found and with the plan of a file, alternately, and rolls the plan back. SIGHUP ends
-// it like Ctrl-C. The comparison is nil if there is nothing to show.
+// InTurns measures the machine as found and with the plan of a file, alternately, and rolls the plan back. The
+// comparison is nil if there is nothing to show.
 func (m *Measurement) InTurns(ctx context.Context, env *ops.Env, from change.Source, blocks int,
 	seed uint64) (ab *measure.AB, saved []string, err error) {
-	ctx, release := ops.UntilHangup(ctx)
-	defer release()
 	by, err := openTurns(ctx, env, from)
 	if err != nil {
 		return nil, nil, err

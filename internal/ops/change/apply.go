@@ -175,9 +175,6 @@ func Transact(ctx context.Context, env *ops.Env, p *plan.Plan, h *ops.Host, o ap
 			env.Out.Progress("%d/%d %s", r.N, len(p.Changes), r.Address)
 		}
 	}
-	// SIGHUP ends an apply like Ctrl-C: it is undone.
-	ctx, stop := ops.UntilHangup(ctx)
-	defer stop()
 	d := &Outcome{Host: h.Facts.Name, Plan: p, DryRun: o.DryRun}
 	d.Result, err = e.Run(ctx, p, o)
 	var failure *apply.Failure

@@ -34,8 +34,6 @@ type Options struct {
 
 // Run measures. The file is nil if nothing was measured; the error says why the measurement ended early.
 func Run(ctx context.Context, env *ops.Env, o Options) (*wakeup.File, error) {
-	ctx, stop := ops.UntilHangup(ctx)
-	defer stop()
 	t, err := findTarget(ctx, env, &o)
 	if err != nil {
 		return nil, err

@@ -69,8 +69,6 @@ func Watch(ctx context.Context, env *ops.Env, o Options) (err error) {
 	if err := o.check(); err != nil {
 		return err
 	}
-	ctx, stop := ops.UntilHangup(ctx) // otherwise stale metrics would stay
-	defer stop()
 	m, err := env.Open()
 	if err != nil {
 		return err

@@ -22,8 +22,11 @@ def host_module(**options):
 
 
 def ask(module, *words, codes=()):
-    """Runs mpps with these words, without a shell, and returns its answer. codes are exit codes other than 0 of answers."""
-    argv = [module.params["executable"], *words, "--json"]
+    """Runs mpps with these words, without a shell, and returns its answer. codes are exit codes other than 0 of answers.
+
+    A name that mpps or a playbook gives stands after "--": one that begins with a dash is no option.
+    """
+    argv = [module.params["executable"], "--json", *words]
     code, out, err = module.run_command(argv)
     try:
         answer = json.loads(out)

@@ -41,7 +41,7 @@ def main():
     module = host_module(transaction={"type": "str", "required": True})
     transaction = module.params["transaction"]
     if not module.check_mode:
-        ask(module, "confirm", transaction)
+        ask(module, "confirm", "--", transaction)
     module.exit_json(changed=False, transaction=transaction)
 
 

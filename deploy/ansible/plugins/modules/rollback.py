@@ -68,9 +68,10 @@ def main():
     transaction = module.params["transaction"] or (stands[-1] if stands else "")
     if transaction not in stands:
         module.exit_json(changed=False, transaction="", changes=[], handover=[], **waits({}))
-    words = ["rollback", transaction]
+    words = ["rollback"]
     words += ["--force"] if module.params["force"] else []
     words += ["--dry-run"] if module.check_mode else []
+    words += ["--", transaction]
     changes = [c for t in ask(module, *words)["transactions"] for c in t["changes"]]
     made = [c for c in changes if c["state"] in ("intended", "done")]
     module.exit_json(
