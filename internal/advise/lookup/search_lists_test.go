@@ -94,7 +94,11 @@ func TestAdvice(t *testing.T) {
 		}
 	}
 	for _, e := range Advice() {
-		for _, id := range aName.FindAllString(e.NotHere+" "+e.Instead, -1) {
+		title, answer := e.Chinese()
+		if title == "" || answer == "" {
+			t.Errorf("%s has no title or no answer in Chinese", e.ID)
+		}
+		for _, id := range aName.FindAllString(e.NotHere+" "+e.Instead+" "+answer, -1) {
 			if knob.Find(id) == nil && !seen[id] {
 				t.Errorf("%s speaks of %s, which there is not", e.ID, id)
 			}
