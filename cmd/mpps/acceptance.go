@@ -68,7 +68,7 @@ func (f *acceptanceFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Via, "via", "", "bridge of this host to the guest")
 	flags.StringVar(&f.Out, "out", "", "bridge of this host behind a guest that routes")
 	cli.TextVar(flags, &f.Gateway, "gateway", "", "IPv4 address of a guest that routes, on the sending side", parseIPv4)
-	flags.StringVar(&f.Agent, "agent", "", "HOST:PORT of 'mpps agent' in the guest")
+	cli.TextVar(flags, &f.Agent, "agent", "", "HOST:PORT of 'mpps agent' in the guest", parseAgent)
 	flags.StringVar(&f.SecretFile, "secret-file", "", "file with the agents' secret")
 	cli.ChoiceVar(flags, &f.Generator, "generator", "", "traffic generator: xdp, af_packet or pktgen (default: the "+
 		"fastest that works)",
@@ -93,14 +93,14 @@ func (f *acceptanceFlags) add(flags *pflag.FlagSet) {
 			"many, nothing is changed")
 	flags.StringVar(&f.NIC, "nic", "", "queues: NIC under the tunnel (default: all)")
 	flags.StringVar(&f.PF, "pf", "", "sriov: physical function, such as ens1f0")
-	flags.StringVar(&f.VFAgent, "vf-agent", "", "sriov: HOST:PORT of the agent through the VF")
-	flags.StringVar(&f.TunnelAgent, "tunnel-agent", "", "sriov: HOST:PORT of the agent through a VXLAN")
+	cli.TextVar(flags, &f.VFAgent, "vf-agent", "", "sriov: HOST:PORT of the agent through the VF", parseAgent)
+	cli.TextVar(flags, &f.TunnelAgent, "tunnel-agent", "", "sriov: HOST:PORT of the agent through a VXLAN", parseAgent)
 	flags.StringSliceVar(&f.MoreVFAgents, "more-vf-agents", nil,
 		"sriov: agents of other guests on functions of the card, "+
 			"to measure all at once")
-	flags.StringVar(&f.VFTunnelAgent, "vf-tunnel-agent", "",
-		"sriov: HOST:PORT of the agent through a VXLAN that ends in "+
-			"the guest, over the VF")
+	checkAgents(flags, "more-vf-agents")
+	cli.TextVar(flags, &f.VFTunnelAgent, "vf-tunnel-agent", "",
+		"sriov: HOST:PORT of the agent through a VXLAN that ends in the guest, over the VF", parseAgent)
 	cli.TextVar(flags, &f.TunnelFrom, "tunnel-from", "", "sriov: interface that sends into the VXLAN", parseEndpoint)
 	cli.ListVar(flags, &f.Modes, "mode", "modes: one mode as `NAME=HOST:PORT,from=IFACE`, see 'mpps bench modes'; "+
 		"repeatable",

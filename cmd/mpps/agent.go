@@ -3,11 +3,8 @@ package main
 import (
 	"crypto/rand"
 	"errors"
-	"fmt"
-	"net"
 	"net/netip"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -38,8 +35,8 @@ func (a *app) agentCommand() *cobra.Command {
 	cmd := verb("agent", "run the far end of a measurement, in a guest or on another host", cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string) error { return a.serveAgent(cmd, f) })
 	flags := cmd.Flags()
-	flags.StringVar(&f.listen, "listen", "127.0.0.1:"+agent.Port, "address to listen on: HOST:PORT (port 0: any free "+
-		"one) or unix:PATH")
+	cli.TextVar(flags, &f.listen, "listen", "127.0.0.1:"+agent.Port, "address to listen on: HOST:PORT (port 0: any "+
+		"free one) or unix:PATH", parseListen)
 	flags.StringVar(&f.secretFile, "secret-file", "", "file with the clients' secret, 16 bytes or more, readable "+
 		"only by its owner")
 	flags.BoolVar(&f.insecure, "insecure-lab", false, "serve any client, without a secret")
@@ -69,9 +66,6 @@ func (a *app) serveAgent(cmd *cobra.Command, f *agentFlags) error {
 	secret, made, err := f.secret()
 	if err != nil {
 		return err
-	}
-	if _, _, err := net.SplitHostPort(f.listen); err != nil && !strings.HasPrefix(f.listen, "unix:") {
-		return usage(fmt.Errorf("--listen %q: expected HOST:PORT or unix:PATH", f.listen), "such as 10.0.0.2:7878")
 	}
 	s, err := agent.Listen("", f.listen, agent.Options{Version: version, Secret: secret, Open: f.insecure,
 		Limits: &f.limits})

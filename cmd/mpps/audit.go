@@ -60,7 +60,7 @@ func (a *app) auditCommand() *cobra.Command {
 	failOn.add(cmd, "finding")
 	a.addExitCodes(cmd)
 	cmd.Flags().BoolVar(&allowUnseen, "allow-unseen", false, "with --fail-on: pass although guests could not be seen")
-	cmd.Flags().DurationVar(&interval, "interval", 0, "first watch counters for this long, such as 2s")
+	addInterval(cmd.Flags(), &interval)
 	return cmd
 }
 

@@ -45,10 +45,11 @@ func (a *app) diagnoseCommand() *cobra.Command {
 	cli.DurationVar(flags, &f.interval, "for", 5*time.Second, 200*time.Millisecond, time.Hour,
 		"how long to watch, at most 1h; Ctrl-C stops early and reports")
 	flags.StringArrayVar(&f.netns, "netns", nil, "also watch this network namespace (see 'ip netns list'); repeatable")
+	cli.CheckLater(flags, "netns", isNamespace)
 	flags.StringVar(&f.guest, "guest", "", "diagnose the path of this guest only")
 	flags.BoolVar(&f.counters, "counters", false, "use counters only, no eBPF or perf")
 	flags.StringVar(&f.load, "load", "", "diagnose this file of -o instead of watching")
-	flags.StringVarP(&f.output, "output", "o", "", "write the observations to this file, .html as a page, .svg as "+
+	cli.OutputVar(flags, &f.output, "output,o", "", "write the observations to this file, .html as a page, .svg as "+
 		"a picture; - is standard output, without the diagnosis")
 	flags.BoolVar(&f.scrub, "scrub", false, "replace identifiers in the file of -o")
 	return cmd

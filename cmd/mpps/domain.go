@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"mpps/internal/cli"
 	"mpps/internal/model/domain"
 	"mpps/internal/model/goal"
 	"mpps/internal/ops/definition"
@@ -141,20 +142,21 @@ func (a *app) domainRenderCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&g.Name, "name", "", "name of the guest")
 	f.StringVar(&g.UUID, "uuid", "", "UUID of the guest (default: libvirt generates one)")
-	f.IntVar(&g.VCPUs, "vcpus", 1, "number of vCPUs")
+	cli.IntVar(f, &g.VCPUs, "vcpus", 1, 1, 1<<16, "number of vCPUs")
 	f.StringVar(&g.Memory, "memory", "", "memory size, such as 8GiB")
 	f.StringArrayVar(&nics, "nic", nil, "NIC, such as br0 or vf=0000:01:10.0,vlan=7; repeatable")
 	f.StringArrayVar(&g.Disks, "disk", nil, "disk: a file or a block device; repeatable")
 	f.StringArrayVar(&g.HostDevs, "hostdev", nil, "PCI device to pass through, such as 0000:02:00.0; repeatable")
-	f.StringVar(&g.Node, "node", "", "host NUMA nodes of the memory; several give the guest one cell each")
-	f.StringVar(&g.CPUs, "cpus", "", "host CPUs, one per vCPU, such as 2-5")
-	f.StringVar(&g.Emulator, "emulator-cpus", "", "host CPUs of the emulator threads")
+	cli.TextVar(f, &g.Node, "node", "", "host NUMA nodes of the memory; several give the guest one cell each",
+		parseCPUs)
+	cli.TextVar(f, &g.CPUs, "cpus", "", "host CPUs, one per vCPU, such as 2-5", parseCPUs)
+	cli.TextVar(f, &g.Emulator, "emulator-cpus", "", "host CPUs of the emulator threads", parseCPUs)
 	f.StringVar(&g.HugePages, "hugepages", "", "huge page size: 1G, 2M, or on (the host's default)")
 	f.StringVar(&g.Machine, "machine", "", "machine type (default: q35)")
 	f.BoolVar(&g.UEFI, "uefi", false, "boot with UEFI instead of BIOS")
 	f.BoolVar(&g.Realtime, "realtime", false, "tune for a realtime guest")
 	f.BoolVar(&g.Windows, "windows", false, "tune for a Windows guest")
-	f.StringVarP(&output, "output", "o", "", "write the definition to this file; - is standard output")
+	cli.OutputVar(f, &output, "output,o", "", "write the definition to this file; - is standard output")
 	return cmd
 }
 
@@ -223,7 +225,7 @@ func (a *app) domainTuneCommand() *cobra.Command {
 	flags.add(cmd)
 	goals.add(cmd)
 	cmd.Flags().StringVar(&ask.Snapshot, "snapshot", "", "check against the host of this 'mpps snapshot' file")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "write the definition to this file; - is standard output")
+	cli.OutputVar(cmd.Flags(), &output, "output,o", "", "write the definition to this file; - is standard output")
 	cmd.Flags().BoolVar(&ask.Apply, "apply", false, "change the guest on this host")
 	cmd.Flags().BoolVar(&ask.Config, "config", false, "with --apply: change only the definition, not the running guest")
 	cmd.Flags().BoolVar(&ask.DryRun, "dry-run", false, "show what would change; write nothing")

@@ -35,7 +35,8 @@ func badFlag(cmd *cobra.Command, err error) error {
 	if errors.As(err, &none) && none.GetSpecifiedName() == "lab" {
 		return usage(err, "'mpps-lab "+cmd.Name()+"' does it on an emulated host")
 	}
-	return usage(cli.FlagError(err), cli.SeeHelp(cmd.CommandPath()))
+	err = cli.FlagError(err)
+	return usage(err, outcome.HintOf(err, cli.SeeHelp(cmd.CommandPath())))
 }
 
 // movedCommand returns a hidden verb that refers to mpps-lab.

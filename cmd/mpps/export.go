@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/advise/kube"
 	"mpps/internal/advise/tuned/export"
+	"mpps/internal/cli"
 	"mpps/internal/ops/profile"
 	"mpps/internal/report"
 )
@@ -34,9 +35,6 @@ func (a *app) exportTunedCommand() *cobra.Command {
 				if guest := ask.Goal.Guest; guest != "" && export.CheckName("mpps-"+guest) == nil {
 					ask.Name = "mpps-" + guest
 				}
-			}
-			if as != "profile" && as != "cr" {
-				return usage(fmt.Errorf("--as %q: expected profile or cr", as), "")
 			}
 			if err := checkNodes(label, pool); err != nil {
 				return err
@@ -70,7 +68,8 @@ func (a *app) exportTunedCommand() *cobra.Command {
 	cmd.Flags().StringVar(&ask.Name, "name", "", "profile name (default: mpps-GUEST, or mpps- and the kind of target)")
 	cmd.Flags().StringVarP(&ask.Output, "output", "o", "", "parent directory of the profile's directory; with "+
 		"--as cr: file (default: write nothing)")
-	cmd.Flags().StringVar(&as, "as", "profile", "profile, or cr: an object of OpenShift's Node Tuning Operator")
+	cli.ChoiceVar(cmd.Flags(), &as, "as", "profile", "profile, or cr: an object of OpenShift's Node Tuning Operator",
+		"profile", "cr")
 	cmd.Flags().StringVar(&label, "node-label", "", "with --as cr: label of the nodes, as KEY=VALUE (default: the "+
 		"host's name)")
 	cmd.Flags().StringVar(&pool, "pool", "", "with --as cr: machine configuration pool, which kernel arguments need")
@@ -130,7 +129,7 @@ func (a *app) exportKubeCommand(kind, short string) *cobra.Command {
 	switch kind {
 	case profile.Features:
 		flags.add(cmd, a)
-		f.DurationVar(&ask.Valid, "valid", 24*time.Hour, "how long the labels hold")
+		cli.DurationVar(f, &ask.Valid, "valid", 24*time.Hour, time.Minute, 365*24*time.Hour, "how long the labels hold")
 	case profile.DaemonSet:
 		f.StringVar(&ask.Image, "image", "busybox:stable", "image with a chroot program")
 	}
@@ -138,6 +137,6 @@ func (a *app) exportKubeCommand(kind, short string) *cobra.Command {
 		f.StringVar(&ask.Label, "node-label", "", "label of the nodes, as KEY=VALUE (default: the host's name, or all)")
 	}
 	f.StringVar(&ask.Snapshot, "snapshot", "", "use this snapshot file instead of this host")
-	f.StringVarP(&ask.Output, "output", "o", "", "file to write (default: write nothing)")
+	cli.OutputVar(f, &ask.Output, "output,o", "", "file to write (default: write nothing)")
 	return cmd
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -24,7 +25,7 @@ import (
 func addEnds(flags *pflag.FlagSet, e *bench.Ends) {
 	cli.ValueVar(flags, &e.From, "from", "", "sending interface: IFACE or netns:NAME/IFACE", parseEndpoint)
 	cli.ValueVar(flags, &e.To, "to", "", "receiving interface: IFACE or netns:NAME/IFACE", parseEndpoint)
-	flags.StringVar(&e.Agent, "agent", "", "'mpps agent' at the far end: HOST:PORT or unix:PATH")
+	cli.TextVar(flags, &e.Agent, "agent", "", "'mpps agent' at the far end: HOST:PORT or unix:PATH", parseAgent)
 	flags.StringVar(&e.NIC, "guest-nic", "", "interface of the agent (default: the one with its address)")
 	flags.StringVar(&e.SecretFile, "secret-file", "", "file with the agent's secret, readable only by its owner")
 	flags.BoolVar(&e.Reverse, "reverse", false, "reverse the direction: the far end sends")
@@ -119,6 +120,7 @@ func (f *trafficFlags) addPackets(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.More, "more-agents", nil,
 		"HOST:PORT of further agents that count, or with --reverse send, "+
 			"at the same time; rates are the sum")
+	checkAgents(flags, "more-agents")
 	cli.IntVar(flags, &f.clone, "clone-skb", 0, 0, 1<<20, "with pktgen: copies sent of each frame; copies share a "+
 		"sequence number")
 	cli.IntVar(flags, &f.burst, "burst", 1, 1, 4096, "with pktgen: copies of a frame per transmit call; see "+
@@ -214,6 +216,7 @@ type trialFlags struct {
 
 func (f *trialFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.command, "trial-command", "", "program that runs the trials, with arguments (docs/search.md)")
+	cli.CheckLater(flags, "trial-command", isProgram)
 	cli.DurationVar(flags, &f.grace, "trial-grace", time.Minute, 1, 0,
 		"how long to wait for the program's answer after a trial")
 	cli.ValueVar(flags, &f.maxPPS, "max-pps", "", "highest load in packets per second, such as 14.88M (default: what "+
@@ -243,9 +246,14 @@ func (f *trialFlags) check(set *pflag.FlagSet, cpus string, highest float64) err
 	return nil
 }
 
+// addInterval adds the flag for how long counters are watched.
+func addInterval(flags *pflag.FlagSet, to *time.Duration) {
+	cli.DurationVar(flags, to, "interval", 0, 0, time.Hour, "first watch counters for this long, such as 2s")
+}
+
 // addKeep adds the flags for where a result is saved.
 func addKeep(flags *pflag.FlagSet, k *bench.Keep, what string) {
-	flags.StringVarP(&k.File, "output", "o", "", "write the "+what+" to this file")
+	cli.OutputVar(flags, &k.File, "output,o", "", "write the "+what+" to this file")
 	flags.BoolVar(&k.Runs, "keep", true, "store the "+what+" in /var/lib/mpps/runs")
 }
 
@@ -270,6 +278,37 @@ func parseCPUs(text string) (setting.CPUSet, error) {
 
 func parseEndpoint(text string) (traffic.Endpoint, error) {
 	return cli.AfterColon(traffic.ParseEndpoint(text))
+}
+
+// parseAgent reads the address of an agent.
+func parseAgent(text string) (string, error) {
+	host, port, err := net.SplitHostPort(text)
+	if err == nil && (host == "" || strings.Trim(port, "0") == "") {
+		return text, fmt.Errorf(" %q: expected HOST:PORT", text)
+	}
+	return parseListen(text)
+}
+
+// parseListen reads an address to listen on: any host where there is none, any free port where it is 0.
+func parseListen(text string) (string, error) {
+	_, port, err := net.SplitHostPort(text)
+	_, bad := strconv.ParseUint(port, 10, 16)
+	if path, unix := strings.CutPrefix(text, "unix:"); unix && path != "" || err == nil && bad == nil {
+		return text, nil
+	}
+	return text, fmt.Errorf(" %q: expected HOST:PORT or unix:PATH", text)
+}
+
+// checkAgents has a flag for several agents checked.
+func checkAgents(flags *pflag.FlagSet, name string) {
+	cli.Check(flags, name, func(text string) error {
+		for one := range strings.SplitSeq(text, ",") {
+			if _, err := parseAgent(one); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func parseIPv4(text string) (netip.Addr, error) {

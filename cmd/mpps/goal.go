@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"mpps/internal/advise/site"
+	"mpps/internal/cli"
 	"mpps/internal/model/goal"
 	"mpps/internal/outcome"
 )
@@ -37,6 +38,16 @@ func (f *goalFlags) add(cmd *cobra.Command, host *app) {
 	flags.StringSlice("data-nic", nil, "guests' NICs that carry the target, by MAC, tap, bridge or "+
 		"network (default: recognised)")
 	flags.StringSlice("consent", nil, "risks to accept: security, data, connectivity, platform")
+	for _, name := range []string{"pps", "bulk", "latency", "frame", "loss", "cpus", "nic", "consent"} {
+		cli.Check(flags, name, func(text string) error {
+			var alone goal.Goal
+			err := alone.Set(name, strings.Split(text, ",")...)
+			if err == nil {
+				err = alone.Check()
+			}
+			return cli.Colon(err)
+		})
+	}
 }
 
 // addWatch adds the flag of commands that plan what makes values last.

@@ -19,6 +19,7 @@ import (
 	"mpps/internal/ops/latency"
 	"mpps/internal/ops/saved"
 	"mpps/internal/outcome"
+	"mpps/internal/owned"
 	"mpps/internal/report"
 	"mpps/internal/report/bench"
 	"mpps/internal/words"
@@ -65,8 +66,14 @@ func (a *app) latencyCommand() *cobra.Command {
 	cli.ChoiceVar(flags, &f.Tool, "tool", "auto", "measuring tool: cyclictest, timerlat, "+
 		"oslat, own or auto", toolNames()...)
 	flags.StringVar(&f.Load, "load", "own", "load: own, stress-ng, none or a command")
+	cli.CheckLater(flags, "load", func(text string) error {
+		if slices.Contains([]string{"own", "stress-ng", "none"}, text) {
+			return nil
+		}
+		return isProgram(text)
+	})
 	flags.StringVar(&f.Name, "name", "", "label of the result")
-	flags.StringVarP(&f.output, "output", "o", "", "write the result to this file")
+	cli.OutputVar(flags, &f.output, "output,o", "", "write the result to this file")
 	flags.StringVar(&f.before, "against", "", "earlier result to compare with")
 	flags.StringArrayVar(&f.imported, "import", nil, "read outputs of cyclictest, oslat or rtla timerlat instead of "+
 		"measuring, one run each: --import `FILE` FILE…")
@@ -79,6 +86,14 @@ const (
 	maxRuns   = 1000
 	maxLength = 7 * 24 * time.Hour
 )
+
+// isProgram checks a command line for a program that can be run.
+func isProgram(line string) error {
+	if words := strings.Fields(line); len(words) == 0 || !owned.Exists(words[0]) {
+		return fmt.Errorf(" %q: there is no such program", line)
+	}
+	return nil
+}
 
 // checkFiles refuses files without --import, and too many.
 func (f *latencyFlags) checkFiles(more []string) error {
@@ -184,9 +199,10 @@ func (a *app) latencyLoop() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	cli.ValueVar(flags, &cpus, "cpu", "0", "CPUs to measure", parseCPUs)
-	flags.DurationVar(&length, "for", time.Second, "how long")
-	flags.DurationVar(&interval, "interval", 200*time.Microsecond, "time between wake-ups")
-	flags.IntVar(&priority, "priority", 95, "of SCHED_FIFO")
+	cli.DurationVar(flags, &length, "for", time.Second, 1, maxRuns*maxLength, "how long")
+	cli.DurationVar(flags, &interval, "interval", 200*time.Microsecond, 20*time.Microsecond, time.Second,
+		"time between wake-ups")
+	cli.IntVar(flags, &priority, "priority", 95, 1, 99, "of SCHED_FIFO")
 	return cmd
 }
 

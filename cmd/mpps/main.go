@@ -173,7 +173,7 @@ func (a *app) command() *cobra.Command {
 			a.out = report.NewPrinter(a.stdout, a.stderr, report.Options{
 				JSON: a.json, Quiet: a.quiet, NoColor: a.noColor, Verbose: a.verbose, Version: version, Gone: a.gone,
 			})
-			if err := cli.NotEmpty(cmd); err != nil {
+			if err := cli.CheckValues(cmd); err != nil {
 				return err
 			}
 			if err := a.libvirt().Check(); err != nil {
@@ -192,6 +192,7 @@ func (a *app) command() *cobra.Command {
 	root.PersistentFlags().StringVar(&a.root, "root", "/", "root directory of the host's files")
 	root.PersistentFlags().StringVar(&a.virsh, "virsh", "", "virsh in a container, such as 'podman exec -i "+
 		"libvirt virsh'")
+	cli.CheckLater(root.PersistentFlags(), "virsh", isProgram)
 	root.PersistentFlags().StringVar(&a.connect, "connect", "", "URI of libvirt on this host (default qemu:///system)")
 	cobra.EnableCommandSorting = false
 	for _, g := range a.groups() {

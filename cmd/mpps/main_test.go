@@ -46,7 +46,7 @@ var anyText = strings.Fields(`against agent all-free arg as checkpoint daemon di
 	tunnel-agent uuid vf vf-agent vf-tunnel-agent via network out uuid by to`)
 
 // elsewhere are the verbs that look at a guest or its definition before all of their flags.
-var elsewhere = []string{"mpps domain", "mpps sriov assign"}
+var elsewhere = []string{"mpps domain"}
 
 // enough are the arguments without which a verb refuses to begin, whatever its flags are.
 var enough = map[string][]string{
@@ -56,8 +56,29 @@ var enough = map[string][]string{
 	"mpps search": {"--from", "lo", "--to", "lo2"}, "mpps tune": {"--from", "lo", "--to", "lo2", "--pps", "1M"},
 	"mpps verify": {"--watch"}, "mpps fleet audit": {"."}, "mpps apply": {"--pps", "1M"},
 	"mpps rollback": {"TX"}, "mpps export tuned": {"--pps", "1M"}, "mpps latency load": {}, "mpps latency loop": {},
-	"mpps sriov release": {"GUEST"}, "mpps sriov migrate-plan": {"GUEST"}, "mpps sriov create": {"PF"},
+	"mpps sriov release": {"GUEST"}, "mpps sriov assign": {"GUEST"}, "mpps sriov migrate-plan": {"GUEST"},
+	"mpps sriov create": {"PF", "-n", "2"}, "mpps sriov guest": {"GUEST"},
 	"mpps sriov destroy": {"PF"}, "mpps sriov reset": {"PCI"}, "mpps explain": {"ID"}, "mpps path": {},
+}
+
+// badTexts returns what is no value of a flag: nothing, another kind of word, numbers below and above every range.
+func badTexts(f *pflag.Flag) []string {
+	if f.Value.Type() == "bool" {
+		return []string{"a/b"}
+	}
+	texts := []string{""}
+	if _, read := f.Value.(interface{ ReadAtOnce() }); read || !slices.Contains(anyText, f.Name) {
+		texts = append(texts, "a/b")
+	}
+	switch f.Value.Type() {
+	case "int", "int64", "uint16", "uint64":
+		texts = append(texts, "-7", strings.Repeat("9", 30), "1.5")
+	case "duration":
+		texts = append(texts, "-5s", "5", strings.Repeat("9", 30)+"h")
+	case "float64":
+		texts = append(texts, "-1", "NaN", "1e999")
+	}
+	return texts
 }
 
 // TestBadValues: a bad value of a flag is refused in the name of that flag, whatever the verb calls it.
@@ -72,17 +93,16 @@ func TestBadValues(t *testing.T) {
 			return
 		}
 		cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-			if _, read := f.Value.(interface{ ReadAtOnce() }); !read && slices.Contains(anyText, f.Name) {
-				return
-			}
-			n++
-			argv := slices.Concat(strings.Fields(path)[1:], enough[path],
-				[]string{"--" + f.Name + "=a/b", "--root", root})
-			var out, said bytes.Buffer
-			code := run(argv, strings.NewReader(""), &out, &said)
-			if code != outcome.CodeUsage || !strings.Contains(said.String(), "--"+f.Name) || out.Len() > 0 ||
-				strings.Contains(said.String(), "strconv") {
-				t.Errorf("%s: exit code %d: %s%s", strings.Join(argv, " "), code, said.String(), out.String())
+			for _, text := range badTexts(f) {
+				n++
+				argv := slices.Concat(strings.Fields(path)[1:], enough[path],
+					[]string{"--" + f.Name + "=" + text, "--root", root})
+				var out, said bytes.Buffer
+				code := run(argv, strings.NewReader(""), &out, &said)
+				if code != outcome.CodeUsage || !strings.Contains(said.String(), "--"+f.Name) || out.Len() > 0 ||
+					strings.Contains(said.String(), "strconv") || !strings.Contains(said.String(), "\nhint: ") {
+					t.Errorf("%s: exit code %d: %s%s", strings.Join(argv, " "), code, said.String(), out.String())
+				}
 			}
 		})
 		for _, sub := range cmd.Commands() {
@@ -90,8 +110,8 @@ func TestBadValues(t *testing.T) {
 		}
 	}
 	walk((&app{}).command())
-	if n < 150 {
-		t.Errorf("only %d flags were looked at", n)
+	if n < 1100 {
+		t.Errorf("only %d values were tried", n)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/advise/queuepath"
+	"mpps/internal/cli"
 	"mpps/internal/ops/change"
 	"mpps/internal/ops/queues"
 	"mpps/internal/report"
@@ -43,9 +46,17 @@ func (a *app) pathCommand() *cobra.Command {
 		"current one")
 	flags.StringVar(&f.Guest, "guest", "", "show only packets from and to this guest")
 	flags.BoolVar(&f.EveryPacket, "every-packet", false, "count every packet, not short windows; slows a busy path")
-	flags.StringVarP(&f.output, "output", "o", "", "draw as this HTML file; - is standard output")
+	cli.OutputVar(flags, &f.output, "output,o", "", "draw as this HTML file; - is standard output")
 	f.steer.add(cmd)
 	return cmd
+}
+
+// isNamespace checks the name of a network namespace.
+func isNamespace(name string) error {
+	if _, err := os.Stat(filepath.Join("/run/netns", name)); err != nil {
+		return fmt.Errorf(" %q: there is no such network namespace: 'ip netns list' shows them", name)
+	}
+	return nil
 }
 
 func (f *pathFlags) check(root string) error {
@@ -59,6 +70,9 @@ func (f *pathFlags) check(root string) error {
 	if f.Netns != "" && f.Guest != "" {
 		return usage(errors.New("--netns and --guest: guests have their taps in the host's own namespace"),
 			"give one of the two")
+	}
+	if err := isNamespace(f.Netns); f.Netns != "" && err != nil {
+		return usage(fmt.Errorf("--netns%w", err), "")
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/cli"
 	"mpps/internal/ops/placing"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
@@ -60,7 +61,7 @@ func (a *app) placeCommand() *cobra.Command {
 	flags.add(cmd, a)
 	f := cmd.Flags()
 	f.StringVar(&ask.Snapshot, "snapshot", "", "use this snapshot file instead of this host")
-	f.StringVarP(&output, "output", "o", "", "draw as this HTML file; - is standard output")
+	cli.OutputVar(f, &output, "output,o", "", "draw as this HTML file; - is standard output")
 	f.StringArrayVar(&wishes.add, "add", nil, "guest to add: name=, vcpus=, memory=, optionally pps=, queues=, "+
 		"nics=, nic=, cpus=, latency=, hugepages, vf; no spaces; repeatable")
 	f.StringArrayVar(&wishes.reserve, "reserve", nil, "resources kept for the host: node=, cpus=, memory=; repeatable")

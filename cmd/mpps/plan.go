@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/advise/plan"
+	"mpps/internal/cli"
 	"mpps/internal/ops"
 	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
@@ -59,9 +60,9 @@ func (a *app) planCommand() *cobra.Command {
 	flags.add(cmd, a)
 	flags.addWatch(cmd)
 	cmd.Flags().StringVar(&snapshot, "snapshot", "", "use this snapshot file instead of this host")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "write the plan to this file for 'mpps apply', or as a page if "+
-		"it ends in .html; - is standard output")
-	cmd.Flags().DurationVar(&interval, "interval", 0, "first watch counters for this long, such as 2s")
+	cli.OutputVar(cmd.Flags(), &output, "output,o", "", "write the plan to this file for 'mpps apply', or as a page "+
+		"if it ends in .html; - is standard output")
+	addInterval(cmd.Flags(), &interval)
 	cmd.Flags().BoolVar(&runtimeOnly, "runtime-only", false, "change only the running host, nothing persistent")
 	cmd.Flags().BoolVar(&detailed, "detailed-exit-code", false, "exit code 2 if changes are pending")
 	return cmd

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/advise/tune"
+	"mpps/internal/cli"
 	"mpps/internal/measure/export"
 	"mpps/internal/ops"
 	"mpps/internal/ops/saved"
@@ -47,7 +48,7 @@ func (a *app) reportCommand() *cobra.Command {
 			}
 			return nil
 		})
-	cmd.Flags().StringVarP(&f.output, "output", "o", "report.html",
+	cli.OutputVar(cmd.Flags(), &f.output, "output,o", "report.html",
 		"output file; - is standard output (the default unless --format is html)")
 	cmd.Flags().StringVar(&f.plan, "plan", "", "plan that was applied between the first run and the second")
 	cmd.Flags().StringVar(&f.title, "title", "mpps report", "title of the page")

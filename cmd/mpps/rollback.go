@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/cli"
 	"mpps/internal/ops/change"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
@@ -87,7 +88,8 @@ func (a *app) restoreCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&expired, "expired", false, "only revert what was not confirmed before a reboot (for "+
 		"mpps-restore.service)")
 	cmd.Flags().BoolVar(&ask.VFs, "vfs", false, "only create and configure VFs (for mpps-vfs.service)")
-	cmd.Flags().DurationVar(&ask.Wait, "wait", 30*time.Second, "with --vfs: how long to wait for devices and links")
+	cli.DurationVar(cmd.Flags(), &ask.Wait, "wait", 30*time.Second, 0, time.Hour,
+		"with --vfs: how long to wait for devices and links")
 	cmd.Flags().BoolVar(&ask.Insist, "insist", false, "also restore values changed by hand")
 	return cmd
 }

@@ -57,8 +57,9 @@ func (f *searchFlags) add(cmd *cobra.Command) {
 		"rfc2544 has its seven, 64 to 1518", parseSizes)
 	cli.ValueVar(flags, &f.lineRate, "line-rate", "", "speed of the link in bits per second, such as 10G: the highest "+
 		"load fills it", parsePositiveRate)
-	flags.Float64Var(&f.pdr, "pdr", 0.005, "loss ratio of the PDR")
-	flags.Float64Var(&f.width, "width", 0.005, "target width between the bounds, as a fraction of the result")
+	cli.NumberVar(flags, &f.pdr, "pdr", 0.005, 0.000001, 0.999999, "loss ratio of the PDR")
+	cli.NumberVar(flags, &f.width, "width", 0.005, 0.001, 0.5, "target width between the bounds, as a fraction of the "+
+		"result")
 	flags.BoolVar(&f.compliant, "compliant", false, "prove lower bounds with 60 s trials without loss (RFC 2544)")
 	flags.DurationVar(&f.final, "final", 60*time.Second, "with --compliant: duration of a final trial")
 	cli.DurationVar(flags, &f.budget, "budget", 0, 1, 0, "limit on traffic time (default: 1m, with --compliant 20m)")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mpps/internal/cli"
 	"mpps/internal/report/sheet"
 )
 
@@ -17,7 +18,7 @@ func isPicture(name string) bool { return strings.HasSuffix(strings.ToLower(name
 
 // addSheet adds the flag for a page to a command that writes no other file.
 func addSheet(cmd *cobra.Command, output *string) {
-	cmd.Flags().StringVarP(output, "output", "o", "", "write the answer as a page to this .html file")
+	cli.OutputVar(cmd.Flags(), output, "output,o", "", "write the answer as a page to this .html file")
 }
 
 // writeSheet writes the page about a host, if a file is named for it.

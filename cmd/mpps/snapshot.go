@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mpps/internal/advise/fleet"
+	"mpps/internal/cli"
 	"mpps/internal/model/facts"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
@@ -44,8 +45,9 @@ func (a *app) snapshotCommand() *cobra.Command {
 			}
 			return nil
 		})
-	cmd.Flags().StringVarP(&output, "output", "o", "-", "output file, a page if it ends in .html; - is standard output")
-	cmd.Flags().DurationVar(&interval, "interval", 0, "first watch counters for this long, such as 2s")
+	cli.OutputVar(cmd.Flags(), &output, "output,o", "-", "output file, a page if it ends in .html; - is standard "+
+		"output")
+	addInterval(cmd.Flags(), &interval)
 	cmd.Flags().BoolVar(&scrub, "scrub", false, "replace MAC addresses, serial numbers, UUIDs and names")
 	cmd.AddCommand(a.snapshotDiffCommand())
 	return cmd

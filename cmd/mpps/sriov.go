@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"mpps/internal/advise/sriov"
+	"mpps/internal/cli"
 	"mpps/internal/ops"
 	"mpps/internal/ops/change"
 	"mpps/internal/ops/vf"
@@ -99,9 +99,6 @@ func (a *app) sriovCreateCommand() *cobra.Command {
 	cmd := verb("create PF -n N", "create virtual functions", cobra.ExactArgs(1),
 		func(cmd *cobra.Command, given []string) error {
 			ask.PF, ask.Persist, ask.Force = given[0], sriov.Persist(persist), flags.force
-			if !slices.Contains([]sriov.Persist{sriov.ByUnit, sriov.ByLink, sriov.ByNoOne}, ask.Persist) {
-				return usage(fmt.Errorf("--persist %q: expected unit, link or none", persist), "")
-			}
 			if !cmd.Flags().Changed("number") {
 				return usage(fmt.Errorf("how many virtual functions: expected -n N"),
 					"'mpps sriov destroy' takes all of them away")
@@ -113,11 +110,12 @@ func (a *app) sriovCreateCommand() *cobra.Command {
 			return a.answerApply(d, err, flags.detailed)
 		})
 	flags.add(cmd)
-	cmd.Flags().IntVarP(&ask.Count, "number", "n", 0, "number of virtual functions")
+	cli.IntVar(cmd.Flags(), &ask.Count, "number,n", 0, 0, 1<<16, "number of virtual functions")
 	cmd.Flags().BoolVar(&ask.NoHostDriver, "no-host-driver", false, "do not bind host drivers to the VFs")
 	cmd.Flags().BoolVar(&ask.Blacklist, "blacklist", false, "blacklist the VF driver on the host (modprobe.d)")
 	cmd.Flags().BoolVar(&ask.LeaveDown, "leave-down", false, "do not bring the PF up")
-	cmd.Flags().StringVar(&persist, "persist", string(sriov.ByUnit), "what creates the VFs at boot: unit, link or none")
+	cli.ChoiceVar(cmd.Flags(), &persist, "persist", string(sriov.ByUnit), "what creates the VFs at boot: unit, link "+
+		"or none", string(sriov.ByUnit), string(sriov.ByLink), string(sriov.ByNoOne))
 	return cmd
 }
 

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"mpps/internal/advise/sriov"
+	"mpps/internal/cli"
 	"mpps/internal/model/facts"
 	"mpps/internal/ops"
 	"mpps/internal/ops/change"
@@ -58,6 +60,7 @@ func (a *app) sriovAssignCommand() *cobra.Command {
 	flags.StringVar(&w.Form, "as", facts.ByInterface, "kind of attachment: interface, hostdev or network")
 	flags.StringVar(&w.Network, "network", "", "libvirt network (pool), created if missing (default: that of the PF)")
 	flags.StringVar(&w.MAC, "mac", "", "MAC address of the guest's NIC (default: generated, stable per guest)")
+	checkAttribute(flags, "mac")
 	for name, what := range map[string]string{
 		"vlan":     "VLAN ID; 0 is none",
 		"qos":      "priority in the VLAN tag, 0 to 7",
@@ -67,14 +70,24 @@ func (a *app) sriovAssignCommand() *cobra.Command {
 		"trust":    "allow another MAC address and promiscuous mode: on or off",
 	} {
 		attributes[name] = flags.String(name, "", what)
+		checkAttribute(flags, name)
 	}
 	attributes["state"] = &state
 	flags.StringVar(&state, "state", "", "link state that the guest sees: auto, enable or disable")
+	checkAttribute(flags, "state")
 	flags.BoolVar(&w.Live, "live", false, "also plug it into the running guest")
 	flags.BoolVar(&w.Bridge, "inside-bridge", false, "the guest bridges other machines' packets through it")
 	flags.BoolVar(&w.Force, "force", false, "override refusals that can be wrong (free memory, driver)")
 	o.add(cmd)
 	return cmd
+}
+
+// checkAttribute has a flag for an attribute of a virtual function checked.
+func checkAttribute(flags *pflag.FlagSet, name string) {
+	cli.Check(flags, name, func(text string) error {
+		_, err := sriov.ParseSets([]string{name, text})
+		return cli.Colon(err)
+	})
 }
 
 // retryFlags are the flags of verbs that retry if another mpps came in between.
@@ -87,7 +100,8 @@ type retryFlags struct {
 func (o *retryFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "show what would change; write nothing")
 	cmd.Flags().BoolVar(&o.detailed, "detailed-exit-code", false, "exit code 2 if changes were or would be made")
-	cmd.Flags().DurationVar(&o.wait, "wait", time.Minute, "how long to wait for another running mpps")
+	cli.DurationVar(cmd.Flags(), &o.wait, "wait", time.Minute, 0, time.Hour, "how long to wait for another "+
+		"running mpps")
 }
 
 func (a *app) sriovReleaseCommand() *cobra.Command {
@@ -109,6 +123,7 @@ func (a *app) sriovReleaseCommand() *cobra.Command {
 		})
 	cmd.Flags().StringVar(&w.VF, "vf", "", "VF: number, PF/N or PCI address")
 	cmd.Flags().StringVar(&w.MAC, "mac", "", "MAC address of the guest's NIC")
+	checkAttribute(cmd.Flags(), "mac")
 	cmd.Flags().BoolVar(&w.Live, "live", false, "also unplug it from the running guest")
 	o.add(cmd)
 	return cmd
@@ -154,6 +169,7 @@ func (a *app) sriovMigratePlanCommand() *cobra.Command {
 			return cmp.Or(err, exitIf(len(found.Missing()) > 0, outcome.CodeDrifted))
 		})
 	cmd.Flags().StringVar(&ask.To, "to", "", "name of the destination host")
+	cli.Check(cmd.Flags(), "to", func(text string) error { return cli.Colon(sriov.CheckHost(text)) })
 	cmd.Flags().StringVar(&snapshot, "to-snapshot", "", "snapshot file of the destination host")
 	cmd.Flags().BoolVar(&ask.Failover, "failover", false, "plan a virtio NIC and the VF as a failover pair")
 	return cmd

@@ -74,7 +74,7 @@ func (a *app) verifyCommand() *cobra.Command {
 	cmd.Flags().DurationVar(&o.For, "for", 0, "with --watch: how long to run; 0 until stopped")
 	cmd.Flags().StringVar(&o.Metrics, "metrics", "", "with --watch: Prometheus metrics, as a file or on this "+
 		"loopback HOST:PORT")
-	cmd.Flags().Float64Var(&o.Cost, "cost", 1, "with --watch: CPU limit in percent of one CPU, 0.1 to 50")
+	cli.NumberVar(cmd.Flags(), &o.Cost, "cost", 1, 0.1, 50, "with --watch: CPU limit in percent of one CPU, 0.1 to 50")
 	cmd.Flags().StringVar(&cpus, "cpus", "", "with --watch: CPUs to check (default: the isolated ones)")
 	return cmd
 }

@@ -53,6 +53,7 @@ func (a *app) topCommand() *cobra.Command {
 	flags.BoolVar(&f.all, "idle", false, "also show idle devices and queues")
 	flags.BoolVar(&f.counters, "counters", false, "use counters only, no eBPF or perf; less certain")
 	flags.StringArrayVar(&f.netns, "netns", nil, "also show this network namespace (see 'ip netns list'); repeatable")
+	cli.CheckLater(flags, "netns", isNamespace)
 	flags.StringVar(&f.load, "load", "", "show this file of 'mpps diagnose -o' instead of the live host")
 	return cmd
 }

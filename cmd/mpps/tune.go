@@ -64,8 +64,8 @@ func (f *tuneFlags) add(cmd *cobra.Command, a *app) {
 	flags.StringSliceVar(&f.Only, "only", nil, "try only these settings, by ID")
 	flags.StringSliceVar(&f.Learned, "learned", nil, "effects.json of another host, to order the trials")
 	addKeep(flags, &f.Keep, "result")
-	flags.StringVar(&f.page, "report", "", "write an HTML report to this file; or run 'mpps report RESULT' later")
-	flags.StringVar(&f.PlanFile, "plan-output", "", "write the final plan to this file for 'mpps apply'")
+	cli.OutputVar(flags, &f.page, "report", "", "write an HTML report to this file; or run 'mpps report RESULT' later")
+	cli.OutputVar(flags, &f.PlanFile, "plan-output", "", "write the final plan to this file for 'mpps apply'")
 }
 
 // generatorCPUs is the flag for the generator's CPUs: --cpus are the guest's.

@@ -5,6 +5,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -70,17 +71,35 @@ func unknown(root *cobra.Command, name string) error {
 // SeeHelp returns the hint that names the help of a command, such as "mpps bench pps".
 func SeeHelp(path string) string { return "see '" + path + " --help'" }
 
-// NotEmpty refuses a flag with an empty value, such as from an unset shell variable: treating it as not given would
-// mean something else (this machine, the default goal, every guest).
-func NotEmpty(cmd *cobra.Command) error {
+// CheckValues refuses a flag with an empty value, such as from an unset shell variable: treating it as not given would
+// mean something else (this machine, the default goal, every guest). It also makes the checks of CheckLater.
+func CheckValues(cmd *cobra.Command) error {
 	var err error
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if f.Value.Type() == "string" && f.Value.String() == "" && err == nil {
-			err = outcome.Usage(fmt.Errorf("--%s: expected a value, found nothing", f.Name),
-				"leave --"+f.Name+" out where you do not mean it")
+		if err == nil {
+			err = checkValue(f)
 		}
 	})
 	return err
+}
+
+func checkValue(f *pflag.Flag) error {
+	values := []string{f.Value.String()}
+	if many, is := f.Value.(pflag.SliceValue); is {
+		values = many.GetSlice()
+	}
+	if len(values) == 0 || slices.Contains(values, "") {
+		return outcome.Usage(fmt.Errorf("--%s: expected a value, found nothing", f.Name),
+			"leave --"+f.Name+" out where you do not mean it")
+	}
+	c, is := f.Value.(interface{ checkLater([]string) error })
+	if !is {
+		return nil
+	}
+	if err := c.checkLater(values); err != nil {
+		return outcome.Usage(fmt.Errorf("--%s%w", f.Name, err), "")
+	}
+	return nil
 }
 
 // Args makes a wrong number of positional arguments a usage error: exit code 64, not 1.

@@ -3,6 +3,8 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +21,7 @@ type flagValue[T any] struct {
 	choices    []string // the values that it takes, if these are few
 }
 
-// Set parses the text. NotEmpty refuses an empty one.
+// Set parses the text. CheckValues refuses an empty one.
 func (v *flagValue[T]) Set(text string) error {
 	if text == "" {
 		v.text = text
@@ -40,6 +42,89 @@ func (v *flagValue[T]) String() string { return v.text }
 
 // Type returns the placeholder in the help.
 func (v *flagValue[T]) Type() string { return v.kind }
+
+// checked is a flag of another type whose value is also checked.
+type checked struct {
+	pflag.Value
+	check func(text string) error
+	later bool // than the parsing: before the command does anything
+}
+
+// Set sets the flag, then checks the text. CheckValues refuses an empty one.
+func (c checked) Set(text string) error {
+	if err := c.Value.Set(text); err != nil || text == "" || c.later {
+		return err
+	}
+	if err := c.check(text); err != nil {
+		return &badValue{err}
+	}
+	return nil
+}
+
+// ReadAtOnce marks flags whose text is checked before the command does anything.
+func (c checked) ReadAtOnce() {}
+
+// checkLater makes the check that Set did not make.
+func (c checked) checkLater(values []string) error {
+	if !c.later {
+		return nil
+	}
+	for _, text := range values {
+		if err := c.check(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkedSlice is checked for a flag of several values.
+type checkedSlice struct {
+	checked
+	pflag.SliceValue
+}
+
+// Check has each text of a flag checked as it is parsed. The text of an error follows the flag's name.
+func Check(flags *pflag.FlagSet, name string, check func(text string) error) {
+	wrap(flags, name, check, false)
+}
+
+// CheckLater has the text of a flag checked against the machine before the command does anything.
+func CheckLater(flags *pflag.FlagSet, name string, check func(text string) error) {
+	wrap(flags, name, check, true)
+}
+
+func wrap(flags *pflag.FlagSet, name string, check func(text string) error, later bool) {
+	f := flags.Lookup(name)
+	c := checked{f.Value, check, later}
+	f.Value = c
+	hideZero(f)
+	if many, is := c.Value.(pflag.SliceValue); is {
+		f.Value = checkedSlice{c, many}
+	}
+}
+
+// hideZero keeps a default of nothing out of the help: pflag knows those of its own types only.
+func hideZero(f *pflag.Flag) {
+	if f.DefValue == "[]" || f.DefValue == "0s" {
+		f.DefValue = ""
+	}
+}
+
+// OutputVar adds a flag for a file to write, - being standard output. Where it cannot be written is refused before
+// anything is measured.
+func OutputVar(flags *pflag.FlagSet, to *string, name, otherwise, use string) {
+	name, short, _ := strings.Cut(name, ",")
+	flags.StringVarP(to, name, short, otherwise, use)
+	CheckLater(flags, name, func(file string) error {
+		if info, err := os.Stat(file); err == nil && info.IsDir() {
+			return fmt.Errorf(" %q: expected a file, found a directory", file)
+		}
+		if info, err := os.Stat(filepath.Dir(file)); file != "-" && (err != nil || !info.IsDir()) {
+			return fmt.Errorf(" %q: expected a file in a directory that is there", file)
+		}
+		return nil
+	})
+}
 
 // badValue is an error in a flag's value. Its text follows the flag's name.
 type badValue struct{ error }
@@ -70,13 +155,15 @@ var expectations = map[string]string{
 
 // ValueVar adds a flag; a name such as "output,o" has a short form too. otherwise is the default as text; empty: the
 // zero value.
-func ValueVar[T any](flags *pflag.FlagSet, to *T, name, otherwise, use string, parse func(string) (T, error)) {
+func ValueVar[T any](flags *pflag.FlagSet, to *T, name, otherwise, use string,
+	parse func(string) (T, error)) *flagValue[T] {
 	v := &flagValue[T]{to: to, kind: "string", text: otherwise, parse: parse}
 	if otherwise != "" {
 		*to, _ = parse(otherwise)
 	}
 	name, short, _ := strings.Cut(name, ",")
 	flags.VarP(v, name, short, use)
+	return v
 }
 
 // ListVar adds a flag that may be repeated.
@@ -84,8 +171,7 @@ func ListVar[T any](flags *pflag.FlagSet, to *[]T, name, use string, parse func(
 	ValueVar(flags, to, name, "", use, func(text string) ([]T, error) {
 		v, err := AfterColon(parse(text))
 		return append(*to, v), err
-	})
-	flags.Lookup(name).Value.(*flagValue[[]T]).kind = "stringArray"
+	}).kind = "stringArray"
 }
 
 // TextVar adds a flag that is kept as text if parse accepts it.
@@ -105,11 +191,14 @@ func ParseTime(text string) (time.Duration, error) {
 }
 
 // AfterColon puts a colon between the flag's name and an error that names the value itself.
-func AfterColon[T any](value T, err error) (T, error) {
+func AfterColon[T any](value T, err error) (T, error) { return value, Colon(err) }
+
+// Colon is AfterColon for a check.
+func Colon(err error) error {
 	if err != nil {
 		err = fmt.Errorf(": %w", err)
 	}
-	return value, err
+	return err
 }
 
 // ChoiceVar adds a flag that takes one of at least two values.
@@ -120,8 +209,7 @@ func ChoiceVar(flags *pflag.FlagSet, to *string, name, otherwise, use string, ch
 			return "", fmt.Errorf(" %q: expected %s or %s", text, strings.Join(choices[:last], ", "), choices[last])
 		}
 		return text, nil
-	})
-	flags.Lookup(name).Value.(*flagValue[string]).choices = choices
+	}).choices = choices
 }
 
 // Choices returns the values that a flag takes, if these are few; for completion.
@@ -135,8 +223,19 @@ func IntVar(flags *pflag.FlagSet, to *int, name string, otherwise, least, most i
 			err = fmt.Errorf(" %s: expected %d to %d", text, least, most)
 		}
 		return n, err
-	})
-	flags.Lookup(name).Value.(*flagValue[int]).kind = "int"
+	}).kind = "int"
+}
+
+// NumberVar adds a flag for a number in a range, which may have decimals.
+func NumberVar(flags *pflag.FlagSet, to *float64, name string, otherwise, least, most float64, use string) {
+	plain := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	ValueVar(flags, to, name, plain(otherwise), use, func(text string) (float64, error) {
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(v >= least && v <= most) { // NaN too
+			err = fmt.Errorf(" %s: expected %s to %s", text, plain(least), plain(most))
+		}
+		return v, err
+	}).kind = "float64"
 }
 
 // DurationVar adds a flag for a time in a range; most 0 is no upper limit.
@@ -154,8 +253,8 @@ func DurationVar(flags *pflag.FlagSet, to *time.Duration, name string, otherwise
 			err = fmt.Errorf(" %v: expected %s or more", d, brief(least))
 		}
 		return d, err
-	})
-	flags.Lookup(name).Value.(*flagValue[time.Duration]).kind = "duration"
+	}).kind = "duration"
+	hideZero(flags.Lookup(name))
 }
 
 // brief writes a time without the units that are 0: 1h, not 1h0m0s.

@@ -68,11 +68,8 @@ func content(reader io.Reader) ([]byte, error) {
 		Result json.RawMessage `json:"result"`
 	}
 	var kind *json.UnmarshalTypeError
-	var syntax *json.SyntaxError
 	if err := strictjson.Unmarshal(text, &head); errors.As(err, &kind) && kind.Field == "" {
 		return nil, fmt.Errorf("%w: expected a JSON object, found %s", ErrNotARun, kind.Value)
-	} else if errors.As(err, &syntax) {
-		return nil, fmt.Errorf("%w: it is no JSON from byte %d on", ErrNotARun, syntax.Offset)
 	} else if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotARun, err)
 	}

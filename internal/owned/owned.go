@@ -10,6 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Exists reports whether there is a program of a name or path that can be run.
+func Exists(program string) bool {
+	_, err := exec.LookPath(program)
+	return err == nil
+}
+
 // Start starts a program that the kernel kills when this process dies. Without cmd.SysProcAttr the program gets its own
 // process group; a Pdeathsig that is set there is kept. Processes started by the program get no signal: see StartAll.
 func Start(cmd *exec.Cmd) error {

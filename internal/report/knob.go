@@ -98,6 +98,9 @@ func Hits(t *Text, found lookup.Hits) {
 // Advice draws advice that is no knob.
 func Advice(t *Text, e lookup.Entry) {
 	t.Wrap(t.In(Bold, e.ID)+"  ", e.Title)
+	if title, answer := e.Chinese(); t.Chinese && answer != "" {
+		t.Wrap("", title+"："+answer)
+	}
 	t.Line("mpps explains this advice and does not set it")
 	for _, p := range [][2]string{{"also", strings.Join(e.Names, "; ")}, {"does", e.Does}, {"for", e.For},
 		{"not here", e.NotHere}, {"instead", e.Instead}} {

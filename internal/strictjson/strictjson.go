@@ -7,6 +7,7 @@ package strictjson
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -23,10 +24,20 @@ func (e *TwiceError) Error() string {
 	return fmt.Sprintf("%.80q stands twice in one object, the second time at byte %d", e.Key, e.Offset)
 }
 
+// notJSON is an error in JSON's syntax, without the decoder's own words.
+type notJSON struct{ *json.SyntaxError }
+
+func (e notJSON) Error() string { return fmt.Sprintf("it is no JSON from byte %d on", e.Offset) }
+
+func (e notJSON) Unwrap() error { return e.SyntaxError }
+
 // Unmarshal is json.Unmarshal, and fails with a TwiceError where an object has a key twice. Keys of a struct that
 // differ only in case are one key, those of a map are two.
 func Unmarshal(text []byte, into any) error {
-	if err := json.Unmarshal(text, into); err != nil {
+	var syntax *json.SyntaxError
+	if err := json.Unmarshal(text, into); errors.As(err, &syntax) {
+		return notJSON{syntax}
+	} else if err != nil {
 		return err
 	}
 	s := scanner{text: text}

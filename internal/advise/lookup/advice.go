@@ -45,6 +45,17 @@ func EntryOf(id string) *Entry {
 	return nil
 }
 
+//go:embed chinese.txt
+var chineseText string
+
+// Chinese returns the title in Chinese and what to do in one sentence; empty if there are none.
+func (e *Entry) Chinese() (title, answer string) {
+	_, line, _ := strings.Cut(chineseText, "\n"+e.ID+": ")
+	line, _, _ = strings.Cut(line, "\n")
+	title, answer, _ = strings.Cut(line, " | ")
+	return title, answer
+}
+
 // parseAdvice reads a page: sections that begin with "## advice.NAME", then a paragraph for each of the five fields,
 // "Field: text".
 func parseAdvice(page string) ([]Entry, error) {

@@ -219,10 +219,10 @@ func either[T any](is bool, yes, no T) T {
 
 // emptyWords tell nothing by themselves.
 var emptyWords = stems(`
-	a an and are at best better by can cat dev do does echo enable for from good grep guide have help high host how i
-	id if improve in increase into is it kvm linux many me my name no not of off on optimization optimize
-	options or performance please proxmox qemu set setting should slow sudo sysctl sysctlconf tee than that the
-	this to too tuning type use using versus virsh vs want what when which why will with yes you`)
+	a an and are at best better by can cat dev did didn do does doesn don echo enable for from good grep guide have help high host how i
+	id if improve in increase into is isn it kvm linux many me my name no not of off on optimization optimize
+	options or performance please proxmox qemu s set setting should slow sudo t sysctl sysctlconf tee than that the
+	this to too tuning type use using versus virsh vs want what when which why will with won yes you`)
 
 // frameWords stand around each setting of a program, or are its value: they tell something only where no word between
 // them does. Those of programs that serve one thing tell what it is about.

@@ -53,7 +53,7 @@ func Find(text string) Hits {
 // nothing has are taken for misspelled ones, then left out.
 func Search(text string) []Hit {
 	x := catalogue()
-	all := words(x.settings(text[:min(maxSearch, len(text))]))
+	all := words(joinHan(x.settings(text[:min(maxSearch, len(text))])))
 	framing := func(w *word) bool { return isEmpty(w) || frameWords[w.key] }
 	if slices.ContainsFunc(all, func(w *word) bool { return !framing(w) && !isOption(w) }) {
 		if hits := x.search(all, framing); len(hits) > 0 {

@@ -32,14 +32,15 @@ func readList(t *testing.T, name string) []listed {
 }
 
 // TestLists asks all lists. Of the first two the rule was developed on every other line; the lines between only measure
-// it, so that one figure says what was built and the other what a stranger finds. Of the last four it
+// it, so that one figure says what was built and the other what a stranger finds. Of the last five it
 // was developed on all.
 func TestLists(t *testing.T) {
 	for _, list := range []struct {
 		name                 string
 		developed, unseen, n int // least that find their answer first; lines
 	}{{"queries.txt", 102, 101, 203}, {"commands.txt", 58, 57, 115}, {"articles.txt", 82, 82, 164},
-		{"founding.txt", 131, 130, 261}, {"symptoms.txt", 97, 97, 198}, {"pasted.txt", 32, 32, 64}} {
+		{"founding.txt", 131, 130, 261}, {"symptoms.txt", 97, 97, 198}, {"pasted.txt", 32, 32, 64},
+		{"pasted_first.txt", 77, 73, 159}} {
 		all := readList(t, list.name)
 		right := [2]int{}
 		for i, a := range all {
@@ -93,7 +94,11 @@ func TestAdvice(t *testing.T) {
 		}
 	}
 	for _, e := range Advice() {
-		for _, id := range aName.FindAllString(e.NotHere+" "+e.Instead, -1) {
+		title, answer := e.Chinese()
+		if title == "" || answer == "" {
+			t.Errorf("%s has no title or no answer in Chinese", e.ID)
+		}
+		for _, id := range aName.FindAllString(e.NotHere+" "+e.Instead+" "+answer, -1) {
 			if knob.Find(id) == nil && !seen[id] {
 				t.Errorf("%s speaks of %s, which there is not", e.ID, id)
 			}

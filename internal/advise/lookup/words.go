@@ -56,6 +56,9 @@ func wordOf(raw string) *word {
 	key := raw
 	if len(raw) != 2 || raw[0] != '-' || !unicode.IsLetter(rune(raw[1])) {
 		raw = strings.TrimPrefix(strings.Trim(raw, "-./_"), "proc/sys/")
+		if name, pid, is := strings.Cut(raw, "-"); is && len(pid) > 2 && strings.Trim(pid, "0123456789") == "" {
+			raw = name // a thread and its process: vhost of vhost-2345
+		}
 		key = keyOf(raw)
 		if !strings.ContainsFunc(key, unicode.IsLetter) && synonyms().longest[key] == 0 || isOfOneHost(raw) {
 			return nil
@@ -155,6 +158,20 @@ func knownHan(text string) int {
 		}
 	}
 	return length
+}
+
+// joinHan returns a text without the spaces between Chinese words: a phrase of the table may be typed with them.
+func joinHan(text string) string {
+	var out strings.Builder
+	last := ' '
+	for field := range strings.FieldsSeq(text) {
+		if first, _ := utf8.DecodeRuneInString(field); !isHan(last) || !isHan(first) {
+			out.WriteByte(' ')
+		}
+		out.WriteString(field)
+		last, _ = utf8.DecodeLastRuneInString(field)
+	}
+	return out.String()
 }
 
 func isSeparator(r rune) bool { return r == '_' || r == '-' || r == '.' || r == '/' || r == ' ' }

@@ -50,11 +50,8 @@ func Decode(r io.Reader) (*Plan, error) {
 		Result json.RawMessage `json:"result"`
 	}
 	var kind *json.UnmarshalTypeError
-	var syntax *json.SyntaxError
 	if err := strictjson.Unmarshal(text, &head); errors.As(err, &kind) && kind.Field == "" {
 		return nil, fmt.Errorf("%w: expected a JSON object, found %s", ErrFormat, kind.Value)
-	} else if errors.As(err, &syntax) {
-		return nil, fmt.Errorf("%w: it is no JSON from byte %d on", ErrFormat, syntax.Offset)
 	} else if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 	}

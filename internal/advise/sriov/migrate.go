@@ -113,7 +113,7 @@ var migratable = map[string]string{
 
 // Migrate plans the migration of a guest with VFs to another host.
 func Migrate(h *facts.Host, ask MigrateRequest) (*Migration, error) {
-	if problem := badHost(ask.To); problem != nil {
+	if problem := CheckHost(ask.To); problem != nil {
 		return nil, problem
 	}
 	at := slices.IndexFunc(h.Guests, func(g facts.Guest) bool { return g.Name == ask.Guest && g.Managed })
@@ -167,8 +167,8 @@ type migration struct {
 // hostName matches host names, addresses, and aliases in ssh's configuration.
 var hostName = regexp.MustCompile(`^[\pL\pN._:-]+$`)
 
-// badHost refuses an invalid host name: it becomes part of a libvirt URI, and ssh takes a leading dash for a flag.
-func badHost(name string) error {
+// CheckHost refuses an invalid host name: it becomes part of a libvirt URI, and ssh takes a leading dash for a flag.
+func CheckHost(name string) error {
 	switch {
 	case name == "":
 		return errors.New("no host to migrate to")

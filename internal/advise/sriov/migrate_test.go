@@ -281,7 +281,7 @@ func TestHostNames(t *testing.T) {
 		"": false, "-oProxyCommand=x": false, "a;b": false, "$(x)": false, "root@kvm2": false, "kvm2:22": false,
 		"a b": false, "x\n": false,
 	} {
-		if err := badHost(name); (err == nil) != good {
+		if err := CheckHost(name); (err == nil) != good {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

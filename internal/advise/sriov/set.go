@@ -78,6 +78,9 @@ func ParseSets(words []string) ([]Set, error) {
 		if n, err := strconv.ParseUint(value, 10, 32); err == nil && name != "mac" {
 			value = strconv.FormatUint(n, 10) // 007
 		}
+		if err := (facts.VFPort{}).Check(facts.VF{}, name, value); err != nil {
+			return nil, refuse("", "%s: %v", word, err)
+		}
 		all, words = append(all, Set{name, value}), words[2:]
 	}
 	return all, nil

@@ -66,7 +66,7 @@ func (a *app) root() *cobra.Command {
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.path, a.opts.Version = cmd.CommandPath(), version.Version
 			a.out = report.NewPrinter(a.stdout, a.stderr, a.opts)
-			return cli.NotEmpty(cmd)
+			return cli.CheckValues(cmd)
 		},
 	}
 	cli.Root(root, (*cobra.Command).Help)

@@ -48,17 +48,3 @@ func Save[T any](env *ops.Env, k Keep, result T, started time.Time, what string,
 	}
 	return saved, nil
 }
-
-// Writable refuses files whose directory does not exist, before hours are spent on a measurement. files maps flags to
-// file names; empty names are ignored.
-func Writable(files map[string]string) error {
-	for flag, name := range files {
-		if name == "" {
-			continue
-		}
-		if info, err := os.Stat(filepath.Dir(name)); err != nil || !info.IsDir() {
-			return outcome.Usage(fmt.Errorf("%s %s: expected a file in a directory that is there", flag, name), "")
-		}
-	}
-	return nil
-}
