@@ -32,6 +32,7 @@ var once = []int{
 	130,  // threads of guests without a place give isolated cores to vCPUs
 	157,  // a paused guest's vhost threads stay
 	194,  // a guest whose vhost threads stay is placed on its own nodes
+	200,  // I/O threads stay unpinned beside an emulator that stays so
 	202,  // vhost threads that follow an emulator are on all of its CPUs
 	5017, // guests that libvirt does not know stay
 }
