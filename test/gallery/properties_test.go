@@ -108,16 +108,20 @@ func (s *Spec) checkRefused(v verdict, p problems) {
 	}
 }
 
-// isolatedCores counts the isolated cores of a node on which no other guest has a vCPU, and nothing polls.
+// isolatedCores counts the isolated cores of a node on which no other guest has a vCPU, nor one that stays a vhost
+// thread, and nothing polls.
 func (v verdict) isolatedCores(node int, guest string) int {
 	used := v.polled
 	for _, g := range v.report.Place.Guests {
 		used = used.Or(g.VCPUSet())
 	}
 	for _, g := range v.guests {
+		p := v.report.Place.Guest(g.Name)
 		for _, t := range g.Threads {
-			if t.Role == "vcpu" && len(t.Affinity) == 1 && g.Name != guest && v.report.Place.Guest(g.Name) == nil {
-				used = used.Or(t.Affinity) // it has no place either, and stays where it is
+			// one that has no place stays where it is, and so do vhost threads beside a vCPU that stays
+			if stays := p == nil && t.Role == "vcpu" || p != nil && p.Kept && t.Role == "vhost"; stays &&
+				len(t.Affinity) == 1 && g.Name != guest {
+				used = used.Or(t.Affinity)
 			}
 		}
 	}

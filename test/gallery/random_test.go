@@ -23,23 +23,23 @@ const randomHosts = 23
 
 // open are seeds whose hosts break a property still, by what breaks: they are left out unless MPPS_HOSTS asks for them.
 var open = map[int]string{
-	2:  "an emulator's CPUs move once more",
-	9:  "no place on an isolated CPU that threads of guests without a place have left",
-	12: "a vhost thread moves once more",
+	2: "an interrupt moves once more",
+}
+
+// once are other seeds whose hosts broke a property: each shows a rule of its own.
+var once = []int{
+	53,   // emulator threads stay on the idle threads of vCPUs' cores
+	130,  // threads of guests without a place give isolated cores to vCPUs
+	157,  // a paused guest's vhost threads stay
+	194,  // a guest whose vhost threads stay is placed on its own nodes
+	200,  // I/O threads stay unpinned beside an emulator that stays so
+	202,  // vhost threads that follow an emulator are on all of its CPUs
+	5017, // guests that libvirt does not know stay
 }
 
 // TestRandomHosts holds hosts that nobody wrote to what is true of all.
 func TestRandomHosts(t *testing.T) {
-	from, to := 1, randomHosts
-	if text := os.Getenv("MPPS_HOSTS"); text != "" {
-		if _, err := fmt.Sscanf(text, "%d-%d", &from, &to); err != nil {
-			t.Fatalf("MPPS_HOSTS=%s: expected FROM-TO", text)
-		}
-	}
-	for seed := from; seed <= to; seed++ {
-		if open[seed] != "" && os.Getenv("MPPS_HOSTS") == "" {
-			continue
-		}
+	for _, seed := range randomSeeds(t) {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			t.Parallel()
 			text := randomHost(uint64(seed))
@@ -53,6 +53,22 @@ func TestRandomHosts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// randomSeeds returns the seeds that MPPS_HOSTS asks for, or else those that are no longer open.
+func randomSeeds(t *testing.T) (seeds []int) {
+	from, to, asked := 1, randomHosts, os.Getenv("MPPS_HOSTS")
+	if asked == "" {
+		seeds = slices.Clone(once)
+	} else if _, err := fmt.Sscanf(asked, "%d-%d", &from, &to); err != nil {
+		t.Fatalf("MPPS_HOSTS=%s: expected FROM-TO", asked)
+	}
+	for seed := from; seed <= to; seed++ {
+		if asked != "" || open[seed] == "" {
+			seeds = append(seeds, seed)
+		}
+	}
+	return seeds
 }
 
 // checkRandom holds a host to what is true of all, for its own goals.

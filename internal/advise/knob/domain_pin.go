@@ -104,10 +104,6 @@ var domainEmulatorPin = &Knob{
 			}
 			return v.pin(g, a, placed.Emulator.String(), why).At(Medium)
 		}
-		if len(g.EmulatorPin) == 0 && slices.ContainsFunc(placed.Vhost,
-			func(w placement.Vhost) bool { return len(w.Stays) > 0 }) {
-			return Fine(heldVhost)
-		}
 		live, _ := v.cpusAt(setting.Of(setting.DomainLive, g.Name, a.Rest()))
 		if len(g.EmulatorPin) == 0 && placed.Emulator.Equal(live) && len(live.And(v.vcpuCPUs())) > 0 {
 			return Fine("no CPU without a vCPU is left for them but isolated ones: they run where they may today")
@@ -133,14 +129,14 @@ var domainEmulatorPin = &Knob{
 	}),
 }
 
-// everywhere says why a guest's emulator threads may run on all CPUs; false if they get certain ones.
+// everywhere says why a guest's emulator threads may run on all CPUs or stay unpinned; false if they get certain ones.
 func (v *View) everywhere(g *facts.Guest, placed *placement.Placed) (Advice, bool) {
 	stays := slices.ContainsFunc(placed.Vhost, func(w placement.Vhost) bool { return len(w.Stays) > 0 })
 	switch {
-	case len(v.Topology.Online.Minus(placed.Emulator)) > 0:
-		return Advice{}, false
 	case len(g.EmulatorPin) == 0 && stays:
 		return Fine(heldVhost), true
+	case len(v.Topology.Online.Minus(placed.Emulator)) > 0:
+		return Advice{}, false
 	case len(v.Topology.Online.Minus(v.vcpuCPUs())) > 0:
 		return Fine("no CPUs are better for them than all"), true
 	}

@@ -66,11 +66,13 @@ var vhostThreads = &Knob{
 		if cpus, known := v.cpusAt(a); known && cpus.Equal(setting.CPUs(place.CPU)) && !own.Has(place.CPU) {
 			return Fine(fmt.Sprintf("CPU %d is its own, apart from all vCPUs", place.CPU))
 		}
-		if own.Has(place.CPU) {
+		switch stays := Fine(place.Stays.Words() + ": " + placed.VhostWhy); {
+		case len(place.Stays.Minus(own)) > 0:
+			return stays
+		case own.Has(place.CPU):
 			return v.onOwnCPUs(a, placed, own)
-		}
-		if len(place.Stays) > 0 {
-			return Fine(place.Stays.Words() + ": " + placed.VhostWhy)
+		case len(place.Stays) > 0:
+			return stays
 		}
 		advice := v.givingWay(g.Name, exact(strconv.Itoa(place.CPU), placed.VhostWhy).At(High))
 		for _, t := range g.Threads {

@@ -30,12 +30,8 @@ func placedAgain(ask Ask, r *Result) *Result {
 		}
 		moved := !next.Housekeeping.Equal(r.Housekeeping) || !slices.EqualFunc(next.NICs, r.NICs,
 			func(a, b Serving) bool { return a.Name == b.Name && slices.Equal(a.CPUs, b.CPUs) })
-		var vcpus setting.CPUSet
-		for _, p := range next.Guests {
-			vcpus = vcpus.Or(p.VCPUSet())
-		}
 		for p := range facts.Each(next.Guests) {
-			moved = p.keepFrom(r.Guest(p.Name), vcpus) || moved
+			moved = p.keepFrom(r.Guest(p.Name)) || moved
 		}
 		if !moved {
 			return r
@@ -62,9 +58,8 @@ func (r *Result) isWorse(other *Result) bool {
 }
 
 // keepFrom takes from an earlier place of a guest what is the same in this one, with its reasons. It reports whether
-// anything differs. Emulator threads stay that are off all vCPUs, on CPUs of all vhost threads: domain.emulatorpin
-// would leave them there.
-func (p *Placed) keepFrom(was *Placed, vcpus setting.CPUSet) (differs bool) {
+// anything differs.
+func (p *Placed) keepFrom(was *Placed) (differs bool) {
 	if was == nil {
 		return true
 	}
@@ -81,9 +76,6 @@ func (p *Placed) keepFrom(was *Placed, vcpus setting.CPUSet) (differs bool) {
 		p.Vhost, p.VhostWhy, p.Others = was.Vhost, was.VhostWhy, was.Others
 	} else {
 		differs = true
-	}
-	if len(was.Emulator.And(vcpus)) == 0 && len(p.vhostCPUs().Minus(was.Emulator)) == 0 {
-		p.Emulator = was.Emulator
 	}
 	return differs || !p.Emulator.Equal(was.Emulator)
 }
@@ -114,34 +106,56 @@ func (a Ask) carriedOut(r *Result) Ask {
 		if g.was == nil {
 			g.was = &was
 		}
-		g.Pins, g.Masks, g.Shared = nil, nil, false
-		if len(a.Nodes) > 1 && len(p.Nodes) == 1 && !g.unmanaged { // domain.numatune
-			g.Home = p.Nodes
-		}
-		for _, v := range p.VCPUs {
-			g.Pins = append(g.Pins, v.CPU)
-		}
-		stays := slices.ContainsFunc(p.Vhost, func(v Vhost) bool { return len(v.Stays) > 0 })
-		if len(g.Emulator) > 0 || !stays && !p.Emulator.Equal(anywhere) {
-			g.Emulator = p.Emulator
+		pin := g.repinned(p, anywhere)
+		if !g.unmanaged {
+			g.Pins, g.Masks, g.Shared = nil, nil, false
+			for _, v := range p.VCPUs {
+				g.Pins = append(g.Pins, v.CPU)
+			}
+			if len(a.Nodes) > 1 && len(p.Nodes) == 1 { // domain.numatune
+				g.Home = p.Nodes
+			}
+			if len(pin) > 0 {
+				g.Emulator = pin
+			}
 		}
 		g.Workers = slices.Clone(g.Workers)
 		for w := range facts.Each(g.Workers) {
-			v := p.Queue(w.NIC, w.Queue)
-			switch {
-			case v == nil || len(v.Stays) > 0 && len(g.Emulator) == 0:
-			case len(v.Stays) > 0 || g.vhostFollow:
-				if w.CPUs = w.CPUs.And(g.Emulator); len(w.CPUs) == 0 {
-					w.CPUs = g.Emulator
-				}
-			case p.VCPUSet().Has(v.CPU):
+			switch v := p.Queue(w.NIC, w.Queue); {
+			case v == nil:
+			case len(v.Stays) == 0 && !g.vhostFollow && p.VCPUSet().Has(v.CPU):
 				w.CPUs = p.VCPUSet()
 			default:
-				w.CPUs = setting.CPUs(v.CPU)
+				w.CPUs = g.reaches(v, w.CPUs, pin)
 			}
 		}
 		g.addStarting()
 		g.threadsStay = g.staysWithEmulator()
 	}
 	return a
+}
+
+// repinned returns the CPUs that a plan pins a guest's emulator threads to, none if it leaves them where they are.
+func (g *Guest) repinned(p *Placed, anywhere setting.CPUSet) setting.CPUSet {
+	stays := slices.ContainsFunc(p.Vhost, func(v Vhost) bool { return len(v.Stays) > 0 })
+	if g.unmanaged || p.Emulator.Equal(g.Emulator) ||
+		len(g.Emulator) == 0 && (stays || p.Emulator.Equal(anywhere)) {
+		return nil
+	}
+	return p.Emulator
+}
+
+// reaches returns where a placed vhost thread may run that is within a mask today, once the guest's emulator threads
+// are pinned to some CPUs, or to no others than today. A cpuset leaves a thread what it has of it, or else all of it.
+func (g *Guest) reaches(v *Vhost, mask, emulator setting.CPUSet) setting.CPUSet {
+	switch within := mask.And(emulator); {
+	case len(v.Stays) == 0 && !g.vhostFollow:
+		return setting.CPUs(v.CPU)
+	case len(emulator) == 0:
+		return mask
+	case len(within) == 0:
+		return emulator
+	default:
+		return within
+	}
 }

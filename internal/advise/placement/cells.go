@@ -44,7 +44,11 @@ func (t *table) makeCells() {
 		}
 		aside := slices.DeleteFunc(slices.Clone(all), func(cpu int) bool { return !t.ask.setAside(t.cpus[cpu]) })
 		if k.quiet = len(aside) > 0; k.quiet && k.allowed == "" {
-			k.isolated, k.mixed, seats = true, len(aside) < len(all), aside
+			others := all.And(t.unseated)
+			k.isolated, k.mixed, seats = true, len(aside) < len(all) || len(others) > 0, aside
+			if alone := aside.Minus(others); len(alone) > 0 {
+				seats = alone
+			}
 			k.claimed = len(all.And(t.ask.Quiet)) > 0
 			t.shared = t.shared.Or(all.Minus(aside))
 		}
@@ -67,9 +71,10 @@ func (t *table) makeCells() {
 		cell.size++
 		t.cellOf[c.Core] = i
 		if !slices.ContainsFunc(all, func(cpu int) bool {
-			vhost := t.vhostOn[cpu] > 0 || held.Has(cpu)
+			loose := k.isolated && t.unseated.Has(cpu) // no reason to leave an isolated core idle
+			vhost := !loose && (t.vhostOn[cpu] > 0 || held.Has(cpu))
 			return t.vcpuOn[cpu] != "" || vhost && !t.shared.Has(cpu) && (k.isolated || !t.keeps(cpu)) ||
-				t.emulatorOn.Has(cpu) && t.ask.setAside(t.cpus[cpu])
+				!loose && t.emulatorOn.Has(cpu) && t.ask.setAside(t.cpus[cpu])
 		}) {
 			cell.free = append(cell.free, core{id: c.Core, seats: seats, alike: c.Alike, slow: c.Slow})
 			cell.threads = min(cell.threads, len(seats))

@@ -200,19 +200,23 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 	}
 	slices.Sort(d.Declined)
 	d.Declined = slices.Compact(d.Declined)
-	d.threadsStay = d.staysWithEmulator()
 	d.Named = g.Guest == guest.Name
 	d.Shared = len(h.SetAside()) > 0 && d.Pins == nil && !d.Named && len(d.Allowed) == 0 &&
 		(!d.Realtime || besideIsolated(h, guest))
 	switch {
 	case d.Pins != nil && (guest.Migrates() || guest.State != "running" && !d.Named): // a plan leaves them alone
 		d.Fixed = true
+	case d.Pins != nil && d.unmanaged:
+		d.stays = notOurs
 	case guest.Migrates():
 		d.stayAsIs("it is being migrated (" + guest.Job + "): nothing of it is moved until that is over")
+	case guest.State != "running" && guest.Active() && !d.Named:
+		d.stayAsIs("it is " + guest.State + ": nothing of it is moved until it runs")
 	case d.Shared && d.Realtime:
 		d.Realtime = false
 		d.stayAsIs(Bystander)
 	}
+	d.threadsStay = d.Fixed || d.staysWithEmulator()
 	return d
 }
 

@@ -31,6 +31,24 @@ func TestPaused(t *testing.T) {
 	}
 }
 
+// TestNotMoved checks that guests have no other place that a plan does not move: one that is paused and pinned nowhere,
+// and one that libvirt does not know, however badly it is pinned.
+func TestNotMoved(t *testing.T) {
+	h := facts.Synthetic(facts.Size{CPUs: 16})
+	h.Guests = []facts.Guest{
+		{Name: "paused", Managed: true, State: "paused", VCPUs: 2, Memory: 1 << 28},
+		{Name: "stray", State: "running", VCPUs: 2, Memory: 1 << 28,
+			Pins: []setting.CPUSet{setting.CPUs(2), setting.CPUs(2)}},
+	}
+	r := Place(From(h, goal.Goal{PPS: 100e3}))
+	if r.LeftAlone("paused") == nil {
+		t.Errorf("paused: %+v", r.Guest("paused"))
+	}
+	if p := r.Guest("stray"); p == nil || !p.Kept || !p.VCPUSet().Equal(setting.CPUs(2)) {
+		t.Errorf("stray: %+v", p)
+	}
+}
+
 // TestQuiet checks that no NIC's interrupts go to the CPUs of a latency goal, which will be isolated, whether or not
 // the guest needs all of them. Those of a packet rate goal are only allowed to the guest.
 func TestQuiet(t *testing.T) {

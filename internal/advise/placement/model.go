@@ -27,6 +27,7 @@ type table struct {
 	near       [][]int        // by cell: the nearest others, filled on demand
 	daemonCPUs setting.CPUSet // CPUs of daemons
 	emulatorOn setting.CPUSet // CPUs that emulator threads are pinned to, apart from all vCPUs
+	unseated   setting.CPUSet // CPUs that vhost and emulator threads of guests without a place so far are pinned to
 	crowded    setting.CPUSet // the host's CPUs that vhost threads are pinned to
 	pointsKept int64          // of a vhost thread on a CPU kept for the host
 
@@ -38,7 +39,7 @@ type table struct {
 type cell struct {
 	node     int
 	isolated bool
-	mixed    bool   // isolated, with other threads on its cores that are the host's
+	mixed    bool   // isolated, with others on its cores: threads that are the host's, or unseated ones
 	claimed  bool   // isolated soon, for a realtime guest
 	allowed  string // the users' sets of allowed CPUs that the cores belong to; "" for most
 	within   string // the sets of CPUs of guests' control groups that the cores belong to
@@ -134,13 +135,21 @@ func (t *table) freeze() {
 				}
 			}
 		}
-		placed := t.frozen[g.Name] != nil && len(t.frozen[g.Name].Vhost) > 0
-		if (g.threadsStay || g.refused || g.Fixed) && g.Seat == nil && !placed {
+		p := t.frozen[g.Name]
+		if p == nil && !g.Fixed {
+			t.unseated = t.unseated.Or(g.Emulator).Or(vhostPins(g))
+		}
+		if (g.threadsStay || g.refused || g.Fixed) && g.Seat == nil && (p == nil || len(p.Vhost) == 0) {
 			for _, w := range g.Workers {
 				if len(w.CPUs) == 1 {
 					t.vhostOn[w.CPUs[0]]++
 				}
 			}
+		}
+	}
+	for g := range facts.Each(t.ask.Guests) {
+		if p := t.frozen[g.Name]; p != nil || g.Fixed {
+			t.unseated = t.unseated.Minus(g.Emulator.Or(vhostPins(g)))
 		}
 	}
 }

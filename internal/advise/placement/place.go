@@ -279,6 +279,8 @@ func (t *table) keep(g *Guest) *Placed {
 	switch {
 	case faults != nil && g.Fixed:
 		placed.Why = "it is not to be moved, although " + strings.Join(faults, ", ")
+	case faults != nil && g.stays == notOurs:
+		placed.Why = "libvirt does not know it, so that no plan moves it, although " + strings.Join(faults, ", ")
 	case faults != nil && g.stays == nothingMended:
 		placed.Why = "no other place is better, although " + strings.Join(faults, ", ")
 	case faults != nil:

@@ -214,12 +214,16 @@ func (t *table) standings(r *Result, found []standing) []standing {
 		for _, v := range p.VCPUs {
 			s.vcpus = append(s.vcpus, setting.CPUs(v.CPU))
 		}
-		for _, w := range p.Vhost {
+		if g.unmanaged {
+			now := t.foundStanding(g, anywhere)
+			s.vcpus, s.emulator = now.vcpus, now.emulator
+		}
+		for w := range facts.Each(p.Vhost) {
+			mask := s.emulator
 			if len(w.Stays) > 0 {
-				s.vhost = append(s.vhost, w.Stays)
-				continue
+				mask = w.Stays
 			}
-			s.vhost = append(s.vhost, setting.CPUs(w.CPU))
+			s.vhost = append(s.vhost, g.reaches(w, mask, g.repinned(p, anywhere)))
 		}
 		if i := slices.IndexFunc(then, func(s standing) bool { return s.guest == g }); i >= 0 {
 			then[i] = s

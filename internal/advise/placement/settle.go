@@ -83,7 +83,9 @@ func leaveOwn(ask *Ask, r *Result, changes []change, before, after map[string]br
 	for _, c := range changes {
 		g := own[c.guest.Name]
 		was, is := before[g.Name], after[g.Name]
-		if was != nil && len(g.Emulator) > 0 && !g.pinStays && !g.Fixed && len(is.worse(was, emulatorRules)) > 0 {
+		drags := g.threadsStay && len(is.worse(was, threadRules)) > 0
+		if was != nil && len(g.Emulator) > 0 && !g.pinStays && !g.Fixed &&
+			(drags || len(is.worse(was, emulatorRules)) > 0) {
 			g.pinStays, left = true, true
 		}
 		if g.asked(was) || g.Fixed || was == nil {
@@ -92,12 +94,10 @@ func leaveOwn(ask *Ask, r *Result, changes []change, before, after map[string]br
 		worse := is.worse(was, vcpuRules)
 		switch {
 		case !c.vcpus || g.stays != "":
-		case len(worse) > 0 && len(g.nodes) == 0 && len(c.nodes) > 0:
-			g.nodes, left = c.nodes, true
-			continue // its threads are judged where its vCPUs will be
 		case len(worse) > 0:
-			g.stays, left = worse[0], true
-			continue
+			g.stayNear(c.nodes, worse[0])
+			left = true
+			continue // its threads are judged where its vCPUs will be
 		case len(was.worse(is, vcpuRules)) == 0:
 			g.stays, left = nothingMended, true
 			continue
@@ -106,10 +106,21 @@ func leaveOwn(ask *Ask, r *Result, changes []change, before, after map[string]br
 			(len(is.worse(was, threadRules)) > 0 || len(was.worse(is, threadRules)) == 0) {
 			g.threadsStay, left = true, true
 		} else if c.vcpus && g.threadsStay && g.stays == "" && len(is.worse(was, threadRules)) > 0 {
-			g.stays, left = is.worse(was, threadRules)[0], true
+			g.stayNear(c.nodes, is.worse(was, threadRules)[0])
+			left = true
 		}
 	}
 	return left
+}
+
+// stayNear looks for a place of a guest on its own nodes, if they are known, before it leaves it as it is because of a
+// rule.
+func (g *Guest) stayNear(own setting.CPUSet, rule Rule) {
+	if len(g.nodes) == 0 && len(own) > 0 {
+		g.nodes = own
+		return
+	}
+	g.stays = rule
 }
 
 // isBound reports whether a thread of a guest is pinned to one CPU, so that it keeps others off.
@@ -120,6 +131,9 @@ func (g *Guest) isBound() bool {
 
 // nothingMended stands for a move that would mend no rule.
 const nothingMended = "none"
+
+// notOurs stands for vCPUs that no plan moves, because libvirt does not know their guest.
+const notOurs = "unmanaged"
 
 // leaveCulprits leaves the guests as they are whose change makes a rule worse for another guest: those that come to
 // cores where threads of that one may run. It reports whether there are any.

@@ -187,6 +187,9 @@ func (t *table) leaveThreads(p *Placed, g *Guest) {
 		}
 	}
 	p.VhostWhy = "they stay where they may run today: no other place is better"
+	if g.Fixed {
+		p.VhostWhy = "they are not to be moved"
+	}
 	if len(g.Declined) > 0 {
 		p.VhostWhy = fmt.Sprintf("they stay where they may run today: mpps has no rules for the way of its packets "+
 			"(%s)", reach.Words(g.Declined))
@@ -237,27 +240,33 @@ func (t *table) fewestVhost(cpus setting.CPUSet) int {
 	})
 }
 
-// placeEmulator gives a guest's emulator threads the CPUs that they have today and those of its vhost threads, which
-// libvirt keeps in the emulator's cpuset; or else only the latter; or else CPUs that the host keeps. Of these it takes
-// the first that is best: off all vCPUs' cores, or at least off their CPUs.
+// placeEmulator leaves a guest's emulator threads where they are pinned off all vCPUs and off isolated CPUs, if its
+// vhost threads have these CPUs too or stay: libvirt keeps them in the emulator's cpuset. Otherwise the emulator gets
+// its CPUs of today and those of its vhost threads; or else only the latter; or else CPUs that the host keeps. Of these
+// it takes the first that is best: off all vCPUs' cores, or at least off their CPUs.
 func (t *table) placeEmulator(r *Result, p *Placed, g *Guest, pool setting.CPUSet) {
 	var choices []setting.CPUSet
 	if len(g.Emulator) == 0 && slices.ContainsFunc(p.Vhost, func(w Vhost) bool { return len(w.Stays) > 0 }) {
 		p.Emulator = t.anywhere() // as today: a pin would take threads along that are to stay
 		return
 	}
+	aside := func(set setting.CPUSet) bool {
+		return t.hasOrdinary() && slices.ContainsFunc(set, func(cpu int) bool { return t.cpus[cpu].Isolated })
+	}
+	crowds := func(set setting.CPUSet) bool {
+		return slices.ContainsFunc(set, func(cpu int) bool { return t.vcpuOn[cpu] != "" })
+	}
 	if len(g.Emulator) > 0 && len(g.Emulator.Minus(t.online())) == 0 {
 		own := g.Emulator
 		if !g.threadsStay {
 			own = own.Or(p.vhostCPUs())
 		}
+		holds := g.threadsStay && (g.pinStays || !g.vhostFollow) // a pin elsewhere would take vhost threads along
+		if holds || !crowds(own) && (g.pinStays || !aside(own) && own.Equal(g.Emulator)) {
+			p.Emulator = own
+			return
+		}
 		choices = append(choices, own)
-	}
-	if g.pinStays && len(choices) > 0 && !slices.ContainsFunc(choices[0], func(cpu int) bool {
-		return t.vcpuOn[cpu] != ""
-	}) {
-		p.Emulator = choices[0]
-		return
 	}
 	if len(pool) > 0 {
 		choices = append(choices, pool)
@@ -271,16 +280,13 @@ func (t *table) placeEmulator(r *Result, p *Placed, g *Guest, pool setting.CPUSe
 		}
 		choices = append(choices, kept)
 	}
-	aside := func(set setting.CPUSet) bool {
-		return t.hasOrdinary() && slices.ContainsFunc(set, func(cpu int) bool { return t.cpus[cpu].Isolated })
-	}
 	nearness := func(set setting.CPUSet) int {
 		switch off := t.offVCPUs(set); {
 		case aside(set):
 			return 3
 		case len(off) == len(set):
 			return 0
-		case !slices.ContainsFunc(set, func(cpu int) bool { return t.vcpuOn[cpu] != "" }):
+		case !crowds(set):
 			return 1
 		}
 		return 2
