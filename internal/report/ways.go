@@ -51,7 +51,7 @@ func Ways(h *facts.Host, all bool) (ways []Way, on map[string]bool) {
 	for _, alike := range Group(Group(used, wayKey), func(way []reach.Path) string { return wayShape(named, way) }) {
 		listed := fold(len(alike), mostWays, all)
 		for i, paths := range alike {
-			mark(h, paths, on)
+			mark(paths, on)
 			if i < listed {
 				ways = append(ways, wayOf(named, paths, all))
 				continue
@@ -89,7 +89,7 @@ func emptyWays(h *devices, m *reach.Map, on map[string]bool, all bool) (ways []W
 }
 
 // mark marks the devices and guests of paths.
-func mark(h *facts.Host, paths []reach.Path, on map[string]bool) {
+func mark(paths []reach.Path, on map[string]bool) {
 	for _, p := range paths {
 		for _, hop := range p.Hops {
 			on[hop.Here()] = true
