@@ -107,7 +107,7 @@ func (a *app) measureInTurns(ctx context.Context, m *bench.Measurement, f *runFl
 	return joinFailure(failure, a.answer(report.Answer{
 		Verb: "bench-ab", Host: ab.BeforeRun.Host, Result: ab, Warnings: ab.AllWarnings(),
 		Text: func(t *report.Text) { draw.TurnsText(t, ab, saved) },
-	}, func(s *export.Set) { s.AddAB("", ab) }))
+	}, func(s *export.Set) { s.AddAB(ab) }))
 }
 
 // joinFailure returns the error of a command that has printed a result. failure is what ended it early or carries its

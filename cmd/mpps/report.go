@@ -209,6 +209,6 @@ func exportResult(s *export.Set, r *saved.Result, f export.Format) {
 	case r.Modes != nil:
 		s.AddModes(r.Modes, f)
 	case r.AB != nil:
-		s.AddAB("", r.AB)
+		s.AddAB(r.AB)
 	}
 }

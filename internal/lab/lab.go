@@ -198,7 +198,7 @@ func (c *Config) fill() {
 	c.Name, c.Mode = cmp.Or(c.Name, "default"), cmp.Or(c.Mode, Shell)
 	c.CPUs, c.MemoryMiB = cmp.Or(c.CPUs, 4), cmp.Or(c.MemoryMiB, 6144)
 	if c.Accel == "" {
-		c.Accel, _ = BestAccel()
+		c.Accel = BestAccel()
 	}
 	if c.Log == nil {
 		c.Log = func(string) {}

@@ -14,17 +14,11 @@ func TestNestable(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "sys/module/kvm_amd/parameters")
 	must.Do(t, os.MkdirAll(dir, 0o755))
-	if got, _ := nestable(root, "processor : 0\nflags\t: fpu sse2\n"); got != TCG {
-		t.Error("no svm or vmx, but KVM")
-	}
-	if got, _ := nestable(root, "flags : fpu vmx\n"); got != TCG {
-		t.Error("kvm_intel is not loaded, but KVM")
-	}
-	for value, want := range map[string]Accel{"0\n": TCG, "1\n": KVM, "Y\n": KVM, "N\n": TCG} {
+	must.Equal(t, nestable(root, "processor : 0\nflags\t: fpu sse2\n"), false, "neither svm nor vmx")
+	must.Equal(t, nestable(root, "flags : fpu vmx\n"), false, "kvm_intel is not loaded")
+	for value, want := range map[string]bool{"0\n": false, "1\n": true, "Y\n": true, "N\n": false} {
 		must.Do(t, os.WriteFile(filepath.Join(dir, "nested"), []byte(value), 0o644))
-		if got, why := nestable(root, "flags : fpu svm\n"); got != want {
-			t.Errorf("nested=%q: found %s (%s), want %s", value, got, why, want)
-		}
+		must.Equal(t, nestable(root, "flags : fpu svm\n"), want, "nested=%q", value)
 	}
 }
 

@@ -162,7 +162,6 @@ type ModesProgress struct {
 	AtMost  int  // … and if none does
 	Left    time.Duration
 	LeftMax time.Duration
-	Last    *ModeCell
 }
 
 // Progress returns how far the campaign has got. It estimates the time left from the turns of each workload so far.
@@ -175,7 +174,6 @@ func (c *ModesCampaign) Progress() ModesProgress {
 		spent[cell.Workload], count[cell.Workload] = spent[cell.Workload]+cell.Seconds, count[cell.Workload]+1
 		if cell.Sample != nil {
 			p.Done++
-			p.Last = cell
 		}
 	}
 	p.AtLeast, p.AtMost = p.Done, p.Done

@@ -65,7 +65,6 @@ type Searched struct {
 	Overrun uint64 // packets of all trials that reached the receiver and found its ring full
 	Lost    uint64
 	short   shortfall // of the trials whose rate was not reached
-	last    *Sample
 }
 
 // Trial runs one trial of a search.
@@ -79,7 +78,6 @@ func (d *Searched) Trial(ctx context.Context, t search.Trial) (search.Outcome, e
 	if err := context.Cause(ctx); err != nil { // cut short: it did not carry the whole load
 		return search.Outcome{}, err
 	}
-	d.last = &s
 	d.Overrun += s.Overrun
 	d.Lost += s.Lost
 	if float64(s.Sent) < paced*load.Offered()*s.Seconds {

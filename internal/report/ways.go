@@ -51,7 +51,7 @@ func Ways(h *facts.Host, all bool) (ways []Way, on map[string]bool) {
 	for _, alike := range Group(Group(used, wayKey), func(way []reach.Path) string { return wayShape(named, way) }) {
 		listed := fold(len(alike), mostWays, all)
 		for i, paths := range alike {
-			mark(h, paths, on)
+			mark(paths, on)
 			if i < listed {
 				ways = append(ways, wayOf(named, paths, all))
 				continue
@@ -105,7 +105,7 @@ func programTaps(h *devices, bridge string, all bool) (found []Branch) {
 }
 
 // mark marks the devices and guests of paths.
-func mark(h *facts.Host, paths []reach.Path, on map[string]bool) {
+func mark(paths []reach.Path, on map[string]bool) {
 	for _, p := range paths {
 		for _, hop := range p.Hops {
 			on[hop.Here()] = true

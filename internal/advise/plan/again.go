@@ -26,7 +26,7 @@ func Recheck(p *Plan, h *facts.Host, catalogue []*knob.Knob) (cuts bool, err err
 			now[spot{f.ID, f.Address}] = f
 		}
 	}
-	stale := &Stale{Digest: p.Digest}
+	stale := &Stale{}
 	differs := func(what, then, now string) { stale.Changed = append(stale.Changed, Difference{what, then, now}) }
 	ways := map[string]bool{} // already reported
 	for _, c := range p.Changes {

@@ -85,7 +85,6 @@ func bare(r setting.Reading) setting.Reading {
 
 // Stale is the error of a plan that no longer fits the host.
 type Stale struct {
-	Digest  string
 	Changed []Difference
 }
 
@@ -114,7 +113,7 @@ func (s *Stale) Hint() string { return "make a new plan from what the host is no
 // Check compares a plan with a host that has fresh readings of the plan's Addresses. It returns a *Stale that names
 // every difference, or nil.
 func Check(p *Plan, h *facts.Host) error {
-	stale := &Stale{Digest: p.Digest}
+	stale := &Stale{}
 	differs := func(what, then, now string) { stale.Changed = append(stale.Changed, Difference{what, then, now}) }
 	now := map[string]string{}
 	parts := identity(h)

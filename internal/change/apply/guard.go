@@ -90,8 +90,9 @@ func (e *Engine) Guard(ctx context.Context, tx string) ([]Restored, error) {
 
 // Orphaned rolls back an unconfirmed transaction at once, because the process that would have done so is gone. It is as
 // patient as Guard.
-func (e *Engine) Orphaned(ctx context.Context, tx, why string) ([]Restored, error) {
-	return e.guard(ctx, guard{Engine: e, tx: tx, orphan: why})
+func (e *Engine) Orphaned(ctx context.Context, tx string) error {
+	_, err := e.guard(ctx, guard{Engine: e, tx: tx, orphan: "the process that applied it is gone"})
+	return err
 }
 
 func (e *Engine) guard(ctx context.Context, g guard) ([]Restored, error) {

@@ -149,8 +149,8 @@ func (e *Engine) Run(ctx context.Context, p *plan.Plan, o Options) (Result, erro
 		return Result{}, err
 	}
 	if newest := ledger.Newest(); o.Newest != nil && *o.Newest != newest {
-		return Result{}, &plan.Stale{Digest: p.Digest,
-			Changed: []plan.Difference{{What: "journal", Then: "last transaction " + *o.Newest, Now: newest}}}
+		return Result{}, &plan.Stale{Changed: []plan.Difference{
+			{What: "journal", Then: "last transaction " + *o.Newest, Now: newest}}}
 	}
 	if err := follows(ledger, o.Follows); err != nil {
 		return Result{}, err
@@ -247,7 +247,7 @@ func (e *Engine) settled(l *journal.Ledger, own *journal.Session) error {
 // preflight reads every value and refuses the plan with a *plan.Stale if one is neither as planned nor as wanted.
 func (e *Engine) preflight(ctx context.Context, p *plan.Plan) ([]setting.Reading, error) {
 	found := make([]setting.Reading, len(p.Changes))
-	stale := &plan.Stale{Digest: p.Digest}
+	stale := &plan.Stale{}
 	e.ahead.expect(p.Addresses())
 	for i, c := range p.Changes {
 		if err := ctx.Err(); err != nil {

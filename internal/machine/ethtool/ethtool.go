@@ -223,7 +223,7 @@ func (e *Conn) fill(n *facts.NIC) error {
 			n.FlowHash[flow] = letters
 		}
 	}
-	n.RSS, _ = e.rss(n.Name) // most devices without a table refuse, each in a way of its own
+	n.RSS = e.rss(n.Name)
 	driver, err := nicctl.ReadDriver(e.fd, n.Name)
 	if err != nil {
 		return nil // a driver without it (none in the kernel today) has no statistics either
@@ -289,7 +289,7 @@ func queueIndex(name string) int {
 const patience = 5 * time.Second
 
 // Fill sets the fields of the NICs that come from their drivers.
-func Fill(ctx context.Context, m *tree.Tree, h *facts.Host, nics []facts.NIC) {
+func Fill(ctx context.Context, h *facts.Host, nics []facts.NIC) {
 	if len(nics) == 0 {
 		return
 	}

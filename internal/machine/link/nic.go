@@ -21,7 +21,7 @@ func nics(ctx context.Context, m *tree.Tree, h *facts.Host, devices []Device, na
 	}
 	irq.OfNICs(m, h, nics)
 	if m.Live() {
-		ethtool.Fill(ctx, m, h, nics)
+		ethtool.Fill(ctx, h, nics)
 	}
 	return nics
 }

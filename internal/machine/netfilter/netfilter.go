@@ -169,12 +169,12 @@ func saveTable(ctx context.Context, m *tree.Tree, legacy legacyTool, table strin
 	switch legacy.tool {
 	// Not with the save programs of these two: they run "arptables" and "ebtables", which may be those for nf_tables.
 	case "arptables-legacy":
-		text, err := m.Command(ctx, "", legacy.save, "-t", table, "-n", "-L")
+		text, err := m.Command(ctx, legacy.save, "-t", table, "-n", "-L")
 		return saveArptables(text, table), err
 	case "ebtables-legacy":
-		return m.Command(ctx, "", legacy.save, "-t", table, "-L", "--Lx")
+		return m.Command(ctx, legacy.save, "-t", table, "-L", "--Lx")
 	}
-	return m.Command(ctx, "", legacy.save, "-M", "/bin/false", "-t", table)
+	return m.Command(ctx, legacy.save, "-M", "/bin/false", "-t", table)
 }
 
 // parseSave reads the save format of iptables, ip6tables and arptables (a star and the table; a colon, chain and

@@ -35,7 +35,7 @@ func nftRules(ctx context.Context, m *tree.Tree, h *facts.Host) (facts.RuleSet, 
 		return set, rules, true
 	}
 	// -s leaves out counters. This loads no module: the kernel has rules already.
-	text, err := m.Command(ctx, "", "nft", "-s", "list", "ruleset")
+	text, err := m.Command(ctx, "nft", "-s", "list", "ruleset")
 	if err != nil {
 		tree.Note(h, facts.NftTextUnseen(tree.Reason(err)))
 	} else {

@@ -45,7 +45,7 @@ func (s wholeRules) Read(ctx context.Context, a setting.Address) setting.Reading
 // save returns a tool's rules, and whether there are none.
 func (s wholeRules) save(ctx context.Context, tool string) (text string, empty bool, err error) {
 	if tool == "nft" {
-		if text, err = s.m.Command(ctx, "", "nft", "-s", "list", "ruleset"); err != nil {
+		if text, err = s.m.Command(ctx, "nft", "-s", "list", "ruleset"); err != nil {
 			return "", false, err
 		}
 		text, err = setting.Kinds[setting.RuleSet].Canonical(text)

@@ -46,7 +46,7 @@ func (s service) Read(ctx context.Context, a setting.Address) setting.Reading {
 	}
 	ctx, cancel := tree.Deadline(ctx, tree.ReadPatience)
 	defer cancel()
-	text, err := s.m.Command(ctx, "", "systemctl", "show", "--property=LoadState,ActiveState", "--", a.Path+".service")
+	text, err := s.m.Command(ctx, "systemctl", "show", "--property=LoadState,ActiveState", "--", a.Path+".service")
 	if err != nil {
 		return setting.CouldNotTell(err.Error())
 	}

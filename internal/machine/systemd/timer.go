@@ -28,7 +28,7 @@ func DetachLater(ctx context.Context, m *tree.Tree, unit, description string, af
 	}, args...)
 	ctx, cancel := tree.Deadline(ctx, tree.WritePatience)
 	defer cancel()
-	if _, err := m.Command(ctx, "", "systemd-run", vector...); err != nil {
+	if _, err := m.Command(ctx, "systemd-run", vector...); err != nil {
 		return false, err
 	}
 	return true, nil
@@ -42,5 +42,5 @@ func CancelLater(ctx context.Context, m *tree.Tree, unit string) {
 	ctx, cancel := tree.Deadline(ctx, tree.ReadPatience)
 	defer cancel()
 	// A timer that is not stopped starts a process that finds nothing to do.
-	_, _ = m.Command(ctx, "", "systemctl", "stop", "--", unit+".timer")
+	_, _ = m.Command(ctx, "systemctl", "stop", "--", unit+".timer")
 }

@@ -118,7 +118,7 @@ func ReloadUnits(ctx context.Context, m *tree.Tree, name string) error {
 	}
 	reading, cancel := tree.Deadline(ctx, tree.ReadPatience)
 	defer cancel()
-	text, err := m.Command(reading, "", "systemctl", "show", "--property=LoadState,FragmentPath,NeedDaemonReload", "--",
+	text, err := m.Command(reading, "systemctl", "show", "--property=LoadState,FragmentPath,NeedDaemonReload", "--",
 		path.Base(name))
 	if err == nil && isCurrent(text, "/"+name, m.Exists(name)) {
 		return nil

@@ -50,8 +50,8 @@ func (b *bounded) Write(p []byte) (int, error) {
 // The error names the program and includes its standard error. Use Change for programs that change something. The
 // kernel kills the program if mpps is killed: one that hangs does not stay, and one that writes for seconds, or makes a
 // daemon change what a rollback reads next, does not go on during the rollback.
-func (t *Tree) Command(ctx context.Context, stdin, name string, args ...string) (string, error) {
-	text, _, _, err := t.Program(ctx, stdin, name, args...)
+func (t *Tree) Command(ctx context.Context, name string, args ...string) (string, error) {
+	text, _, _, err := t.Program(ctx, "", name, args...)
 	return text, err
 }
 

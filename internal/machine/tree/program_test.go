@@ -60,7 +60,7 @@ func TestChangeInDoubt(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := m.Command(ctx, "", treetest.Program(t, "exec sleep 60")); err == nil ||
+	if _, err := m.Command(ctx, treetest.Program(t, "exec sleep 60")); err == nil ||
 		errors.Is(err, setting.ErrInDoubt) {
 		t.Errorf("a program that only reads: %v; expected an error without doubt about a write", err)
 	}
@@ -75,7 +75,7 @@ func TestProgramsEndWithKilledOwner(t *testing.T) {
 		if how == "change" {
 			_ = m.Change(t.Context(), "", script)
 		}
-		_, _ = m.Command(t.Context(), "", script)
+		_, _ = m.Command(t.Context(), script)
 		return
 	}
 	for _, how := range []string{"read", "change"} {
@@ -120,7 +120,7 @@ func TestProgramOutput(t *testing.T) {
 	m := must.Get(tree.Open("/"))(t)
 	defer m.Close()
 	began := time.Now()
-	_, err := m.Command(t.Context(), "", treetest.Program(t, "exec cat /dev/zero"))
+	_, err := m.Command(t.Context(), treetest.Program(t, "exec cat /dev/zero"))
 	must.Is(t, err, tree.ErrOutput, "printing without end")
 	_, complaint, _, err := m.Program(t.Context(), "", treetest.Program(t, "head -c 1000000 /dev/zero >&2; exit 1"))
 	if err == nil || len(complaint) > 64<<10 {

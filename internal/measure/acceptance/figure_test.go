@@ -165,8 +165,8 @@ func TestReadings(t *testing.T) {
 		"without loss":          {ndrOf("s"), 1.8e6, false, false, false},
 		"with some loss":        {pdrOf("s"), 2e6, false, false, false},
 		"no such rate":          {ndrOf("l"), 0, true, false, true},
-		"gain":                  {gainOf("s", "s", false), 1, false, false, false},
-		"gain over nothing":     {gainOf("l", "s", false), 0, false, false, true},
+		"gain":                  {gainOf("s", "s"), 1, false, false, false},
+		"gain over nothing":     {gainOf("l", "s"), 0, false, false, true},
 		"worst":                 {worstOf("w"), 18, false, true, false},
 		"average":               {averageOf("w"), 7, false, true, false},
 		"percent of native":     {percentOf("vf", "rr"), 99, true, false, false},
@@ -181,7 +181,7 @@ func TestReadings(t *testing.T) {
 		}
 	}
 	for _, read := range []func(*Outcomes) (Measured, bool){rateOf("x"), ratioOf("a", "x"), ndrOf("x"),
-		gainOf("s", "x", true), percentOf("vf", "stream"), worstOf("x"), averageOf("x")} {
+		gainOf("s", "x"), percentOf("vf", "stream"), worstOf("x"), averageOf("x")} {
 		if m, ok := read(o); ok {
 			t.Errorf("what is not there was read as %+v", m)
 		}

@@ -160,12 +160,12 @@ func upper(f *search.Found) float64 {
 }
 
 // gainOf returns a function that reads the second search's rate as a multiple of the first.
-func gainOf(before, after string, partial bool) func(*Outcomes) (Measured, bool) {
+func gainOf(before, after string) func(*Outcomes) (Measured, bool) {
 	return func(o *Outcomes) (Measured, bool) {
 		if o.Searches[before] == nil || o.Searches[after] == nil {
 			return Measured{}, false
 		}
-		b, a := bound(o.Searches[before], partial), bound(o.Searches[after], partial)
+		b, a := bound(o.Searches[before], false), bound(o.Searches[after], false)
 		m := Measured{N: min(a.N, b.N), Unit: "×", AtLeast: a.AtLeast, LimitedBy: a.LimitedBy}
 		switch {
 		case b.Lo <= 0 || a.None != "" || b.None != "":

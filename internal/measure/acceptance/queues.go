@@ -35,7 +35,7 @@ var queues = &Experiment{
 	Figures: func(in Inputs) []Figure {
 		read, ratio := rateOf, ratioOf
 		if in.Trial != "" {
-			read, ratio = ndrOf, func(a, b string) func(*Outcomes) (Measured, bool) { return gainOf(a, b, false) }
+			read, ratio = ndrOf, gainOf
 		}
 		look := []string{"mpps path --guest " + guestArg(in.Guest), "mpps path --steer --dry-run",
 			"mpps explain overlay.queues"}

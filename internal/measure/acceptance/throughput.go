@@ -61,7 +61,7 @@ var throughput = &Experiment{
 			{ID: "throughput.pdr", What: "64-byte packets through the guest, 0.07 % of loss", Unit: "packet/s",
 				Founding: 2e6, Conditions: routed, Read: pdrOf("after"), Look: look},
 			{ID: "throughput.gain", What: "after over before, without loss", Unit: "×",
-				Read: gainOf("before", "after", false)},
+				Read: gainOf("before", "after")},
 		}
 		for _, trial := range in.HostTrials {
 			kind, _, _ := ParseHostTrial(trial)

@@ -68,10 +68,9 @@ func (s *Set) Add(label string, r *measure.Run) {
 }
 
 // AddAB adds both sides of an interleaved comparison and its verdict.
-func (s *Set) AddAB(label string, ab *measure.AB) {
-	label = cmp.Or(label, ab.Name)
-	s.Runs = append(s.Runs, Labeled{label, "before", &ab.BeforeRun}, Labeled{label, "after", &ab.AfterRun})
-	s.Ratios = append(s.Ratios, Ratio{label, ab.Kind, ab.Comparison})
+func (s *Set) AddAB(ab *measure.AB) {
+	s.Runs = append(s.Runs, Labeled{ab.Name, "before", &ab.BeforeRun}, Labeled{ab.Name, "after", &ab.AfterRun})
+	s.Ratios = append(s.Ratios, Ratio{ab.Name, ab.Kind, ab.Comparison})
 }
 
 // AddModes adds those runs of a campaign over NIC modes, which has several kinds, that fit a format.

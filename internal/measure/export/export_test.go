@@ -53,7 +53,7 @@ func set(t *testing.T, f Format) *Set {
 			s.Add("", r)
 		}
 	}
-	s.AddAB("", compared(t))
+	s.AddAB(compared(t))
 	return s
 }
 

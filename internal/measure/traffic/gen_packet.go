@@ -17,7 +17,6 @@ import (
 // since 3.14).
 type packetGenerator struct {
 	conf     Config
-	dev      Device
 	workers  []*packetWorker
 	warnings []string
 	running  atomic.Bool
@@ -51,7 +50,7 @@ type packetKind struct {
 const packetBatch = 64
 
 func newPacketGenerator(c Config, dev Device, why string) (_ *packetGenerator, err error) {
-	g := &packetGenerator{conf: c, dev: dev}
+	g := &packetGenerator{conf: c}
 	if why != "" {
 		g.warnings = append(g.warnings, why)
 	}

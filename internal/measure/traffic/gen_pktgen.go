@@ -20,7 +20,6 @@ import (
 // and the time of day, which is ignored. The UDP destination port identifies the worker.
 type pktgenGenerator struct {
 	conf     Config
-	dev      Device
 	dir      *pktgenDir
 	workers  []*pktgenWorker
 	warnings []string
@@ -50,7 +49,7 @@ func newPktgenGenerator(c Config, dev Device) (_ *pktgenGenerator, err error) {
 	if err := c.checkPktgen(); err != nil {
 		return nil, err
 	}
-	g := &pktgenGenerator{conf: c, dev: dev}
+	g := &pktgenGenerator{conf: c}
 	if c.Stamp {
 		g.warnings = append(g.warnings, "pktgen's frames carry no time that one-way delays could be told from")
 	}

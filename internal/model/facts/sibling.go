@@ -121,13 +121,10 @@ func (n *siblingNames) nameNICs() {
 
 // nameTunnel names a tunnel after its type and what it goes over. Tunnels may lie on each other, in an invented
 // snapshot in a circle.
-func (n *siblingNames) nameTunnel(name string, depth int) string {
-	if known := n.known[name]; known != "" || depth > 8 {
-		return known
-	}
+func (n *siblingNames) nameTunnel(name string, depth int) {
 	t := Find(n.host.Tunnels, func(t *Tunnel) bool { return t.Name == name })
-	if t == nil {
-		return ""
+	if t == nil || n.known[name] != "" || depth > 8 {
+		return
 	}
 	var over []string
 	for _, lower := range append(n.members(name, t.Lower), t.Underlay...) {
@@ -135,7 +132,6 @@ func (n *siblingNames) nameTunnel(name string, depth int) string {
 		over = append(over, lower)
 	}
 	n.known[name] = n.over(t.Type, over)
-	return n.known[name]
 }
 
 // members returns the device under another one, and the NICs that are its ports.

@@ -112,8 +112,7 @@ func RunOrphanGuard(ctx context.Context, env *ops.Env, in io.Reader, out io.Writ
 	return withDetachedEngine(ctx, env, func(e *Engine) error {
 		var problems []error
 		for _, tx := range slices.Backward(txs) { // continue past one that cannot be undone
-			_, err := e.Orphaned(ctx, tx, "the process that applied it is gone")
-			problems = append(problems, err)
+			problems = append(problems, e.Orphaned(ctx, tx))
 		}
 		return errors.Join(problems...)
 	})

@@ -186,7 +186,7 @@ func fits(p *plan.Plan, h *facts.Host) (cuts bool, err error) {
 	case err != nil && !errors.As(err, &riskier):
 		return cuts, err
 	case riskier == nil:
-		riskier = &plan.Stale{Digest: p.Digest}
+		riskier = &plan.Stale{}
 	}
 	if stale != nil {
 		riskier.Changed = append(stale.Changed, riskier.Changed...)

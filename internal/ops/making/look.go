@@ -87,7 +87,7 @@ func unpack(ctx context.Context, m *tree.Tree, file string) (string, error) {
 	if !known {
 		return "", fmt.Errorf("%s: unknown packing", file)
 	}
-	text, err := m.Command(ctx, "", p.program, "-dc", "--", file)
+	text, err := m.Command(ctx, p.program, "-dc", "--", file)
 	if err != nil {
 		err = outcome.Failed(err, p.program+" unpacks it: is package "+p.packages+" installed?")
 	}
