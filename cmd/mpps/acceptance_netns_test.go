@@ -42,10 +42,9 @@ func TestAcceptanceModes(t *testing.T) {
 	argv = mpps("--resume")
 	stdout := succeeds(t, argv...)
 	p, r, m := modesIn(t, dir)
-	if r.State != acceptance.Done || len(p.Runs) != 1 || m == nil || m.Samples != 18 || m.Partial ||
-		len(m.Order) < taken {
-		t.Errorf("%s, %d runs, campaign %+v, %d samples were taken before", r.State, len(p.Runs), m, taken)
-	}
+	must.Hold(t, r.State == acceptance.Done && len(p.Runs) == 1 && m != nil && m.Samples == 18 && !m.Partial &&
+		len(m.Order) >= taken,
+		"%s, %d runs, campaign %+v, %d samples were taken before", r.State, len(p.Runs), m, taken)
 	measured := 0
 	for _, f := range r.Figures {
 		if strings.HasPrefix(f.ID, "modes.vf-") && f.Measured != nil && f.Measured.N == 3 && f.Measured.Value > 0 &&
@@ -53,9 +52,8 @@ func TestAcceptanceModes(t *testing.T) {
 			measured++
 		}
 	}
-	if measured != 3 || !strings.Contains(stdout, "vf: TCP stream out of the guest against native") {
-		t.Errorf("%d figures of the second mode were measured:\n%s", measured, stdout)
-	}
+	must.Hold(t, measured == 3 && strings.Contains(stdout, "vf: TCP stream out of the guest against native"),
+		"%d figures of the second mode were measured:\n%s", measured, stdout)
 	must.Try(t, wide(stdout, 80))
 	if page, err := os.ReadFile(filepath.Join(dir, accept.HTML)); err != nil || !bytes.Contains(page, []byte("99.63")) {
 		t.Errorf("the page has %d bytes: %v", len(page), err)
@@ -103,10 +101,9 @@ func TestAcceptanceModesByEngine(t *testing.T) {
 	}
 	for i, run := range m.Runs {
 		from := map[string]string{"native": "host", "vf": "netns:" + second}[run.Name]
-		if !strings.HasPrefix(run.Environment.Engine, "iperf3 ") || run.Samples[0].Bytes == 0 ||
-			run.From.Where != from {
-			t.Errorf("row %d by %q from %+v: %d bytes", i, run.Environment.Engine, run.From, run.Samples[0].Bytes)
-		}
+		must.Hold(t, strings.HasPrefix(run.Environment.Engine, "iperf3 ") && run.Samples[0].Bytes != 0 &&
+			run.From.Where == from,
+			"row %d by %q from %+v: %d bytes", i, run.Environment.Engine, run.From, run.Samples[0].Bytes)
 	}
 	reasons := map[string]string{}
 	for _, f := range r.Figures {
@@ -189,13 +186,10 @@ func TestAcceptancePlanted(t *testing.T) {
 			}
 		}
 		want := map[bool]int{true: outcome.CodeOK, false: outcome.CodeNotConfigured}[c.code == ""]
-		if code != want || strings.Join(failed, " ") != c.code {
-			t.Errorf("%s: exit code %d, failed %v, expected %q", name, code, failed, c.code)
-		}
+		must.Hold(t, code == want && strings.Join(failed, " ") == c.code,
+			"%s: exit code %d, failed %v, expected %q", name, code, failed, c.code)
 		for _, s := range answer.Result.Runs[0].Steps {
-			if s.State == acceptance.Ended || s.State == acceptance.Broke {
-				t.Errorf("%s: step %s was run", name, s.ID)
-			}
+			must.Hold(t, s.State != acceptance.Ended && s.State != acceptance.Broke, "%s: step %s was run", name, s.ID)
 		}
 	}
 	h.stays(before)
@@ -207,15 +201,11 @@ func printed(t *testing.T, experiment string) (block, prose [][]string) {
 	t.Helper()
 	page := string(must.Get(os.ReadFile("../../docs/acceptance.md"))(t))
 	_, section, found := strings.Cut(page, "\n## "+experiment+":")
-	if !found {
-		t.Fatalf("the page has no section on %s", experiment)
-	}
+	must.Need(t, found, "the page has no section on %s", experiment)
 	section, _, _ = strings.Cut(section, "\n## ")
 	before, rest, _ := strings.Cut(section, "```sh\n")
 	text, after, found := strings.Cut(rest, "```\n")
-	if !found {
-		t.Fatalf("the section on %s has no commands", experiment)
-	}
+	must.Need(t, found, "the section on %s has no commands", experiment)
 	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
 		line, _, _ = strings.Cut(line, " #")
 		for command := range strings.SplitSeq(line, " && ") {
@@ -238,9 +228,7 @@ func TestAcceptanceQueuesAsPrinted(t *testing.T) {
 	}
 	block, prose := printed(t, "queues")
 	at := slices.IndexFunc(prose, func(argv []string) bool { return slices.Contains(argv, "--container") })
-	if at < 0 {
-		t.Fatal("the page prints no command without a guest")
-	}
+	must.Need(t, at >= 0, "the page prints no command without a guest")
 	// The machine of the page: two ports, cabled to each other, one under the tunnel to the guest's bridge.
 	h := newHostAndGuest(t)
 	h.ip("-n", h.host, "link", "del", "tap0")
@@ -273,9 +261,7 @@ func TestAcceptanceQueuesAsPrinted(t *testing.T) {
 		}
 		made++
 	}
-	if made < 5 {
-		t.Fatalf("%d commands of the page make the other end: %q", made, block)
-	}
+	must.Need(t, made >= 5, "%d commands of the page make the other end: %q", made, block)
 	dir := filepath.Join(t.TempDir(), "report")
 	argv := append([]string{"ip", "netns", "exec", h.host}, prose[at]...)
 	code, stdout, stderr := program(t, append(argv, "-o", dir, "--short", "--sink", "af_packet")...)
@@ -344,8 +330,7 @@ func TestAcceptanceQueuesOfOneSender(t *testing.T) {
 	if r == nil {
 		t.Fatalf("exit code %d without a run: %s%s", code, stdout, stderr)
 	}
-	if code != outcome.CodeFailed || r.State != acceptance.Failed || !strings.Contains(r.Why, "step met failed") ||
-		!strings.Contains(r.Why, "1 of 4 queues") || len(r.Standing) > 0 {
-		t.Errorf("exit code %d, %s: %s", code, r.State, r.Why)
-	}
+	must.Hold(t, code == outcome.CodeFailed && r.State == acceptance.Failed &&
+		strings.Contains(r.Why, "step met failed") && strings.Contains(r.Why, "1 of 4 queues") && len(r.Standing) <= 0,
+		"exit code %d, %s: %s", code, r.State, r.Why)
 }

@@ -60,9 +60,7 @@ func TestAcceptanceCommands(t *testing.T) {
 	parse := func(where string, argv []string) {
 		n++
 		w := written{where: where, words: argv}
-		if err := w.parses(); err != nil {
-			t.Errorf("%s: %v", w, err)
-		}
+		must.Succeed(t, w.parses(), "%s", w)
 	}
 	for name, in := range setUps() {
 		for _, e := range acceptance.All() {
@@ -85,9 +83,7 @@ func TestAcceptanceCommands(t *testing.T) {
 			}
 		}
 	}
-	if n < 100 {
-		t.Errorf("only %d commands were looked at", n)
-	}
+	must.Hold(t, n >= 100, "only %d commands were looked at", n)
 }
 
 // TestAcceptanceHints: what people are told to do about what is missing are commands that there are.
@@ -106,18 +102,14 @@ func TestAcceptanceHints(t *testing.T) {
 					for _, quoted := range regexp.MustCompile(`'(mpps [^']*)'`).FindAllStringSubmatch(c.Hint, -1) {
 						n++
 						for _, w := range commandsIn(e.Name+", "+c.Code, quoted[1]) {
-							if err := w.parses(); err != nil {
-								t.Errorf("%s: %v", w, err)
-							}
+							must.Succeed(t, w.parses(), "%s", w)
 						}
 					}
 				}
 			}
 		}
 	}
-	if n < 20 {
-		t.Errorf("only %d commands were looked at", n)
-	}
+	must.Hold(t, n >= 20, "only %d commands were looked at", n)
 }
 
 // TestMeasurementsMeetTheirFlags: what a measuring step's flags add up to is not refused before it begins.
@@ -221,12 +213,9 @@ func TestAcceptanceRun(t *testing.T) {
 	must.Do(t, p.Add(run))
 	before := snapshotOf(t, root)
 	must.Do(t, a.acceptanceRunner(p).Continue(t.Context(), run))
-	if run.State != acceptance.Waiting || len(run.Standing) != 1 || !strings.Contains(run.Hint, "--resume") {
-		t.Fatalf("%s: %s (%s), standing %v", run.State, run.Why, run.Hint, run.Standing)
-	}
-	if bytes.Equal(before, snapshotOf(t, root)) {
-		t.Error("nothing was changed")
-	}
+	must.Need(t, run.State == acceptance.Waiting && len(run.Standing) == 1 && strings.Contains(run.Hint, "--resume"),
+		"%s: %s (%s), standing %v", run.State, run.Why, run.Hint, run.Standing)
+	must.Hold(t, !bytes.Equal(before, snapshotOf(t, root)), "nothing was changed")
 	// Before the reboot it waits on, whoever asks.
 	again := must.Get(accept.Open(dir))(t)
 	run = again.Last("throughput")
@@ -236,23 +225,16 @@ func TestAcceptanceRun(t *testing.T) {
 	boot := filepath.Join(root, "proc/sys/kernel/random/boot_id")
 	must.Do(t, os.WriteFile(boot, []byte("11111111-2222-3333-4444-555555555555\n"), 0o644))
 	must.Do(t, a.acceptanceRunner(again).Continue(t.Context(), run))
-	if run.State != acceptance.Done || len(run.Standing) != 0 || !run.Restarted {
-		t.Errorf("%s: %s; standing %v, steps %+v", run.State, run.Why, run.Standing, run.Steps)
-	}
+	must.Hold(t, run.State == acceptance.Done && len(run.Standing) == 0 && run.Restarted,
+		"%s: %s; standing %v, steps %+v", run.State, run.Why, run.Standing, run.Steps)
 	for _, s := range run.Steps {
-		if s.State != acceptance.Ended {
-			t.Errorf("step %s: %s %s", s.ID, s.State, s.Problem)
-		}
+		must.Hold(t, s.State == acceptance.Ended, "step %s: %s %s", s.ID, s.State, s.Problem)
 	}
 	for _, file := range []string{accept.HTML, accept.JSON, "throughput-1/machine.json", "throughput-1/plan1.json",
 		"throughput-1/apply1.json", "throughput-1/rollback-1.json"} {
-		if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, must.Err(os.Stat(filepath.Join(dir, file))))
 	}
-	if out.Len() > 0 {
-		t.Errorf("steps printed: %s", out.String())
-	}
+	must.Hold(t, out.Len() <= 0, "steps printed: %s", out.String())
 	must.Do(t, os.Remove(boot))
 	if after := snapshotOf(t, root); !bytes.Equal(before, after) {
 		t.Error("the machine is not as it was")
@@ -301,9 +283,7 @@ func TestAcceptanceBreaks(t *testing.T) {
 		t.Errorf("interrupted: %s %s, step %s, %v", r.State, r.Why, r.Steps[0].State, err)
 	}
 	must.Try(t, p.SetMachine(&acceptance.Machine{CPU: "one"}))
-	if err := p.SetMachine(&acceptance.Machine{CPU: "another"}); err == nil {
-		t.Error("two machines in one report")
-	}
+	must.Refuse(t, p.SetMachine(&acceptance.Machine{CPU: "another"}), "two machines in one report")
 }
 
 func TestAcceptanceCode(t *testing.T) {
@@ -319,8 +299,6 @@ func TestAcceptanceCode(t *testing.T) {
 		{of(acceptance.Lacking, acceptance.Waiting), outcome.CodeChanges}, {of(acceptance.Lacking, acceptance.Failed),
 			outcome.CodeFailed},
 	} {
-		if code := accept.Code(c.runs); code != c.code {
-			t.Errorf("%+v: %d, expected %d", c.runs, code, c.code)
-		}
+		must.Equal(t, accept.Code(c.runs), c.code, "%+v", c.runs)
 	}
 }

@@ -40,9 +40,7 @@ func program(t *testing.T, argv ...string) (code int, stdout, stderr string) {
 func succeeds(t *testing.T, argv ...string) string {
 	t.Helper()
 	code, stdout, stderr := program(t, argv...)
-	if code != outcome.CodeOK {
-		t.Fatalf("%v: exit code %d: %s%s", argv, code, stdout, stderr)
-	}
+	must.Need(t, code == outcome.CodeOK, "%v: exit code %d: %s%s", argv, code, stdout, stderr)
 	return stdout
 }
 
@@ -61,9 +59,7 @@ func measures(t *testing.T, argv ...string) string {
 func fails(t *testing.T, what string, code int, argv []string, says ...string) {
 	t.Helper()
 	found, _, stderr := program(t, argv...)
-	if found != code {
-		t.Errorf("%s: exit code %d, expected %d: %s", what, found, code, stderr)
-	}
+	must.Hold(t, found == code, "%s: exit code %d, expected %d: %s", what, found, code, stderr)
 	must.Contain(t, stderr, says...)
 }
 
@@ -127,9 +123,7 @@ func startAgentProcess(t *testing.T, argv ...string) (address string, pid int) {
 	line := must.Get(bufio.NewReader(out).ReadString('\n'))(t)
 	go func() { _, _ = io.Copy(io.Discard, out) }()
 	address, found := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
-	if !found {
-		t.Fatalf("the agent said %q", line)
-	}
+	must.Need(t, found, "the agent said %q", line)
 	return address, cmd.Process.Pid
 }
 
@@ -137,9 +131,7 @@ func startAgentProcess(t *testing.T, argv ...string) (address string, pid int) {
 func result(t *testing.T, answer string) *measure.Run {
 	t.Helper()
 	run, err := measure.Decode(strings.NewReader(answer))
-	if err != nil {
-		t.Fatalf("%v in %q", err, answer)
-	}
+	must.Need(t, err == nil, "%v in %q", err, answer)
 	schema := "mpps.bench-" + string(run.Kind) + ".1"
 	if strings.HasPrefix(strings.TrimLeft(answer, "{ \n"), `"schema": "mpps.run/1"`) { // a file
 		schema = "mpps.run.1"
@@ -164,18 +156,15 @@ func TestBenchWithAgent(t *testing.T) {
 
 	file := filepath.Join(dir, "run.json")
 	code, stdout, stderr := bench("rr", "--secret-file", secret, "-o", file, "--name", "loop")
-	if code != outcome.CodeOK {
-		t.Fatalf("exit code %d: %s", code, stderr)
-	}
+	must.Need(t, code == outcome.CodeOK, "exit code %d: %s", code, stderr)
 	run := result(t, stdout)
 	if run.Kind != measure.RR || run.Name != "loop" || len(run.Samples) != 2 || run.Median.Value < 1 ||
 		run.Median.Unit != "transaction/s" {
 		t.Errorf("%+v", run)
 	}
 	for _, s := range run.Samples {
-		if s.Latency == nil || s.Latency.Count != s.Transactions || s.Latency.Loop != "closed" || len(s.CPU) != 2 {
-			t.Errorf("%d transactions, latency %+v, %d machines", s.Transactions, s.Latency, len(s.CPU))
-		}
+		must.Hold(t, s.Latency != nil && s.Latency.Count == s.Transactions && s.Latency.Loop == "closed" &&
+			len(s.CPU) == 2, "%d transactions, latency %+v, %d machines", s.Transactions, s.Latency, len(s.CPU))
 	}
 	saved := must.Get(os.ReadFile(file))(t)
 	if again := result(t, string(saved)); again.Median != run.Median || again.Host != run.Host {
@@ -208,9 +197,8 @@ func TestBenchWithAgent(t *testing.T) {
 			"is 'mpps agent' running"},
 	} {
 		code, stdout, stderr := bench(c.argv...)
-		if code != c.code || !strings.Contains(stderr, c.want) || !strings.Contains(stderr, "hint: ") || stdout != "" {
-			t.Errorf("%s: exit code %d, expected %d; %s", c.name, code, c.code, stderr)
-		}
+		must.Hold(t, code == c.code && strings.Contains(stderr, c.want) && strings.Contains(stderr, "hint: ") &&
+			stdout == "", "%s: exit code %d, expected %d; %s", c.name, code, c.code, stderr)
 	}
 }
 
@@ -236,9 +224,8 @@ func TestBenchWithSomethingElse(t *testing.T) {
 			c1.Close()
 		}()
 		code, stdout, stderr := program(t, "mpps", "bench", "rr", "--agent", l.Addr().String(), "--keep=false")
-		if code != outcome.CodeFailed || !strings.Contains(stderr, c.want) || stdout != "" {
-			t.Errorf("%s: exit code %d: %s", name, code, stderr)
-		}
+		must.Hold(t, code == outcome.CodeFailed && strings.Contains(stderr, c.want) && stdout == "",
+			"%s: exit code %d: %s", name, code, stderr)
 		l.Close()
 	}
 }
@@ -254,9 +241,8 @@ func TestBenchInterrupted(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, cmd.problems.String())
 	}
 	run := result(t, cmd.out.String())
-	if !run.Partial || len(run.Samples) == 0 || len(run.Samples) > 100 || run.Warnings[0].Code != "partial" {
-		t.Errorf("partial %v, %d samples, %+v", run.Partial, len(run.Samples), run.Warnings)
-	}
+	must.Hold(t, run.Partial && len(run.Samples) != 0 && len(run.Samples) <= 100 && run.Warnings[0].Code == "partial",
+		"partial %v, %d samples, %+v", run.Partial, len(run.Samples), run.Warnings)
 	var answer struct{ Schema string }
 	if err := json.Unmarshal(cmd.out.Bytes(), &answer); err != nil || answer.Schema != "mpps.bench-rr/1" {
 		t.Errorf("%q, %v", answer.Schema, err)
@@ -318,9 +304,7 @@ func TestAgentUnderSiege(t *testing.T) {
 	}
 	code, _, stderr := program(t, "mpps", "--json", "bench", "rr", "--agent", address, "--secret-file", file,
 		"--duration", "100ms", "--warm-up", "0s", "--repeat", "1", "--keep=false")
-	if code != outcome.CodeOK {
-		t.Errorf("a true client: exit code %d: %s", code, stderr)
-	}
+	must.Hold(t, code == outcome.CodeOK, "a true client: exit code %d: %s", code, stderr)
 	if n := statusOf(t, pid, "Threads") - threads; n > 100 {
 		t.Errorf("%d more threads", n)
 	}
@@ -328,9 +312,7 @@ func TestAgentUnderSiege(t *testing.T) {
 		t.Errorf("%d KiB more memory", n)
 	}
 	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	if err != nil || len(files) > 400 {
-		t.Errorf("%d open files, %v", len(files), err)
-	}
+	must.Hold(t, err == nil && len(files) <= 400, "%d open files, %v", len(files), err)
 	if counts, err := server.Counts(t.Context()); err != nil || counts.Received != 0 || counts.Transactions != 0 {
 		t.Errorf("%+v was counted, %v", counts, err)
 	}

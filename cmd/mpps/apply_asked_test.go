@@ -46,13 +46,10 @@ func TestApplyAsks(t *testing.T) {
 			x.types(c.types)
 			x.ends(c.code)
 			text, err := os.ReadFile(value)
-			if err != nil || strings.TrimSpace(string(text)) != c.found {
-				t.Errorf("the value is %q, %v; expected %s", text, err, c.found)
-			}
+			must.Hold(t, err == nil && strings.TrimSpace(string(text)) == c.found,
+				"the value is %q, %v; expected %s", text, err, c.found)
 			_, err = os.Stat(filepath.Join(root, "var/lib/mpps"))
-			if wrote := err == nil; wrote != (c.code == 0) {
-				t.Errorf("a journal was written: %v", wrote)
-			}
+			must.Equal(t, err == nil, c.code == 0, "a journal was written")
 		})
 	}
 }

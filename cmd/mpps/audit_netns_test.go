@@ -73,10 +73,9 @@ func TestAuditCountsOverAnInterval(t *testing.T) {
 	under := look("--interval", "500ms")
 	close(stop)
 	must.Do(t, <-done)
-	if under.State != audit.Off || under.Wanted != "at least 2000" ||
-		!strings.Contains(under.Why, "packets were dropped before it over ") {
-		t.Errorf("under load: %s, wanted %q: %s", under.State, under.Wanted, under.Why)
-	}
+	must.Hold(t, under.State == audit.Off && under.Wanted == "at least 2000" &&
+		strings.Contains(under.Why, "packets were dropped before it over "),
+		"under load: %s, wanted %q: %s", under.State, under.Wanted, under.Why)
 	if f := look("--interval", "300ms"); f.State != audit.OK || !strings.Contains(f.Why, "nothing was dropped over ") {
 		t.Errorf("after the load: %s, %s", f.State, f.Why)
 	}

@@ -111,9 +111,8 @@ func TestHostileMAC(t *testing.T) {
 		argv := hostile.benchmark("pps", "--via", "br0", "--rate", "20k", "--repeat", "1")
 		before := h.sent("tap1")
 		code, stdout, stderr := program(t, argv...)
-		if code != c.code || !strings.Contains(stderr, c.want) || stdout != "" {
-			t.Errorf("%s: exit code %d: %s", name, code, stderr)
-		}
+		must.Hold(t, code == c.code && strings.Contains(stderr, c.want) && stdout == "",
+			"%s: exit code %d: %s", name, code, stderr)
 		if n := h.sent("tap1") - before; n > 200 { // 4000 and more otherwise
 			t.Errorf("%s: the other guest got %d packets", name, n)
 		}
@@ -163,9 +162,8 @@ func TestHostileAddress(t *testing.T) {
 	for _, what := range []string{"stream", "rr", "crr"} {
 		code, stdout, stderr := program(t, "ip", "netns", "exec", h.host, "mpps", "--json", "bench", what, "--agent",
 			address, "--guest-nic", "eth0", "--duration", "1s", "--warm-up", "0s", "--repeat", "1", "--keep=false")
-		if code != outcome.CodeFailed || !strings.Contains(stderr, "does not belong to this test") || stdout != "" {
-			t.Errorf("%s: exit code %d: %s%s", what, code, stderr, stdout)
-		}
+		must.Hold(t, code == outcome.CodeFailed && strings.Contains(stderr, "does not belong to this test") &&
+			stdout == "", "%s: exit code %d: %s%s", what, code, stderr, stdout)
 	}
 	if n := got.Load(); n > 3*100 {
 		t.Errorf("the other guest was sent %d bytes", n)
@@ -201,10 +199,9 @@ func TestAgentLimits(t *testing.T) {
 			}
 			continue
 		}
-		if code != outcome.CodeFailed || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 2 ||
-			!strings.Contains(stderr, "hint: the agent's --iface") || stdout != "" {
-			t.Errorf("%s: exit code %d: %s%s", name, code, stderr, stdout)
-		}
+		must.Hold(t, code == outcome.CodeFailed && strings.Contains(stderr, c.want) &&
+			strings.Count(stderr, "\n") == 2 && strings.Contains(stderr, "hint: the agent's --iface") && stdout == "",
+			"%s: exit code %d: %s%s", name, code, stderr, stdout)
 	}
 }
 
@@ -356,12 +353,9 @@ func TestAbsurdAnswers(t *testing.T) {
 			took := time.Since(began)
 			t.Logf("exit code %d after %v, %d and %d bytes: %.300s", code, took.Round(10*time.Millisecond), len(stdout),
 				len(stderr), stderr)
-			if took > time.Minute {
-				t.Errorf("it took %v", took)
-			}
-			if len(stdout) > 256<<10 || len(stderr) > 4<<10 {
-				t.Errorf("%d bytes were printed, and %d of errors", len(stdout), len(stderr))
-			}
+			must.Hold(t, took <= time.Minute, "it took %v", took)
+			must.Hold(t, len(stdout) <= 256<<10 && len(stderr) <= 4<<10,
+				"%d bytes were printed, and %d of errors", len(stdout), len(stderr))
 			if code == outcome.CodeOK && stdout == "" || strings.Contains(stderr, "unsupported value") {
 				t.Errorf("exit code %d: %.300s", code, stderr)
 			}

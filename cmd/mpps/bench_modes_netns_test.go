@@ -57,9 +57,7 @@ func interrupt(t *testing.T, argv []string, samples string, lines int) (stdout, 
 	})
 	code := cmd.end(t, os.Interrupt)
 	stdout, stderr = cmd.out.String(), cmd.problems.String()
-	if code != outcome.CodeFailed {
-		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
-	}
+	must.Hold(t, code == outcome.CodeFailed, "exit code %d: %s%s", code, stdout, stderr)
 	return stdout, stderr
 }
 
@@ -75,16 +73,14 @@ func TestBenchModesInterrupted(t *testing.T) {
 	out, problems := interrupt(t, argv, samples, 6)
 	must.Contain(t, problems, "--resume "+samples)
 	first := modesOf(t, out)
-	if !first.Partial || first.Samples < 5 || first.Samples >= 18 || first.Missing != 18-first.Samples {
-		t.Errorf("partial %v, %d samples, %d missing", first.Partial, first.Samples, first.Missing)
-	}
+	must.Hold(t, first.Partial && first.Samples >= 5 && first.Samples < 18 && first.Missing == 18-first.Samples,
+		"partial %v, %d samples, %d missing", first.Partial, first.Samples, first.Missing)
 	h.stays(before)
 	stdout := succeeds(t, "ip", "netns", "exec", h.host, "mpps", "--json", "bench", "modes", "--resume",
 		samples, "--keep=false")
 	m := modesOf(t, stdout)
-	if m.Partial || m.Samples != 18 || m.Seed != 3 || !slices.Equal(m.Order[:first.Samples], first.Order) {
-		t.Errorf("resumed: partial %v, %d samples, order %v after %v", m.Partial, m.Samples, m.Order, first.Order)
-	}
+	must.Hold(t, !m.Partial && m.Samples == 18 && m.Seed == 3 && slices.Equal(m.Order[:first.Samples], first.Order),
+		"resumed: partial %v, %d samples, order %v after %v", m.Partial, m.Samples, m.Order, first.Order)
 	for i, r := range m.Rows {
 		if len(r.Samples) != 3 || r.Median.Value <= 0 || (r.Percent == nil) != (r.Mode == "native") {
 			t.Errorf("row %+v", r)
@@ -149,13 +145,10 @@ exit $code`
 			campaign...), append(more, "--repeat", "2")...)...)
 	}
 	code, stdout, stderr := measured("--foreign")
-	if code != outcome.CodeOK {
-		t.Fatalf("exit code %d: %s", code, stderr)
-	}
+	must.Need(t, code == outcome.CodeOK, "exit code %d: %s", code, stderr)
 	m := modesOf(t, stdout)
-	if len(m.Rows) != 4 || m.Samples != 8 || len(m.Failures) > 0 {
-		t.Errorf("%d samples, rows %+v, failures %+v", m.Samples, m.Rows, m.Failures)
-	}
+	must.Hold(t, len(m.Rows) == 4 && m.Samples == 8 && len(m.Failures) <= 0,
+		"%d samples, rows %+v, failures %+v", m.Samples, m.Rows, m.Failures)
 	for i, r := range m.Rows {
 		if r.Kind == measure.PPS {
 			checkLedger(t, &m.Runs[i])
@@ -217,9 +210,7 @@ func TestBenchEngines(t *testing.T) {
 				t.Skipf("%s is not installed, and Debian has netperf in main since 13 only", c.engine)
 			}
 			code, stdout, stderr := bench(append(append(c.argv, "--engine", c.engine), between...)...)
-			if code != outcome.CodeOK {
-				t.Fatalf("exit code %d: %s", code, stderr)
-			}
+			must.Need(t, code == outcome.CodeOK, "exit code %d: %s", code, stderr)
 			run := result(t, stdout)
 			s := run.Samples[0]
 			if !strings.HasPrefix(run.Environment.Engine, c.engine+" ") || s.Value(run.Kind) <= 0 || len(s.CPU) != 1 ||
@@ -245,10 +236,8 @@ func TestBenchEngines(t *testing.T) {
 	}
 	// An agent starts nothing: the server is the user's.
 	code, _, stderr := inside("--engine-port", "5999")
-	if code != outcome.CodeFailed || !strings.Contains(stderr, "server cannot be reached") ||
-		!strings.Contains(stderr, "start 'iperf3 -s' there") {
-		t.Errorf("without a server: exit code %d: %s", code, stderr)
-	}
+	must.Hold(t, code == outcome.CodeFailed && strings.Contains(stderr, "server cannot be reached") &&
+		strings.Contains(stderr, "start 'iperf3 -s' there"), "without a server: exit code %d: %s", code, stderr)
 	server := exec.Command("ip", "netns", "exec", h.guest, "iperf3", "-s", "-B", "10.50.0.2", "-p", "5999")
 	must.Do(t, server.Start())
 	defer func() {
@@ -257,9 +246,7 @@ func TestBenchEngines(t *testing.T) {
 	}()
 	h.listens(5999)
 	code, stdout, stderr := inside("--engine-port", "5999")
-	if code != outcome.CodeOK {
-		t.Fatalf("exit code %d: %s", code, stderr)
-	}
+	must.Need(t, code == outcome.CodeOK, "exit code %d: %s", code, stderr)
 	if run := result(t, stdout); run.Samples[0].Bytes == 0 || len(run.Samples[0].CPU) != 2 ||
 		run.To.Address != "10.50.0.2:5999" {
 		t.Errorf("%d bytes to %s, CPU of %d machines", run.Samples[0].Bytes, run.To.Address, len(run.Samples[0].CPU))

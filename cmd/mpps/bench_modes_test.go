@@ -22,9 +22,7 @@ import (
 func modesOf(t *testing.T, answer string) *measure.Modes {
 	t.Helper()
 	m, err := measure.DecodeModes(strings.NewReader(answer))
-	if err != nil {
-		t.Fatalf("%v in %q", err, answer)
-	}
+	must.Need(t, err == nil, "%v in %q", err, answer)
 	must.Try(t, validate("mpps.bench-modes.1", answer))
 	return m
 }
@@ -41,10 +39,8 @@ func TestBenchModes(t *testing.T) {
 		"--duration", "60ms", "--warm-up", "10ms", "--repeat", "2", "--seed", "5", "--keep=false", "--checkpoint",
 		samples, "-o", file, "--note", "over loopback")
 	m := modesOf(t, stdout)
-	if m.Partial || m.Samples != 8 || len(m.Rows) != 4 || m.Seed != 5 || m.Blocks != 2 || m.Native != "native" ||
-		!slices.Contains(m.Notes, "over loopback") {
-		t.Errorf("found %+v", m)
-	}
+	must.Hold(t, !m.Partial && m.Samples == 8 && len(m.Rows) == 4 && m.Seed == 5 && m.Blocks == 2 &&
+		m.Native == "native" && slices.Contains(m.Notes, "over loopback"), "found %+v", m)
 	starved := map[string]bool{} // on a busy machine a trial may carry nothing, which has no ratio
 	for _, r := range m.Rows {
 		starved[r.Workload] = starved[r.Workload] || slices.Contains(r.Samples, 0)
@@ -54,14 +50,11 @@ func TestBenchModes(t *testing.T) {
 			!starved[r.Workload] && (r.Percent == nil) != (r.Mode == "native") {
 			t.Errorf("row %+v", r)
 		}
-		if (r.Workload == "rr") != (len(r.Percentiles) > 0) {
-			t.Errorf("%s/%s: percentiles %v", r.Mode, r.Workload, r.Percentiles)
-		}
+		must.Hold(t, (r.Workload == "rr") == (len(r.Percentiles) > 0),
+			"%s/%s: percentiles %v", r.Mode, r.Workload, r.Percentiles)
 	}
 	saved, err := saved.ReadModes(file)
-	if err != nil || saved.Samples != 8 {
-		t.Errorf("saved: %v, %+v", err, saved)
-	}
+	must.Hold(t, err == nil && saved.Samples == 8, "saved: %v, %+v", err, saved)
 	// Of the file with the last samples cut off, the rest is taken, in the same order.
 	text := must.Get(os.ReadFile(samples))(t)
 	lines := strings.SplitAfter(string(text), "\n")
@@ -81,9 +74,8 @@ func TestBenchModes(t *testing.T) {
 	// What cannot work at all is not tried again and again.
 	code, stdout, stderr := program(t, "mpps", "bench", "modes", "--mode", "native="+first+",from=no-such0",
 		"--workloads", "pps", "--keep=false")
-	if code != outcome.CodeUsage || stdout != "" || !strings.Contains(stderr, "pps of mode native") {
-		t.Errorf("from an interface that is not there: exit code %d: %s", code, stderr)
-	}
+	must.Hold(t, code == outcome.CodeUsage && stdout == "" && strings.Contains(stderr, "pps of mode native"),
+		"from an interface that is not there: exit code %d: %s", code, stderr)
 	if _, _, stderr := program(t, "mpps", "report", file, "-o", filepath.Join(dir, "r.html")); strings.Contains(stderr,
 		"schema") {
 		t.Errorf("report: %s", stderr)
@@ -120,9 +112,8 @@ func TestBenchModesFrozen(t *testing.T) {
 		t.Errorf("found %+v", m.Rows)
 	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
-	if err != nil || !strings.Contains(string(stat), ") T ") {
-		t.Errorf("the process is not stopped any more: %.60s, %v", stat, err)
-	}
+	must.Hold(t, err == nil && strings.Contains(string(stat), ") T "),
+		"the process is not stopped any more: %.60s, %v", stat, err)
 }
 
 // TestFrozenIsAGuest: no process but a guest's QEMU is stopped, whatever the file of a campaign names.
@@ -139,14 +130,11 @@ func TestFrozenIsAGuest(t *testing.T) {
 	for _, frozen := range []string{file, pipe} {
 		code, _, stderr := program(t, "mpps", "bench", "modes", "--mode", "native="+native, "--mode", "cold="+native+
 			",frozen="+frozen, "--workloads", "rr", "--repeat", "1", "--duration", "50ms", "--warm-up", "0", "--keep=false")
-		if code == outcome.CodeOK || !strings.Contains(stderr, "frozen guest") {
-			t.Errorf("%s: exit code %d: %s", frozen, code, stderr)
-		}
+		must.Hold(t, code != outcome.CodeOK && strings.Contains(stderr, "frozen guest"),
+			"%s: exit code %d: %s", frozen, code, stderr)
 	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", victim.Process.Pid))
-	if err != nil || strings.Contains(string(stat), ") T ") {
-		t.Errorf("the process was stopped: %.60s, %v", stat, err)
-	}
+	must.Hold(t, err == nil && !strings.Contains(string(stat), ") T "), "the process was stopped: %.60s, %v", stat, err)
 }
 
 func TestBenchModesRefuses(t *testing.T) {
@@ -183,9 +171,8 @@ func TestBenchModesRefuses(t *testing.T) {
 		{[]string{"--resume", "x", "--repeat", "4"}, outcome.CodeUsage, "the file has the plan"},
 	} {
 		code, stdout, stderr := program(t, append([]string{"mpps", "bench", "modes", "--keep=false"}, c.argv...)...)
-		if code != c.code || !strings.Contains(stderr, c.want) || stdout != "" {
-			t.Errorf("%v: exit code %d, expected %d; found %s, expected %q", c.argv, code, c.code, stderr, c.want)
-		}
+		must.Hold(t, code == c.code && strings.Contains(stderr, c.want) && stdout == "",
+			"%v: exit code %d, expected %d; found %s, expected %q", c.argv, code, c.code, stderr, c.want)
 	}
 }
 

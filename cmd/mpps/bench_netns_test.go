@@ -87,14 +87,10 @@ func (h *hostAndGuest) benchmark(argv ...string) []string {
 
 func checkLedger(t *testing.T, run *measure.Run) {
 	t.Helper()
-	if run.Sent == 0 || run.Received == 0 {
-		t.Errorf("sent %d, received %d", run.Sent, run.Received)
-	}
+	must.Hold(t, run.Sent != 0 && run.Received != 0, "sent %d, received %d", run.Sent, run.Received)
 	for i, s := range run.Samples {
-		if s.Sent != s.Received-s.Duplicated+s.Lost {
-			t.Errorf("trial %d: sent %d, received %d, duplicated %d, lost %d", i+1, s.Sent, s.Received, s.Duplicated,
-				s.Lost)
-		}
+		must.Hold(t, s.Sent == s.Received-s.Duplicated+s.Lost,
+			"trial %d: sent %d, received %d, duplicated %d, lost %d", i+1, s.Sent, s.Received, s.Duplicated, s.Lost)
 	}
 }
 
@@ -122,9 +118,7 @@ func TestBenchRateTooHigh(t *testing.T) {
 	h := newHostAndGuest(t)
 	code, stdout, stderr := program(t, h.benchmark("rr", "--udp", "--rate", "20M", "--repeat", "1", "--timeout",
 		"100ms")...)
-	if code != outcome.CodeNotDevice {
-		t.Fatalf("exit code %d: %s", code, stderr)
-	}
+	must.Need(t, code == outcome.CodeNotDevice, "exit code %d: %s", code, stderr)
 	run := result(t, stdout)
 	checkLedger(t, run)
 	if s := run.Samples[0]; run.LimitedBy != measure.ByGenerator || s.Sent >= s.Due ||
@@ -141,16 +135,13 @@ func TestBenchConnectsWithFewPorts(t *testing.T) {
 	run := result(t, stdout)
 	checkLedger(t, run)
 	for _, s := range run.Samples {
-		if s.Transactions < 3*64 || s.Latency == nil || s.Latency.Count != s.Transactions {
-			t.Errorf("%d transactions, latency %+v", s.Transactions, s.Latency)
-		}
+		must.Hold(t, s.Transactions >= 3*64 && s.Latency != nil && s.Latency.Count == s.Transactions,
+			"%d transactions, latency %+v", s.Transactions, s.Latency)
 	}
 	// Those that wait here are of the control connections, two a trial.
 	waiting := strings.Count(h.ip("netns", "exec", h.host, "ss", "-Htan", "state", "time-wait"), "\n")
 	there := strings.Count(h.ip("netns", "exec", h.guest, "ss", "-Htan", "state", "time-wait"), "\n")
-	if waiting > 10 || there < 64 {
-		t.Errorf("%d connections wait here and %d there", waiting, there)
-	}
+	must.Hold(t, waiting <= 10 && there >= 64, "%d connections wait here and %d there", waiting, there)
 }
 
 // Requests that the path drops are lost, within their time, and the run says so.
@@ -186,10 +177,8 @@ func TestBenchUnanswered(t *testing.T) {
 	h.ip("-n", h.guest, "link", "set", "eth0", "mtu", "1000")
 	code, _, stderr := program(t, h.benchmark("rr", "--udp", "--request", "1400", "--repeat", "1", "--timeout",
 		"100ms")...)
-	if code != outcome.CodeFailed || !strings.Contains(stderr, "was answered within 100ms") ||
-		!strings.Contains(stderr, "an MTU below 1428 bytes") {
-		t.Errorf("exit %d: %s", code, stderr)
-	}
+	must.Hold(t, code == outcome.CodeFailed && strings.Contains(stderr, "was answered within 100ms") &&
+		strings.Contains(stderr, "an MTU below 1428 bytes"), "exit %d: %s", code, stderr)
 	if code, _, stderr := program(t, h.benchmark("rr", "--udp", "--request", "900", "--repeat", "1", "--timeout",
 		"1s")...); code != outcome.CodeOK {
 		t.Errorf("datagrams that fit: exit %d: %s", code, stderr)
@@ -225,9 +214,7 @@ func TestBenchThroughBridge(t *testing.T) {
 			if valid := code == outcome.CodeOK; run.Valid() != valid {
 				t.Errorf("exit code %d, limited by %s", code, run.LimitedBy)
 			}
-			if len(run.Samples) != 2 || run.Partial {
-				t.Errorf("%d samples, partial %v", len(run.Samples), run.Partial)
-			}
+			must.Hold(t, len(run.Samples) == 2 && !run.Partial, "%d samples, partial %v", len(run.Samples), run.Partial)
 			if run.Kind != measure.Stream {
 				checkLedger(t, run)
 			}
@@ -254,10 +241,9 @@ func TestBenchThroughBridge(t *testing.T) {
 		argv := slices.DeleteFunc(h.benchmark("rr", "--repeat", "2", "--format", "netperf", "-q"),
 			func(word string) bool { return word == "--json" })
 		code, stdout, stderr := program(t, argv...)
-		if code != outcome.CodeOK || stderr != "" || !strings.Contains(stdout, "\nTHROUGHPUT_UNITS=Trans/s\n") ||
-			!strings.Contains(stdout, "\nP50_LATENCY=") {
-			t.Errorf("exit code %d, printed %q and %q", code, stdout, stderr)
-		}
+		must.Hold(t, code == outcome.CodeOK && stderr == "" &&
+			strings.Contains(stdout, "\nTHROUGHPUT_UNITS=Trans/s\n") && strings.Contains(stdout, "\nP50_LATENCY="),
+			"exit code %d, printed %q and %q", code, stdout, stderr)
 	})
 }
 
@@ -295,13 +281,9 @@ func TestBenchCutShort(t *testing.T) {
 
 	cmd := started(h.benchmark("pps", "--via", "br0", "--rate", "1k", "--repeat", "1000")...)
 	h.someTrials(cmd.Process.Pid)
-	if code := cmd.end(t, os.Interrupt); code != outcome.CodeFailed {
-		t.Errorf("interrupted: exit code %d", code)
-	}
+	must.Equal(t, cmd.end(t, os.Interrupt), outcome.CodeFailed, "interrupted: exit code")
 	run := result(t, cmd.out.String())
-	if !run.Partial || len(run.Samples) == 0 {
-		t.Errorf("partial %v, %d samples", run.Partial, len(run.Samples))
-	}
+	must.Hold(t, run.Partial && len(run.Samples) != 0, "partial %v, %d samples", run.Partial, len(run.Samples))
 	checkLedger(t, run)
 	h.stays(before)
 
@@ -329,9 +311,8 @@ func TestBenchBadEnds(t *testing.T) {
 		{[]string{"pps", "--from", "no-such0"}, outcome.CodeUsage, "no such interface"},
 	} {
 		code, stdout, stderr := program(t, h.benchmark(c.argv...)...)
-		if code != c.code || !strings.Contains(stderr, c.want) || stdout != "" {
-			t.Errorf("%v: exit code %d, expected %d with %q: %s", c.argv, code, c.code, c.want, stderr)
-		}
+		must.Hold(t, code == c.code && strings.Contains(stderr, c.want) && stdout == "",
+			"%v: exit code %d, expected %d with %q: %s", c.argv, code, c.code, c.want, stderr)
 	}
 	h.ip("-n", h.guest, "link", "set", "eth0", "mtu", "200")
 	fails(t, "a frame over the guest's MTU", outcome.CodeUsage,
@@ -364,9 +345,7 @@ func TestBenchLosesItsAgent(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, stderr.Bytes())
 	}
 	run := result(t, cmd.out.String())
-	if !run.Partial || len(run.Samples) == 0 {
-		t.Errorf("partial %v, %d samples", run.Partial, len(run.Samples))
-	}
+	must.Hold(t, run.Partial && len(run.Samples) != 0, "partial %v, %d samples", run.Partial, len(run.Samples))
 	checkLedger(t, run)
 	h.stays(before)
 }
@@ -393,13 +372,10 @@ func TestBenchSeveralAgents(t *testing.T) {
 			t.Errorf("trial %d: %d sent, ways %+v, CPU times of %d machines", i+1, s.Sent, s.Ways, len(s.CPU))
 		}
 	}
-	if !strings.Contains(run.To.Where, more) {
-		t.Errorf("the far end is %q", run.To.Where)
-	}
+	must.Hold(t, strings.Contains(run.To.Where, more), "the far end is %q", run.To.Where)
 	run = pps("--reverse", "--generator", "fastest")
-	if run.Received == 0 || run.Environment.Generator != string(traffic.XDP) || len(run.Samples[0].CPU) != 3 {
-		t.Errorf("%d received by %q of %q", run.Received, run.Environment.Sink, run.Environment.Generator)
-	}
+	must.Hold(t, run.Received != 0 && run.Environment.Generator == string(traffic.XDP) && len(run.Samples[0].CPU) == 3,
+		"%d received by %q of %q", run.Received, run.Environment.Sink, run.Environment.Generator)
 	fails(t, "both ways", outcome.CodeUsage,
 		h.benchmark("pps", "--via", "br0", "--more-agents", more, "--two-way"), "--two-way")
 	h.stays(before)

@@ -70,16 +70,13 @@ func TestControlConnectionIsCut(t *testing.T) {
 				if a, b := rate(), rate(); a > 20e3 && b > 20e3 {
 					break
 				}
-				if time.Now().After(deadline) {
-					t.Fatal("no traffic was seen")
-				}
+				must.Need(t, !time.Now().After(deadline), "no traffic was seen")
 			}
 			h.ip("-n", h.guest, "link", "set", "ctl1", "down")
 			cut := time.Now()
 			for rate() > 10e3 {
-				if time.Since(cut) > 10*time.Second {
-					t.Fatal("the agent still sends 10 s after its control connection was cut")
-				}
+				must.Need(t, time.Since(cut) <= 10*time.Second,
+					"the agent still sends 10 s after its control connection was cut")
 			}
 		})
 	}
@@ -161,9 +158,8 @@ func (h *hostAndGuest) arrived(argv ...string) {
 	}
 	run := result(h.t, stdout)
 	checkLedger(h.t, run)
-	if run.Received < run.Sent/2 || run.Latency == nil {
-		h.t.Errorf("%v: sent %d, received %d: %+v", argv, run.Sent, run.Received, run.Losses)
-	}
+	must.Hold(h.t, run.Received >= run.Sent/2 && run.Latency != nil,
+		"%v: sent %d, received %d: %+v", argv, run.Sent, run.Received, run.Losses)
 	must.Try(h.t, validate("mpps.bench-pps.1", stdout))
 }
 
@@ -179,10 +175,8 @@ func TestBenchThroughRouter(t *testing.T) {
 	mac := strings.TrimSpace(h.ip("netns", "exec", h.guest, "cat", "/sys/class/net/eth0/address"))
 	h.arrived("--via", "br0", "--out", "br1", "--gateway-mac", mac, "--generator", "af_packet", "--sink", "af_packet")
 	code, _, stderr := h.forward("--via", "br0", "--out", "br1", "--gateway", "198.18.0.99")
-	if code != outcome.CodeFailed || !strings.Contains(stderr, "answers for 198.18.0.99") ||
-		!strings.Contains(stderr, "hint: ") {
-		t.Errorf("nobody is asked for: exit code %d: %s", code, stderr)
-	}
+	must.Hold(t, code == outcome.CodeFailed && strings.Contains(stderr, "answers for 198.18.0.99") &&
+		strings.Contains(stderr, "hint: "), "nobody is asked for: exit code %d: %s", code, stderr)
 	h.stays(before)
 	// The receiver answers for its address only while it counts.
 	if table := h.ip("-n", h.guest, "neighbour", "show", "dev", "eth1", "198.19.0.1"); !strings.Contains(table,
@@ -309,16 +303,12 @@ func TestSearchIntoGuest(t *testing.T) {
 	// A machine under other load sends in bursts or late, and the search says so; else only much more or much less than
 	// what the policer lets through would be a mistake.
 	if !s.Valid() || s.LimitedBy == string(measure.ByUnknown) {
-		if len(s.Evidence) == 0 {
-			t.Errorf("limited by %s, and nothing says why", s.LimitedBy)
-		}
+		must.Hold(t, len(s.Evidence) != 0, "limited by %s, and nothing says why", s.LimitedBy)
 	} else if *s.NDR.LowerPPS < 5000 || *s.NDR.LowerPPS > 12000 {
 		t.Errorf("NDR of at least %g, expected some 10000", *s.NDR.LowerPPS)
 	}
 	for _, tried := range s.Tried {
-		if tried.Outcome.Received > tried.Outcome.Sent || tried.Outcome.Sent == 0 {
-			t.Errorf("%+v", tried)
-		}
+		must.Hold(t, tried.Outcome.Received <= tried.Outcome.Sent && tried.Outcome.Sent != 0, "%+v", tried)
 	}
 	h.stays(before)
 	// Nothing is asked of a path whose ends cannot be had.
@@ -337,16 +327,13 @@ func TestSearchSizes(t *testing.T) {
 	before := h.state()
 	code, stdout, stderr := program(t, "ip", "netns", "exec", h.host, "mpps", "--json", "search", "--keep=false",
 		"--via", "br0", "--agent", h.agent, "--sizes", "1518,64", "--line-rate", "100M", "--budget", "3s")
-	if stdout == "" {
-		t.Fatalf("exit %d: %s", code, stderr)
-	}
+	must.Need(t, stdout != "", "exit %d: %s", code, stderr)
 	must.Try(t, validate("mpps.search-sizes.1", stdout))
 	var answer struct{ Result measure.Sizes }
 	must.Do(t, json.Unmarshal([]byte(stdout), &answer))
 	found := answer.Result.Searches
-	if len(found) != 2 || answer.Result.Partial {
-		t.Fatalf("exit %d, %d sizes, partial %t: %s", code, len(found), answer.Result.Partial, stderr)
-	}
+	must.Need(t, len(found) == 2 && !answer.Result.Partial,
+		"exit %d, %d sizes, partial %t: %s", code, len(found), answer.Result.Partial, stderr)
 	for i, size := range []int{1518, 64} {
 		full := 100e6 / measure.WireBits(1, size)
 		if s := found[i]; s.FrameBytes != size || s.Trials == 0 || s.MaxPPS < full*0.999 || s.MaxPPS > full*1.001 {

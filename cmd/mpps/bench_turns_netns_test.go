@@ -64,9 +64,7 @@ func (b *bridged) must(stdin *bytes.Buffer, argv ...string) string {
 		cmd.Stdin = stdin
 	}
 	text, err := cmd.CombinedOutput()
-	if err != nil {
-		b.t.Fatalf("%v: %v: %s", argv, err, text)
-	}
+	must.Need(b.t, err == nil, "%v: %v: %s", argv, err, text)
 	return string(text)
 }
 
@@ -166,10 +164,9 @@ func TestBenchPlanInTurns(t *testing.T) {
 	if !ab.Significant || ab.Ratio.Lo <= 1 || ab.Ratio.Value < 2 || ab.Test != "signed-rank" {
 		t.Errorf("without 1000 rules in the way: %s by %s, p = %v", ab.Comparison, ab.Test, ab.P)
 	}
-	if !ab.RolledBack || ab.Partial || ab.Seed != 7 || len(ab.Order) != 8 || len(ab.BeforeRun.Samples) != 16 ||
-		len(ab.AfterRun.Samples) != 16 {
-		t.Errorf("rolled back %v, partial %v, seed %d, order %v", ab.RolledBack, ab.Partial, ab.Seed, ab.Order)
-	}
+	must.Hold(t, ab.RolledBack && !ab.Partial && ab.Seed == 7 && len(ab.Order) == 8 &&
+		len(ab.BeforeRun.Samples) == 16 && len(ab.AfterRun.Samples) == 16,
+		"rolled back %v, partial %v, seed %d, order %v", ab.RolledBack, ab.Partial, ab.Seed, ab.Order)
 	for i, order := range measure.Schedule(8, 7) {
 		if want := fmt.Sprint(order[0], order[1], order[2], order[3]); strings.ReplaceAll(want, " ",
 			"") != ab.Order[i] {
@@ -199,18 +196,14 @@ func TestBenchPlanOfNoEffect(t *testing.T) {
 			break
 		}
 	}
-	if !strings.Contains(found, "~ no significant difference") ||
-		!strings.Contains(found, "everything is as it was found") {
-		t.Errorf("found %s", found)
-	}
+	must.Hold(t, strings.Contains(found, "~ no significant difference") &&
+		strings.Contains(found, "everything is as it was found"), "found %s", found)
 	must.Try(t, wide(found, 80))
 	for _, kind := range []string{"rr", "stream"} {
 		code, stdout, stderr := program(t, b.bench("--json", "bench", kind, "--foreign", "--plan", ttl, "--blocks", "1")...)
 		ab, err := measure.DecodeAB(strings.NewReader(stdout))
-		if code != outcome.CodeOK || err != nil || string(ab.Kind) != kind || !ab.RolledBack ||
-			len(ab.AfterRun.Samples) != 2 {
-			t.Errorf("%s: exit code %d, %v: %s%s", kind, code, err, stderr, stdout)
-		}
+		must.Hold(t, code == outcome.CodeOK && err == nil && string(ab.Kind) == kind && ab.RolledBack &&
+			len(ab.AfterRun.Samples) == 2, "%s: exit code %d, %v: %s%s", kind, code, err, stderr, stdout)
 		must.Try(t, validate("mpps.bench-ab.1", stdout))
 	}
 	for _, c := range []struct{ plan, want string }{
@@ -218,9 +211,8 @@ func TestBenchPlanOfNoEffect(t *testing.T) {
 		{nfCall + "=0@connectivity", "cut the way"},
 	} {
 		code, stdout, stderr := program(t, b.bench("bench", "pps", "--foreign", "--plan", b.plan(c.plan))...)
-		if code != outcome.CodeUsage || stdout != "" || !strings.Contains(stderr, c.want) {
-			t.Errorf("%s: exit code %d: %s%s", c.plan, code, stdout, stderr)
-		}
+		must.Hold(t, code == outcome.CodeUsage && stdout == "" && strings.Contains(stderr, c.want),
+			"%s: exit code %d: %s%s", c.plan, code, stdout, stderr)
 	}
 	b.stays(before)
 }
@@ -247,9 +239,8 @@ func TestBenchPlanInterrupted(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, cmd.problems.String())
 	}
 	ab := must.Get(measure.DecodeAB(&cmd.out))(t)
-	if !ab.Partial || !ab.RolledBack || len(ab.Order) == 0 || len(ab.Order) > 20 {
-		t.Errorf("partial %v, rolled back %v, order %v", ab.Partial, ab.RolledBack, ab.Order)
-	}
+	must.Hold(t, ab.Partial && ab.RolledBack && len(ab.Order) != 0 && len(ab.Order) <= 20,
+		"partial %v, rolled back %v, order %v", ab.Partial, ab.RolledBack, ab.Order)
 	b.stays(before)
 }
 
@@ -276,9 +267,7 @@ func TestBenchPlanMeddledWith(t *testing.T) {
 		!strings.Contains(cmd.problems.String(), "somebody else changed") {
 		t.Errorf("exit code %d: %s", code, cmd.problems.String())
 	}
-	if got := b.ttl(); got != "70" {
-		t.Errorf("the other's value is %s now, expected 70", got)
-	}
+	must.Equal(t, b.ttl(), "70", "the other's value is now")
 }
 
 // Killed while the plan stands, the program cannot put it back: the process that waits for its death does.
@@ -300,9 +289,7 @@ func TestBenchPlanKilled(t *testing.T) {
 	t.Logf("put back %v after the program was killed", time.Since(killed))
 	history := func() string {
 		files, err := filepath.Glob(journal + "/mpps/journal/*.jsonl")
-		if err != nil || len(files) == 0 {
-			t.Fatalf("journals: %v, %v", files, err)
-		}
+		must.Need(t, err == nil && len(files) != 0, "journals: %v, %v", files, err)
 		text := must.Get(os.ReadFile(files[len(files)-1]))(t)
 		return string(text)
 	}
@@ -339,7 +326,5 @@ func TestBenchPlanRolledBackByOthers(t *testing.T) {
 		!strings.Contains(cmd.problems.String(), "somebody else has rolled back transaction 20") {
 		t.Errorf("exit code %d: %s", code, cmd.problems.String())
 	}
-	if got := b.ttl(); got != "64" {
-		t.Errorf("the value is %s, expected 64", got)
-	}
+	must.Equal(t, b.ttl(), "64", "the value")
 }

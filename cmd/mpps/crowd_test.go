@@ -59,9 +59,7 @@ func TestCrowdOfGuests(t *testing.T) {
 		} else {
 			t.Logf("%s: %v of CPU time, %d bytes", verb, used.Round(10*time.Millisecond), stdout.Len())
 		}
-		if code != outcome.CodeOK {
-			t.Errorf("%s: exit code %d: %s", verb, code, &stderr)
-		}
+		must.Hold(t, code == outcome.CodeOK, "%s: exit code %d: %s", verb, code, &stderr)
 		if verb == "inspect" && !strings.Contains(stdout.String(), "vm") {
 			t.Errorf("%s: no guest is shown: %.2000s", verb, &stdout)
 		}

@@ -76,9 +76,7 @@ func TestDiagnoseLoad(t *testing.T) {
 			t.Errorf("a line of %d columns: %s", n, line)
 		}
 	}
-	if code != outcome.CodeOK {
-		t.Errorf("exit code %d", code)
-	}
+	must.Equal(t, code, outcome.CodeOK, "exit code")
 
 	code, out, errs = diagnose(t, "--load", file, "--json")
 	var answer struct {
@@ -133,9 +131,8 @@ func TestDiagnoseRefused(t *testing.T) {
 		{[]string{"now"}, outcome.CodeUsage, "expected"},
 	} {
 		code, out, errs := diagnose(t, c.args...)
-		if code != c.code || !strings.Contains(errs, c.says) || out != "" {
-			t.Errorf("%v: exit code %d, said %q and %q; expected %d and %q", c.args, code, out, errs, c.code, c.says)
-		}
+		must.Hold(t, code == c.code && strings.Contains(errs, c.says) && out == "",
+			"%v: exit code %d, said %q and %q; expected %d and %q", c.args, code, out, errs, c.code, c.says)
 	}
 }
 
@@ -147,9 +144,7 @@ func TestDiagnoseHere(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	again, out, errs := diagnose(t, "--load", file, "--json")
-	if again != code || errs != "" {
-		t.Fatalf("exit code %d, was %d: %s", again, code, errs)
-	}
+	must.Need(t, again == code && errs == "", "exit code %d, was %d: %s", again, code, errs)
 	result := func(text string) string {
 		var answer struct{ Result json.RawMessage }
 		must.Do(t, json.Unmarshal([]byte(text), &answer))

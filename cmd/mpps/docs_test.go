@@ -188,17 +188,11 @@ func TestDocumentedCommands(t *testing.T) {
 	for _, cmd := range append(everyCommand((&app{}).command()), everyCommand(command.Root())...) {
 		all = append(all, commandsInHelp(cmd)...)
 	}
-	if len(all) < 400 {
-		t.Errorf("only %d commands were found", len(all))
-	}
+	must.Hold(t, len(all) >= 400, "only %d commands were found", len(all))
 	printed := commandsInSources(t)
-	if len(printed) < 100 {
-		t.Errorf("only %d commands were found in messages", len(printed))
-	}
+	must.Hold(t, len(printed) >= 100, "only %d commands were found in messages", len(printed))
 	for _, w := range all {
-		if err := w.parses(); err != nil {
-			t.Errorf("%s: %v", w, err)
-		}
+		must.Succeed(t, w.parses(), "%s", w)
 	}
 	for _, w := range printed { // arguments may be left out, or stand for others
 		if _, _, err := w.read(); err != nil {
@@ -220,9 +214,8 @@ func TestReadmeTargets(t *testing.T) {
 		text := must.Get(os.ReadFile(file))(t)
 		for _, found := range regexp.MustCompile("(?m)(?:^|`)make ([a-z][a-z-]*)").FindAllStringSubmatch(string(text),
 			-1) {
-			if !regexp.MustCompile(`(?m)^` + found[1] + `:`).Match(makefile) {
-				t.Errorf("%s: no target %s in the Makefile", file, found[1])
-			}
+			must.Hold(t, regexp.MustCompile(`(?m)^`+found[1]+`:`).Match(makefile),
+				"%s: no target %s in the Makefile", file, found[1])
 		}
 	}
 }
@@ -232,9 +225,7 @@ func TestDocumentLinks(t *testing.T) {
 	for _, file := range documents(t) {
 		text := must.Get(os.ReadFile(file))(t)
 		for _, found := range regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`).FindAllStringSubmatch(string(text), -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(file), found[1])); err != nil {
-				t.Errorf("%s: %v", file, err)
-			}
+			must.Pass(os.Stat(filepath.Join(filepath.Dir(file), found[1])))(t, "%s", file)
 		}
 	}
 }
@@ -295,17 +286,11 @@ func TestReadmeCommands(t *testing.T) {
 		if code := run(words, strings.NewReader(""), &out, &problems); code != outcome.CodeOK {
 			t.Errorf("%s: exit code %d\n%s", w, code, problems.String())
 		}
-		if err := wide(out.String(), 80); err != nil {
-			t.Errorf("%s: %v", w, err)
-		}
+		must.Succeed(t, wide(out.String(), 80), "%s", w)
 	}
-	if ran < 9 {
-		t.Errorf("only %d commands were run", ran)
-	}
+	must.Hold(t, ran >= 9, "only %d commands were run", ran)
 	for _, file := range []string{"plan.json", "report.html", "host.json"} {
-		if _, err := os.Stat(file); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, must.Err(os.Stat(file)))
 	}
 }
 
@@ -325,9 +310,7 @@ func TestHelpTexts(t *testing.T) {
 		}
 	}
 	walk((&app{}).command())
-	if with != len(files) {
-		t.Errorf("%d texts for %d commands", len(files), with)
-	}
+	must.Hold(t, with == len(files), "%d texts for %d commands", len(files), with)
 }
 
 // knobPages is where the pages of the catalogue are.
@@ -355,9 +338,7 @@ func TestKnobPages(t *testing.T) {
 // TestKnobPagesHaveKnobs: there is no page of a knob that is gone.
 func TestKnobPagesHaveKnobs(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(knobPages, "*.md"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no pages: %v", err)
-	}
+	must.Need(t, err == nil && len(files) != 0, "no pages: %v", err)
 	for _, name := range files {
 		id := strings.TrimSuffix(filepath.Base(name), ".md")
 		known := slices.ContainsFunc(knob.Catalogue(), func(k *knob.Knob) bool { return k.ID == id })

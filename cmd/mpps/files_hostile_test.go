@@ -109,9 +109,8 @@ func checkHostile(t *testing.T, name string, argv []string) {
 	select {
 	case code := <-done:
 		text := stderr.String()
-		if code == outcome.CodeOK || strings.Contains(text, "goroutine ") || len(text) > 4<<10 {
-			t.Errorf("%s: exit code %d, %d bytes: %.200q", name, code, len(text), text)
-		}
+		must.Hold(t, code != outcome.CodeOK && !strings.Contains(text, "goroutine ") && len(text) <= 4<<10,
+			"%s: exit code %d, %d bytes: %.200q", name, code, len(text), text)
 		steers := func(r rune) bool { return r < ' ' && r != '\n' || r == 0x7f || r == '\u202e' }
 		if i := strings.IndexFunc(text, steers); i >= 0 {
 			t.Errorf("%s: a control character in %.300q", name, text[i:])

@@ -25,13 +25,9 @@ func TestAdviceNamesKnobs(t *testing.T) {
 	named := regexp.MustCompile(`mpps explain ([a-z0-9_.]+)`)
 	for _, kind := range facts.Disturbances() {
 		advice := wakeup.Advice(kind)
-		if advice == "" {
-			t.Errorf("%s: no advice", kind)
-		}
+		must.Hold(t, advice != "", "%s: no advice", kind)
 		for _, m := range named.FindAllStringSubmatch(advice, -1) {
-			if !ids[m[1]] {
-				t.Errorf("%s: there is no knob %s", kind, m[1])
-			}
+			must.Hold(t, ids[m[1]], "%s: there is no knob %s", kind, m[1])
 		}
 	}
 }
@@ -60,9 +56,8 @@ func TestLatencyImport(t *testing.T) {
 	} {
 		var out, said bytes.Buffer
 		code := run(append([]string{"latency"}, c.argv...), strings.NewReader(""), &out, &said)
-		if code != c.code || !strings.Contains(out.String()+said.String(), c.says) {
-			t.Errorf("%v: exit %d, %s%s", c.argv, code, out.String(), said.String())
-		}
+		must.Hold(t, code == c.code && strings.Contains(out.String()+said.String(), c.says),
+			"%v: exit %d, %s%s", c.argv, code, out.String(), said.String())
 	}
 	var out, said bytes.Buffer
 	if code := run([]string{"latency", "--json", "--import", summary}, strings.NewReader(""), &out,

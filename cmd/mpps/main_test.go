@@ -110,18 +110,14 @@ func TestBadValues(t *testing.T) {
 		}
 	}
 	walk((&app{}).command())
-	if n < 1100 {
-		t.Errorf("only %d values were tried", n)
-	}
+	must.Hold(t, n >= 1100, "only %d values were tried", n)
 }
 
 // TestLabCommandLines: what mpps-lab runs on an emulated host is what mpps takes.
 func TestLabCommandLines(t *testing.T) {
 	for _, experiment := range []string{"throughput", "modes"} {
 		w := written{where: "mpps-lab acceptance " + experiment, words: command.Acceptance(experiment)}
-		if err := w.parses(); err != nil {
-			t.Errorf("%s: %v", w, err)
-		}
+		must.Succeed(t, w.parses(), "%s", w)
 	}
 	modes, _, err := command.Root().Find([]string{"modes"})
 	must.Do(t, err)

@@ -48,9 +48,7 @@ func TestPathInterrupted(t *testing.T) {
 	if code := cmd.end(t, os.Interrupt); code != outcome.CodeOK {
 		t.Fatalf("exit code %d: %s", code, &cmd.problems)
 	}
-	if cmd.problems.Len() > 0 {
-		t.Errorf("on standard error: %s", &cmd.problems)
-	}
+	must.Hold(t, cmd.problems.Len() <= 0, "on standard error: %s", &cmd.problems)
 	var answer struct {
 		Schema string
 		Result queuepath.Path
@@ -68,14 +66,11 @@ func TestPathInterrupted(t *testing.T) {
 			frames += r.Frames
 		}
 	}
-	if frames == 0 {
-		t.Errorf("no frame was seen on its way to the tap: %+v", answer.Result.Rows)
-	}
+	must.Hold(t, frames != 0, "no frame was seen on its way to the tap: %+v", answer.Result.Rows)
 	// In words, for a person: short, and of the same devices.
 	code, text, complaint := program(t, "mpps", "path", "--netns", ns, "--for", "200ms")
-	if code != 0 || complaint != "" || strings.TrimSpace(text) == "" {
-		t.Errorf("exit %d, %q, %q", code, text, complaint)
-	}
+	must.Hold(t, code == 0 && complaint == "" && strings.TrimSpace(text) != "",
+		"exit %d, %q, %q", code, text, complaint)
 	// And as a page, beside the words or in their place.
 	page := filepath.Join(t.TempDir(), "path.html")
 	if code, text, complaint = program(t, "mpps", "path", "--netns", ns, "--for", "200ms", "-o", page); code != 0 ||
@@ -84,10 +79,9 @@ func TestPathInterrupted(t *testing.T) {
 	}
 	written, err := os.ReadFile(page)
 	code, text, complaint = program(t, "mpps", "path", "--netns", ns, "--for", "200ms", "-o", "-")
-	if err != nil || code != 0 || !strings.HasPrefix(string(written), "<!doctype html>") ||
-		!strings.HasPrefix(text, "<!doctype html>") || !strings.HasSuffix(text, "</html>\n") {
-		t.Errorf("%v, exit %d, %.60q, %.60q, %q", err, code, written, text, complaint)
-	}
+	must.Hold(t, err == nil && code == 0 && strings.HasPrefix(string(written), "<!doctype html>") &&
+		strings.HasPrefix(text, "<!doctype html>") && strings.HasSuffix(text, "</html>\n"),
+		"%v, exit %d, %.60q, %.60q, %q", err, code, written, text, complaint)
 }
 
 // watches waits until a process has attached the two programs that see packets, and returns the IDs of what it holds.

@@ -46,9 +46,7 @@ func TestSteerHost(t *testing.T) {
 		t.Errorf("dry run: %s", out)
 	}
 	s.nothingLeft()
-	if s.xps() != masks {
-		t.Error("a dry run has changed XPS")
-	}
+	must.Hold(t, s.xps() == masks, "a dry run has changed XPS")
 	s.mpps(outcome.CodeChanges, "path", "--steer", "--for", "2s", "--detailed-exit-code")
 	apart := func(when string) {
 		t.Helper()
@@ -84,9 +82,7 @@ func TestSteerHost(t *testing.T) {
 		if code, _, _ := program(t, "mpps", "verify"); code == outcome.CodeOK {
 			break
 		}
-		if time.Since(began) > 30*time.Second {
-			t.Fatal("not put back within 30 s of the guest's start")
-		}
+		must.Need(t, time.Since(began) <= 30*time.Second, "not put back within 30 s of the guest's start")
 	}
 	t.Logf("put back %v after a tap came back", time.Since(began).Round(time.Millisecond))
 	apart("after a guest came back")
@@ -166,9 +162,7 @@ func TestSteerKilled(t *testing.T) {
 			t.Fatalf("XPS is %q, before %q", after, masks)
 		}
 	}
-	if half == 0 {
-		t.Error("it was never killed between the first value and the last")
-	}
+	must.Hold(t, half != 0, "it was never killed between the first value and the last")
 	t.Logf("killed 15 times within %v: %d times between the first value and the last, %d times behind it",
 		took.Round(time.Millisecond), half, whole)
 	s.end()

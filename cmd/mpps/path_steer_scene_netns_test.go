@@ -89,9 +89,7 @@ type steered struct {
 func (s *steered) must(argv ...string) string {
 	s.t.Helper()
 	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
-	if err != nil {
-		s.t.Fatalf("%v: %v\n%s", argv, err, out)
-	}
+	must.Need(s.t, err == nil, "%v: %v\n%s", argv, err, out)
 	return string(out)
 }
 
@@ -225,9 +223,7 @@ func (s *steered) arrived() uint64 {
 func (s *steered) mpps(code int, argv ...string) string {
 	s.t.Helper()
 	got, stdout, stderr := program(s.t, append([]string{"mpps"}, argv...)...)
-	if got != code {
-		s.t.Fatalf("mpps %v: exit code %d, expected %d\n%s%s", argv, got, code, stdout, stderr)
-	}
+	must.Need(s.t, got == code, "mpps %v: exit code %d, expected %d\n%s%s", argv, got, code, stdout, stderr)
 	return stdout
 }
 

@@ -112,8 +112,6 @@ func TestGuestInPod(t *testing.T) {
 	var words struct{ Result handing.Answer }
 	must.Do(t, json.Unmarshal([]byte(run("mpps", "--json", "handover", "--pps", "1.8M", "--guest", "shop_web")),
 		&words))
-	if len(words.Result.Guests) != 1 || len(words.Result.Guests[0].Words) != 1 ||
-		!strings.Contains(words.Result.Guests[0].Words[0].Text, "model: virtio") {
-		t.Errorf("handover: %+v", words.Result.Guests)
-	}
+	must.Hold(t, len(words.Result.Guests) == 1 && len(words.Result.Guests[0].Words) == 1 &&
+		strings.Contains(words.Result.Guests[0].Words[0].Text, "model: virtio"), "handover: %+v", words.Result.Guests)
 }

@@ -29,12 +29,8 @@ func TestProseDrivesNothing(t *testing.T) {
 	same := func(text string) string { return text }
 	overReboot, planned := playWorded(t, same), planWorded(t, same)
 	rewordCatalogue(t)
-	if d := cmp.Diff(overReboot, playWorded(t, golden.Scramble)); d != "" {
-		t.Errorf("with other words (+): %s", d)
-	}
-	if d := cmp.Diff(planned, planWorded(t, golden.Scramble)); d != "" {
-		t.Errorf("plans with other words (+): %s", d)
-	}
+	must.NoDiff(t, cmp.Diff(overReboot, playWorded(t, golden.Scramble)), "with other words (+)")
+	must.NoDiff(t, cmp.Diff(planned, planWorded(t, golden.Scramble)), "plans with other words (+)")
 }
 
 // rewordCatalogue gives all knobs other words until the test ends.
@@ -125,9 +121,7 @@ func (w *worded) put(files ...string) {
 func (w *worded) newest() string {
 	w.t.Helper()
 	files, err := filepath.Glob(filepath.Join(w.root, journal.Path, "*.jsonl"))
-	if err != nil || len(files) == 0 {
-		w.t.Fatalf("no journal: %v", err)
-	}
+	must.Need(w.t, err == nil && len(files) != 0, "no journal: %v", err)
 	return strings.TrimSuffix(filepath.Base(files[len(files)-1]), ".jsonl")
 }
 

@@ -96,9 +96,7 @@ func TestProven(t *testing.T) {
 		}
 		var when []string
 		for _, name := range by {
-			if len(tests[name]) == 0 {
-				t.Errorf("%s is proven by %s, which there is not", k.ID, name)
-			}
+			must.Hold(t, len(tests[name]) != 0, "%s is proven by %s, which there is not", k.ID, name)
 			for _, w := range tests[name] {
 				if !slices.Contains(when, w) {
 					when = append(when, w)
@@ -113,9 +111,7 @@ func TestProven(t *testing.T) {
 		t.Errorf("exceptions.txt: there is no knob %s", id)
 	}
 	for id := range effects {
-		if knob.Find(id) == nil {
-			t.Errorf("there is no knob %s", id)
-		}
+		must.Hold(t, knob.Find(id) != nil, "there is no knob %s", id)
 	}
 	b.WriteString("\n| mpps | proven on | knobs |\n|---|---|---|\n")
 	ways := slices.Sorted(maps.Keys(count))

@@ -47,9 +47,7 @@ func TestRealtimeCheckSeesWhatRan(t *testing.T) {
 		code, stdout, stderr := program(t, "mpps", "--json", "realtime", "check", "--cpus", strconv.Itoa(cpu), "--for",
 			"2s")
 		after := processClock(t, pid)
-		if code != 0 {
-			t.Fatalf("exit code %d: %s", code, stderr)
-		}
+		must.Need(t, code == 0, "exit code %d: %s", code, stderr)
 		var got struct{ Result realtime.Report }
 		must.Do(t, json.Unmarshal([]byte(stdout), &got))
 		return got.Result, after - before
@@ -61,19 +59,13 @@ func TestRealtimeCheckSeesWhatRan(t *testing.T) {
 	at := slices.IndexFunc(r.Findings, func(f realtime.Finding) bool {
 		return f.ID == "threads.user_ran" && f.Object == object
 	})
-	if at < 0 {
-		t.Fatalf("%s is not among what was found: %s; %+v", object, r.Verdict, r.Ran)
-	}
+	must.Need(t, at >= 0, "%s is not among what was found: %s; %+v", object, r.Verdict, r.Ran)
 	f := r.Findings[at]
 	share := time.Duration(float64(ran) * r.Seconds / whole.Seconds()) // of its time that fell into the interval
 	found := time.Duration(f.Numbers["run_ms"] * float64(time.Millisecond))
-	if found > ran+50*time.Millisecond || found < share/3 || found == 0 {
-		t.Errorf("it ran %v by its own clock (%v of it in the %.1f s watched), and %v were found", ran, share,
-			r.Seconds, found)
-	}
-	if len(f.CPUs) != 1 || f.CPUs[0] != cpu {
-		t.Errorf("found on CPUs %s, it was bound to %d", f.CPUs, cpu)
-	}
+	must.Hold(t, found <= ran+50*time.Millisecond && found >= share/3 && found != 0,
+		"it ran %v by its own clock (%v of it in the %.1f s watched), and %v were found", ran, share, r.Seconds, found)
+	must.Hold(t, len(f.CPUs) == 1 && f.CPUs[0] == cpu, "found on CPUs %s, it was bound to %d", f.CPUs, cpu)
 	if r.Seconds < 1.9 || r.Watching <= 0 || r.Watching > 200 {
 		t.Errorf("watched for %.2f s, which took %.1f ms", r.Seconds, r.Watching)
 	}

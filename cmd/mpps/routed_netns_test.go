@@ -53,9 +53,7 @@ func TestRoutedHost(t *testing.T) {
 		}
 	}
 	must.Contain(t, drawn, "nic0", "forwards by its routes", "virbr0", "tap9", "web")
-	if strings.Contains(drawn, "not judged") {
-		t.Errorf("the path is judged:\n%s", drawn)
-	}
+	must.Hold(t, !strings.Contains(drawn, "not judged"), "the path is judged:\n%s", drawn)
 	stop := sendForeign(t, "far0")
 	part := routesOf(t, h.mpps(outcome.CodeOK, "plan", "--pps", "1M", "--consent", "security", "--interval", "2s",
 		"--runtime-only", "--json", "-o", "-"))
@@ -90,13 +88,9 @@ func TestRoutedHost(t *testing.T) {
 func routesOf(t *testing.T, text string) []byte {
 	t.Helper()
 	p, err := plan.Decode(strings.NewReader(text))
-	if err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
+	must.Need(t, err == nil, "%v: %s", err, text)
 	p.Changes = slices.DeleteFunc(p.Changes, func(c plan.Change) bool { return !strings.HasPrefix(c.ID, "route.") })
-	if len(p.Changes) != 2 {
-		t.Fatalf("expected changes of route.forwarding and route.rp_filter, found %+v", p.Changes)
-	}
+	must.Need(t, len(p.Changes) == 2, "expected changes of route.forwarding and route.rp_filter, found %+v", p.Changes)
 	p.Seal()
 	var out bytes.Buffer
 	must.Do(t, plan.Encode(&out, p))

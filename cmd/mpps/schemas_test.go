@@ -442,21 +442,15 @@ func stepInto(t *testing.T, root, s map[string]any, step string) map[string]any 
 	name, mayBeNull := strings.CutSuffix(name, "?")
 	properties, _ := s["properties"].(map[string]any)
 	member, there := properties[name].(map[string]any)
-	if !there || !slices.Contains(required(s), name) {
-		t.Fatalf("%v: %s is not always there", root["$id"], step)
-	}
+	must.Need(t, there && slices.Contains(required(s), name), "%v: %s is not always there", root["$id"], step)
 	either, orNull := member["anyOf"].([]any)
-	if orNull != mayBeNull {
-		t.Errorf("%v: %s is null where it should not be, or never", root["$id"], step)
-	}
+	must.Hold(t, orNull == mayBeNull, "%v: %s is null where it should not be, or never", root["$id"], step)
 	if orNull {
 		member = either[0].(map[string]any)
 	}
 	member = resolve(root, member)
 	if isList {
-		if member["type"] != "array" {
-			t.Fatalf("%v: %s is %v", root["$id"], step, member["type"])
-		}
+		must.Need(t, member["type"] == "array", "%v: %s is %v", root["$id"], step, member["type"])
 		return resolve(root, member["items"].(map[string]any))
 	}
 	return member

@@ -29,21 +29,15 @@ func TestEmptyValuesFitTheirSchemas(t *testing.T) {
 		"mpps.report.1":      &bench.Document{Schema: bench.DocumentSchema, Series: []bench.Series{{Run: run}}},
 	} {
 		text := must.Get(json.Marshal(facts.NonNil(value)))(t)
-		if err := validate(name, string(text)); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Succeed(t, validate(name, string(text)), "%s", name)
 	}
 	var text bytes.Buffer
 	p := must.Get(plan.Make(&facts.Host{}, goal.Unlimited(), knob.Catalogue(), nil))(t)
 	must.Do(t, plan.Encode(&text, p))
-	if err := validate("mpps.plan-file.1", text.String()); err != nil {
-		t.Errorf("an empty plan: %v", err)
-	}
+	must.Succeed(t, validate("mpps.plan-file.1", text.String()), "an empty plan")
 	text.Reset()
 	must.Do(t, facts.Write(&text, &facts.Host{}, version))
-	if err := validate("mpps.snapshot.1", text.String()); err != nil {
-		t.Errorf("a snapshot of nothing: %v", err)
-	}
+	must.Succeed(t, validate("mpps.snapshot.1", text.String()), "a snapshot of nothing")
 }
 
 // TestEmbeddedReport validates the data in a page.

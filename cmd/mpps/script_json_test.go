@@ -115,9 +115,7 @@ func TestScriptCommands(t *testing.T) {
 		"no hint":             complains("mpps: error: x\n"),
 		"an error of 3 lines": complains("mpps: error: x\n  y\nhint: z\n"),
 	} {
-		if err == nil {
-			t.Errorf("%s is not noticed", name)
-		}
+		must.Refuse(t, err, "%s is not noticed", name)
 	}
 	must.Try(t, validate("mpps.confirm.1",
 		`{"schema":"mpps.confirm/1","mpps":"0","host":"h","result":{"tx":"t","confirmed":true},"warnings":[]}`))

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"mpps/internal/must"
 )
 
 // TestSignalEndsReading: a command that only reads ends within two seconds of a signal, whatever it waits for. Others
@@ -47,9 +49,7 @@ func TestReaders(t *testing.T) {
 	root := a.command()
 	manner := func(name string) string {
 		found, rest, err := root.Find(strings.Fields(name)[1:])
-		if err != nil || len(rest) > 0 || found.CommandPath() != name {
-			t.Errorf("%s: %v, %v", name, rest, err)
-		}
+		must.Hold(t, err == nil && len(rest) <= 0 && found.CommandPath() == name, "%s: %v, %v", name, rest, err)
 		return mannerOf(found)
 	}
 	for _, reads := range []string{"mpps inspect", "mpps snapshot", "mpps snapshot diff", "mpps audit", "mpps explain",

@@ -46,13 +46,9 @@ func TestMigrationCommands(t *testing.T) {
 			}
 			for _, w := range commandsIn("a plan", strings.Join(lines, "\n")) {
 				parsed++
-				if err := w.parses(); err != nil {
-					t.Errorf("%s: %v", w, err)
-				}
+				must.Succeed(t, w.parses(), "%s", w)
 			}
 		}
 	}
-	if parsed < 40 {
-		t.Errorf("only %d commands were found", parsed)
-	}
+	must.Hold(t, parsed >= 40, "only %d commands were found", parsed)
 }

@@ -134,9 +134,7 @@ func (x *terminal) ends(wanted int) {
 
 func (x *terminal) asFound() {
 	x.t.Helper()
-	if now := x.settings(); now != x.found {
-		x.t.Errorf("the terminal is %+v, was %+v", now, x.found)
-	}
+	must.Equal(x.t, x.settings(), x.found, "the terminal")
 	x.until("the usual screen and the cursor", func() bool {
 		s := x.screen()
 		return strings.LastIndex(s, "\x1b[?1049l") > strings.LastIndex(s, "\x1b[?1049h") &&

@@ -142,14 +142,10 @@ func TestTuneKilled(t *testing.T) {
 			t.Errorf("what was tried stands 20 s after a kill: %s", text)
 		}
 		b.restored(dir, before)
-		if t.Failed() {
-			t.Fatalf("run %d:\n%s", n, said.String())
-		}
+		must.Need(t, !t.Failed(), "run %d:\n%s", n, said.String())
 	}
 	t.Logf("%d runs: a change stood at the kill in %d, %d had ended", kills, stood, over)
-	if stood == 0 {
-		t.Error("no run was killed while a change stood")
-	}
+	must.Hold(t, stood != 0, "no run was killed while a change stood")
 }
 
 // until waits for a moment, or until what is tried stands. false: the run ended before.
@@ -273,9 +269,7 @@ func TestHealthyPaths(t *testing.T) {
 					t.Logf("kept for a time: %s", one.Why)
 				}
 			}
-			if len(r.Kept) > 0 {
-				t.Errorf("kept %v on a path on which nothing does anything", r.Kept)
-			}
+			must.Empty(t, r.Kept, "kept on a path on which nothing does anything")
 			t.Logf("%d rules, frames of %d: %s: %s", rules, frame, r.Verdict, r.Why)
 		})
 	}
@@ -283,7 +277,5 @@ func TestHealthyPaths(t *testing.T) {
 	if able == 0 {
 		t.Skip("the generator is the limit on this machine, on every path: nothing could be tried")
 	}
-	if attempts < 3*able {
-		t.Errorf("%d attempts on %d paths, expected three or more on each", attempts, able)
-	}
+	must.Hold(t, attempts >= 3*able, "%d attempts on %d paths, expected three or more on each", attempts, able)
 }

@@ -18,15 +18,12 @@ func TestGivenAgain(t *testing.T) {
 		"--learned", "a", "--trial", "2s"}))
 	second := command()
 	for name, values := range givenFlags(first.Flags()) {
-		if err := setAgain(second.Flags(), name, values); err != nil {
-			t.Errorf("--%s: %v", name, err)
-		}
+		must.Succeed(t, setAgain(second.Flags(), name, values), "--%s", name)
 	}
 	if got, want := givenFlags(second.Flags()), givenFlags(first.Flags()); !reflect.DeepEqual(got, want) ||
 		len(want["only"]) != 2 {
 		t.Errorf("given again: %v, expected %v", got, want)
 	}
-	if setAgain(second.Flags(), "flavour", []string{"sweet"}) == nil || setAgain(second.Flags(), "pps", nil) == nil {
-		t.Error("a flag that is not there, and one without a value, are taken")
-	}
+	must.Hold(t, setAgain(second.Flags(), "flavour", []string{"sweet"}) != nil &&
+		setAgain(second.Flags(), "pps", nil) != nil, "a flag that is not there, and one without a value, are taken")
 }

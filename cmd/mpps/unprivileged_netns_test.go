@@ -114,9 +114,7 @@ func TestUnprivilegedChangesNothing(t *testing.T) {
 	defer func() { _ = held.Process.Kill(); _ = held.Wait() }()
 	time.Sleep(200 * time.Millisecond)
 	lock, err := dir.Lock("test")
-	if err != nil {
-		t.Fatalf("a user keeps root from the lock: %v", err)
-	}
+	must.Need(t, err == nil, "a user keeps root from the lock: %v", err)
 	must.Do(t, lock.Release())
 }
 
@@ -165,9 +163,7 @@ ln -s /run/victims /tmp/quiet; mkdir -m 777 /tmp/mine; ln -s /run/victims /tmp/a
 	if text := must.Get(os.ReadFile("/run/victim"))(t); string(text) != "root:*" {
 		t.Errorf("the victim holds %.60q", text)
 	}
-	if left := must.Get(os.ReadDir("/run/victims"))(t); len(left) > 0 {
-		t.Errorf("written through a link: %v", left)
-	}
+	must.Empty(t, must.Get(os.ReadDir("/run/victims"))(t), "written through a link")
 }
 
 // TestUnprivilegedState: state of another user is refused where it is read, with every verb that reads it.
@@ -186,14 +182,11 @@ func TestUnprivilegedState(t *testing.T) {
 		must.Do(t, os.WriteFile(file, []byte(`{"schema":"x","flags":{"trial-command":["/bin/touch /run/owned"]}}`), 0o666))
 		must.Do(t, os.Chown(file, attacker, attacker))
 		out, err := exec.Command(mpps, argv...).CombinedOutput()
-		if err == nil || !strings.Contains(string(out), fmt.Sprintf("belongs to user %d", attacker)) {
-			t.Errorf("%v: %v: %s", argv, err, out)
-		}
+		must.Hold(t, err != nil && strings.Contains(string(out), fmt.Sprintf("belongs to user %d", attacker)),
+			"%v: %v: %s", argv, err, out)
 		must.Do(t, os.Remove(file))
 	}
-	if _, err := os.Stat("/run/owned"); err == nil {
-		t.Error("a program of the attacker's was run")
-	}
+	must.Fail(os.Stat("/run/owned"))(t, "a program of the attacker's was run")
 }
 
 // reading are the capabilities that commands need which look and change nothing: files that only root can read, the
@@ -229,9 +222,7 @@ exec "$@"`
 		cmd := exec.Command("unshare", append([]string{"--net", "sh", "-c", script, "sh"}, argv...)...)
 		out, err := cmd.Output()
 		var answer struct{ Result map[string]any }
-		if json.Unmarshal(out, &answer) != nil {
-			t.Fatalf("%v: %v: %s", argv, err, out)
-		}
+		must.Need(t, json.Unmarshal(out, &answer) == nil, "%v: %v: %s", argv, err, out)
 		return answer.Result
 	}
 	user := []string{"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--bounding-set", reading,
@@ -244,9 +235,8 @@ exec "$@"`
 			was, is := named(root[kind]), named(own[kind])
 			if !maps.Equal(was, is) {
 				for name := range was {
-					if is[name] != was[name] {
-						t.Errorf("%v: root sees %s: %s, the account %s", argv, name, was[name], is[name])
-					}
+					must.Hold(t, is[name] == was[name],
+						"%v: root sees %s: %s, the account %s", argv, name, was[name], is[name])
 				}
 				t.Errorf("%v: root has %d %s, the account %d", argv, len(was), kind, len(is))
 			}
@@ -286,9 +276,7 @@ func TestWatchWithoutRoot(t *testing.T) {
 		cmd.Env = append(os.Environ(), "F="+file)
 		out, err := cmd.Output()
 		text, read := os.ReadFile(file + ".kept")
-		if read != nil {
-			t.Fatalf("no metrics: %v, %v: %s", read, err, out)
-		}
+		must.Need(t, read == nil, "no metrics: %v, %v: %s", read, err, out)
 		for line := range strings.Lines(string(text)) {
 			if name, _, _ := strings.Cut(line, " "); !strings.HasPrefix(line, "#") {
 				names = append(names, name)
@@ -305,12 +293,8 @@ func TestWatchWithoutRoot(t *testing.T) {
 	must.Do(t, os.Chmod("/run/mpps-watch", 0o777))
 	was, without := watch(nil, "/run/mpps-watch/root.prom")
 	is, hidden := watch(user, "/run/mpps-watch/own.prom")
-	if len(was) == 0 || !slices.Equal(was, is) {
-		t.Errorf("root publishes %q, the account %q", was, is)
-	}
-	if len(hidden) != len(without) {
-		t.Errorf("unseen by root: %q, by the account: %q", without, hidden)
-	}
+	must.Hold(t, len(was) != 0 && slices.Equal(was, is), "root publishes %q, the account %q", was, is)
+	must.Hold(t, len(hidden) == len(without), "unseen by root: %q, by the account: %q", without, hidden)
 }
 
 // named returns what a list of an answer says of each value: its state, and what was found if that does not move.

@@ -26,10 +26,8 @@ func TestParseCmdline(t *testing.T) {
 		},
 		Forward: true, Hostname: "g1",
 	}
-	if d := cmp.Diff(want, c, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
-		cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); d != "" {
-		t.Error(d)
-	}
+	must.NoDiff(t, cmp.Diff(want, c, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+		cmp.Comparer(func(a, b netip.Addr) bool { return a == b })), "difference")
 	for _, bad := range []string{"mpps.addr=10.0.0.1/24", "mpps.addr=eth0=10.0.0.1", "mpps.addr=52:54:=10.0.0.1/8",
 		"mpps.route=default", "mpps.route=x=10.0.0.1", "mpps.route=default=x"} {
 		must.Fail(ParseCmdline(bad))(t, "%s: was accepted", bad)
@@ -62,8 +60,8 @@ func TestModuleIsLoadedForItsDeviceOnly(t *testing.T) {
 			got = append(got, m.name)
 		}
 	}
-	must.Equal(t, cmp.Diff([]string{"virtio_net", "sch_fq"}, got), "", "difference")
-	must.Equal(t, cmp.Diff([]string{"00-failover.ko", "01-virtio_net.ko"}, mods[0].files), "", "difference")
+	must.NoDiff(t, cmp.Diff([]string{"virtio_net", "sch_fq"}, got), "difference")
+	must.NoDiff(t, cmp.Diff([]string{"00-failover.ko", "01-virtio_net.ko"}, mods[0].files), "difference")
 }
 
 func TestZombieOf(t *testing.T) {

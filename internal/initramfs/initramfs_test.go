@@ -18,7 +18,7 @@ func TestModules(t *testing.T) {
 	m := must.Get(ReadModules("testdata/modules"))(t)
 	got := must.Get(m.resolve([]string{"virtio-net", "af_packet", "e1000", "vfio-pci"}))(t)
 	want := []string{"failover", "net_failover", "virtio_net", "e1000", "vfio", "vfio_pci_core", "vfio_pci"}
-	must.Equal(t, cmp.Diff(want, got), "", "difference")
+	must.NoDiff(t, cmp.Diff(want, got), "difference")
 	must.Fail(m.resolve([]string{"nonesuch"}))(t, "an unknown module was accepted")
 	list := moduleList(m, []string{"virtio-net", "af_packet"}, got)
 	if want := "load virtio_net 00-failover.ko 01-net_failover.ko 02-virtio_net.ko\nalias virtio_net " +
@@ -39,9 +39,7 @@ func TestCPIO(t *testing.T) {
 	} {
 		must.Do(t, err)
 	}
-	if b.Len()%4 != 0 {
-		t.Errorf("length %d is no multiple of 4", b.Len())
-	}
+	must.Hold(t, b.Len()%4 == 0, "length %d is no multiple of 4", b.Len())
 	cpio, err := exec.LookPath("cpio")
 	if err != nil {
 		t.Skip("no cpio to read it with")
@@ -54,10 +52,9 @@ func TestCPIO(t *testing.T) {
 		f := strings.Fields(line)
 		got = append(got, f[0]+" "+f[len(f)-1])
 	}
-	if d := cmp.Diff([]string{"drwxr-xr-x dev", "crw------- dev/console", "-rw-r--r-- odd", "-rwxr-xr-x init"},
-		got); d != "" {
-		t.Error(d)
-	}
+	must.NoDiff(t,
+		cmp.Diff([]string{"drwxr-xr-x dev", "crw------- dev/console", "-rw-r--r-- odd", "-rwxr-xr-x init"}, got),
+		"difference")
 }
 
 func TestInitramfsRefusesADynamicProgram(t *testing.T) {
@@ -67,9 +64,8 @@ func TestInitramfsRefusesADynamicProgram(t *testing.T) {
 	}
 	err = Build(Image{Init: sh, ModulesDir: t.TempDir()}, filepath.Join(t.TempDir(), "x"))
 	var hinted interface{ Hint() string }
-	if !errors.As(err, &hinted) || !strings.Contains(hinted.Hint(), "CGO_ENABLED=0") {
-		t.Errorf("found %v, expected a hint how to build a static one", err)
-	}
+	must.Hold(t, errors.As(err, &hinted) && strings.Contains(hinted.Hint(), "CGO_ENABLED=0"),
+		"found %v, expected a hint how to build a static one", err)
 }
 
 // TestPackedModules: a kernel may be unable to unpack modules, so the archive has them unpacked. A module that is built
@@ -94,9 +90,7 @@ func TestPackedModules(t *testing.T) {
 	text := must.Get(os.ReadFile(out))(t)
 	for _, want := range []string{"mods/00-a.ko", "unpacked a.ko.xz", "mods/01-b.ko", "unpacked b.ko.xz",
 		"load b 00-a.ko 01-b.ko\nalias b virtio:d00000001v*\n"} {
-		if !bytes.Contains(text, []byte(want)) {
-			t.Errorf("the archive has no %q", want)
-		}
+		must.Hold(t, bytes.Contains(text, []byte(want)), "the archive has no %q", want)
 	}
 	if info := must.Get(os.Stat(out))(t); info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v: it may hold a secret", info.Mode())

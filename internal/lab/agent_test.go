@@ -17,9 +17,8 @@ func TestLibrariesOfPrograms(t *testing.T) {
 		t.Skip(err)
 	}
 	loader, libraries, err := dependencies(sh)
-	if err != nil || loader == "" || !slices.Contains(libraries, "libc.so.6") {
-		t.Fatalf("%s: loader %q, libraries %v: %v", sh, loader, libraries, err)
-	}
+	must.Need(t, err == nil && loader != "" && slices.Contains(libraries, "libc.so.6"),
+		"%s: loader %q, libraries %v: %v", sh, loader, libraries, err)
 	if _, err := libraryIn(tree, "libc.so.6"); err != nil {
 		t.Skip("no Debian of 64 bits: ", err)
 	}

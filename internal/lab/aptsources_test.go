@@ -24,7 +24,7 @@ deb [never closed http://d.example x main
 		{[]string{"https://b.example/debian/"}, []string{"bookworm-updates"}, []string{"main"}},
 		{[]string{"https://c.example/debian"}, []string{"sid"}, []string{"main"}},
 	}
-	must.Equal(t, cmp.Diff(want, oneLine), "", "difference")
+	must.NoDiff(t, cmp.Diff(want, oneLine), "difference")
 	stanzas := parseDeb822(`Types: deb deb-src
 # a comment in between
 URIs: http://a.example/debian
@@ -49,7 +49,7 @@ suites: bookworm
 `)
 	want = []aptSource{{[]string{"http://a.example/debian", "http://b.example/debian"},
 		[]string{"bookworm", "bookworm-updates"}, []string{"main"}}}
-	must.Equal(t, cmp.Diff(want, stanzas), "", "difference")
+	must.NoDiff(t, cmp.Diff(want, stanzas), "difference")
 }
 
 func TestMirror(t *testing.T) {
@@ -68,9 +68,8 @@ func TestMirror(t *testing.T) {
 		{"none", "", []aptSource{security, cdrom, other}},
 	} {
 		got, err := mirror(c.sources, "bookworm")
-		if got != c.want || (err == nil) != (c.want != "") {
-			t.Errorf("%s: found %q, %v, want %q", c.name, got, err, c.want)
-		}
+		must.Hold(t, got == c.want && (err == nil) == (c.want != ""),
+			"%s: found %q, %v, want %q", c.name, got, err, c.want)
 	}
 }
 
@@ -100,9 +99,7 @@ func FuzzParseSources(f *testing.F) {
 	f.Add("Types: deb\nURIs: x\n y\nSuites: z\n\n: :\n")
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, src := range append(parseSourcesList(s), parseDeb822(s)...) {
-			if len(src.URIs) == 0 || len(src.Suites) == 0 {
-				t.Errorf("half a source: %+v", src)
-			}
+			must.Hold(t, len(src.URIs) != 0 && len(src.Suites) != 0, "half a source: %+v", src)
 		}
 	})
 }

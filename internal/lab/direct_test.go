@@ -32,14 +32,10 @@ func TestDirectScript(t *testing.T) {
 		script := must.Get(g.directScript("/boot/vmlinuz", "/share/initrd", "/run/lab/guest.console"))(t)
 		for _, want := range append(c.want, "set -e\n", "'qemu-system-x86_64'", "'-m' '512'", "'-smp' '3'",
 			"mpps.hostname="+g.Name, "'-pidfile' '/run/lab/"+g.Name+".pid'") {
-			if !strings.Contains(script, want) {
-				t.Errorf("%s: expected %q in\n%s", name, want, script)
-			}
+			must.Hold(t, strings.Contains(script, want), "%s: expected %q in\n%s", name, want, script)
 		}
 		for _, never := range c.never {
-			if strings.Contains(script, never) {
-				t.Errorf("%s: found %q in\n%s", name, never, script)
-			}
+			must.Hold(t, !strings.Contains(script, never), "%s: found %q in\n%s", name, never, script)
 		}
 		if end := g.directEnd(); (name == "vf") == strings.Contains(end, "ip link del") ||
 			!strings.Contains(end, "kill -KILL") {

@@ -33,7 +33,7 @@ func TestDomainXML(t *testing.T) {
 			must.Do(t, os.WriteFile(file, []byte(got), 0o644))
 		}
 		want := must.Get(os.ReadFile(file))(t)
-		must.Equal(t, cmp.Diff(string(want), got), "", "%s", c.golden)
+		must.NoDiff(t, cmp.Diff(string(want), got), "%s", c.golden)
 	}
 }
 
@@ -58,9 +58,7 @@ func TestMadeMACsDiffer(t *testing.T) {
 	for i := range 40 {
 		for n := range 4 {
 			m := guestMAC("guest-"+strconv.Itoa(i), n)
-			if seen[m] {
-				t.Fatalf("%s twice", m)
-			}
+			must.Need(t, !seen[m], "%s twice", m)
 			seen[m] = true
 		}
 	}

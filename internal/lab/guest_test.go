@@ -63,10 +63,8 @@ func TestGuest(t *testing.T) {
 		{Model: lab.Vhost, Bridge: "br0", Addr: "10.50.0.3/24", Queues: 2, RxQueue: 1024},
 		{Model: lab.E1000, Bridge: "br0", Tap: "te1000"},
 	}})
-	if !strings.Contains(nics, "=e1000\n") || !strings.Contains(nics, "eth0=virtio_net\n") ||
-		!strings.Contains(nics, "queues=2\n") {
-		t.Errorf("found %q, want an e1000 and virtio_net with 2 queues", nics)
-	}
+	must.Hold(t, strings.Contains(nics, "=e1000\n") && strings.Contains(nics, "eth0=virtio_net\n") &&
+		strings.Contains(nics, "queues=2\n"), "found %q, want an e1000 and virtio_net with 2 queues", nics)
 	must.Equal(t, outputOf(t, l, "cat /sys/class/net/te1000/master/uevent | grep INTERFACE"), "INTERFACE=br0", "bridge of the tap")
 	must.Equal(t, outputOf(t, l, "ps -eLo comm | grep -c '^vhost-'"), "2", "vhost threads")
 	must.Do(t, g.Restart(t.Context()))
@@ -83,10 +81,8 @@ ip link set ${d##*/} up; echo 2 > $d/device/sriov_numvfs
 ip link add link ${d##*/} name mv0 type macvlan mode bridge; ip addr add 10.51.0.1/24 dev mv0; ip link set mv0 up
 basename $(readlink $d/device/virtfn0)`)
 	t.Cleanup(func() {
-		if _, err := l.Must(context.Background(), `ip link del mv0; d=$(dirname $(grep -l `+lab.MACigb1+
-			` /sys/class/net/*/address)); echo 0 > $d/device/sriov_numvfs`); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, must.Err(l.Must(context.Background(), `ip link del mv0; d=$(dirname $(grep -l `+lab.MACigb1+
+			` /sys/class/net/*/address)); echo 0 > $d/device/sriov_numvfs`)))
 	})
 	_, nics := startGuest(t, l, lab.GuestSpec{Name: "gvf",
 		NICs: []lab.NIC{{Model: lab.VF, VF: pci, Addr: "10.51.0.2/24"}}})

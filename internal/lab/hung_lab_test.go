@@ -93,9 +93,8 @@ func TestTruncatedState(t *testing.T) {
 	retries := l.Retries()
 	end(l)
 	again, err := os.Stat(memory)
-	if err != nil || again.Size() < whole.Size()/2 || retries == 0 {
-		t.Errorf("%d retries, the state is %v, %v", retries, again, err)
-	}
+	must.Hold(t, err == nil && again.Size() >= whole.Size()/2 && retries != 0,
+		"%d retries, the state is %v, %v", retries, again, err)
 	l = begin()
 	retries = l.Retries()
 	end(l)

@@ -65,9 +65,7 @@ func echo(ctx context.Context) error {
 func outputOf(t *testing.T, l *lab.Lab, script string) string {
 	t.Helper()
 	out, err := l.Must(t.Context(), script)
-	if err != nil {
-		t.Fatalf("%s: %v", script, err)
-	}
+	must.Need(t, err == nil, "%s: %v", script, err)
 	return strings.TrimSpace(out)
 }
 
@@ -99,9 +97,7 @@ func TestCommands(t *testing.T) {
 	t.Run("streams apart", func(t *testing.T) {
 		r := must.Get(l.Exec(ctx, lab.Cmd{Script: "cat; echo err >&2; exit 7",
 			Stdin: strings.NewReader("in\x00\xff\n@@ 1 rc 0\n")}))(t)
-		if r.Stdout != "in\x00\xff\n@@ 1 rc 0\n" || r.Stderr != "err\n" || r.Code != 7 {
-			t.Errorf("found %+v", r)
-		}
+		must.Hold(t, r.Stdout == "in\x00\xff\n@@ 1 rc 0\n" && r.Stderr == "err\n" && r.Code == 7, "found %+v", r)
 	})
 	t.Run("arguments unharmed", func(t *testing.T) {
 		r, err := l.Run(ctx, "printf", "%s|", "a b", "'", `"$HOME"`, "", "*")
@@ -111,9 +107,7 @@ func TestCommands(t *testing.T) {
 	})
 	t.Run("missing program", func(t *testing.T) {
 		r, err := l.Run(ctx, "/no/such/program")
-		if err != nil || r.Code != 127 {
-			t.Errorf("found %+v, %v, want code 127", r, err)
-		}
+		must.Hold(t, err == nil && r.Code == 127, "found %+v, %v, want code 127", r, err)
 	})
 	t.Run("side by side", func(t *testing.T) {
 		var wg sync.WaitGroup
@@ -122,9 +116,7 @@ func TestCommands(t *testing.T) {
 			wg.Go(func() {
 				want := fmt.Sprintf("%d\n", i)
 				r, err := l.Shell(ctx, fmt.Sprintf("sleep 2; echo %d", i))
-				if err != nil || r.Stdout != want {
-					t.Errorf("found %q, %v, want %q", r.Stdout, err, want)
-				}
+				must.Hold(t, err == nil && r.Stdout == want, "found %q, %v, want %q", r.Stdout, err, want)
 			})
 		}
 		wg.Wait()
@@ -137,9 +129,7 @@ func TestCommands(t *testing.T) {
 		defer cancel()
 		r, err := l.Exec(short, lab.Cmd{Argv: []string{"bash", "-c", "trap 'echo heard; exit 3' INT; while :; do " +
 			"sleep 0.1; done"}, Grace: 20 * time.Second})
-		if err != nil || r.Code != 3 || r.Stdout != "heard\n" {
-			t.Errorf("found %+v, %v", r, err)
-		}
+		must.Hold(t, err == nil && r.Code == 3 && r.Stdout == "heard\n", "found %+v, %v", r, err)
 	})
 	t.Run("cancelled", func(t *testing.T) {
 		short, cancel := context.WithTimeout(ctx, time.Second)
@@ -151,9 +141,7 @@ func TestCommands(t *testing.T) {
 	})
 	t.Run("a megabyte", func(t *testing.T) {
 		r, err := l.Run(ctx, "seq", "200000")
-		if err != nil || len(r.Stdout) != 1288895 {
-			t.Errorf("found %d bytes, %v", len(r.Stdout), err)
-		}
+		must.Hold(t, err == nil && len(r.Stdout) == 1288895, "found %d bytes, %v", len(r.Stdout), err)
 	})
 	t.Run("files", func(t *testing.T) {
 		f := filepath.Join(t.TempDir(), "f")
@@ -180,9 +168,7 @@ func TestCommands(t *testing.T) {
 		other := must.Get(lab.Attach(l.Name()))(t)
 		defer other.Close()
 		r, err := other.Run(ctx, "hostname")
-		if err != nil || r.Stdout != "l1\n" {
-			t.Errorf("found %+v, %v", r, err)
-		}
+		must.Hold(t, err == nil && r.Stdout == "l1\n", "found %+v, %v", r, err)
 	})
 }
 
@@ -205,22 +191,16 @@ func TestResetAndEnd(t *testing.T) {
 	must.Equal(t, l.Death(t.Context()), "the lab host began to boot again by itself: [   37.6]  </TASK>",
 		"the host's kernel died with half a word")
 	must.Do(t, l.Reset(t.Context(), "isolcpus=3"))
-	if got := outputOf(t, l, "cat /etc/kept; ls /run/gone 2>&1 | grep -c 'No such'; "+
-		"cat /sys/devices/system/cpu/isolated"); got != "kept\n1\n3" {
-		t.Errorf("after the reset found %q", got)
-	}
+	must.Equal(t, outputOf(t, l, "cat /etc/kept; ls /run/gone 2>&1 | grep -c 'No such'; "+
+		"cat /sys/devices/system/cpu/isolated"), "kept\n1\n3", "after the reset")
 	// The command itself ends with L1.
 	if _, err := l.Shell(t.Context(), "echo o > /proc/sysrq-trigger; sleep 20"); !errors.Is(err, lab.ErrGone) {
 		t.Errorf("found %v, want ErrGone", err)
 	}
 	reason, err := l.Wait(t.Context())
-	if err != nil || reason != "guest-shutdown" {
-		t.Errorf("reason: found %q, %v, want guest-shutdown", reason, err)
-	}
+	must.Hold(t, err == nil && reason == "guest-shutdown", "reason: found %q, %v, want guest-shutdown", reason, err)
 	must.Do(t, l.Stop(t.Context()))
-	if _, err := lab.Attach(l.Name()); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("attach after stop: found %v", err)
-	}
+	must.Is(t, must.Err(lab.Attach(l.Name())), os.ErrNotExist, "attach after stop")
 	must.Try(t, lab.RemoveData(l.Name()))
 }
 
@@ -242,18 +222,14 @@ func TestReap(t *testing.T) {
 	buf, seen := make([]byte, 4096), ""
 	for !strings.Contains(seen, "READY") {
 		n, err := out.Read(buf)
-		if err != nil {
-			t.Fatalf("%v: %s", err, seen)
-		}
+		must.Need(t, err == nil, "%v: %s", err, seen)
 		seen += string(buf[:n])
 	}
 	_, rest, _ := strings.Cut(seen, "ORPHAN ")
 	path, _, _ := strings.Cut(rest, " READY")
 	namespace := must.Get(os.Open(path))(t)
 	defer namespace.Close()
-	if len(labtest.InNamespace(t, namespace)) == 0 {
-		t.Fatalf("nobody is in %s: this finds none", path)
-	}
+	must.Need(t, len(labtest.InNamespace(t, namespace)) != 0, "nobody is in %s: this finds none", path)
 	must.Do(t, cmd.Process.Kill())
 	_ = cmd.Wait() // killed
 	until := time.Now().Add(5 * time.Second)
@@ -265,8 +241,6 @@ func TestReap(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	done, err := lab.Reap(t.Context())
-	if err != nil || len(done) != 1 || done[0] != name {
-		t.Errorf("found %v, %v, want %s alone", done, err, name)
-	}
+	must.Hold(t, err == nil && len(done) == 1 && done[0] == name, "found %v, %v, want %s alone", done, err, name)
 	must.Pass(keep.Run(t.Context(), "true"))(t, "the other lab was harmed")
 }

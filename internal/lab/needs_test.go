@@ -18,9 +18,8 @@ func TestEnoughDisk(t *testing.T) {
 	must.Succeed(t, enoughDisk("/cache", treeBytes), "just enough")
 	err := enoughDisk("/cache", treeBytes-1)
 	var hint interface{ Hint() string }
-	if !errors.As(err, &hint) || hint.Hint() == "" {
-		t.Fatalf("one byte short: found %v, expected an error with a hint", err)
-	}
+	must.Need(t, errors.As(err, &hint) && hint.Hint() != "",
+		"one byte short: found %v, expected an error with a hint", err)
 	must.Equal(t, err.Error(), "lab: the root tree needs 2048 MiB in /cache, found 2047 MiB free", "error")
 }
 
@@ -28,9 +27,8 @@ func TestEnoughDisk(t *testing.T) {
 func oneLine(t *testing.T, err error) {
 	t.Helper()
 	var hint interface{ Hint() string }
-	if !errors.As(err, &hint) || hint.Hint() == "" || strings.Contains(err.Error(), "\n") {
-		t.Errorf("found %v, expected a line and a hint", err)
-	}
+	must.Hold(t, errors.As(err, &hint) && hint.Hint() != "" && !strings.Contains(err.Error(), "\n"),
+		"found %v, expected a line and a hint", err)
 }
 
 func TestEnoughMemory(t *testing.T) {
@@ -105,9 +103,7 @@ func TestEnoughMemory(t *testing.T) {
 				return
 			}
 			oneLine(t, err)
-			if err == nil || err.Error() != c.want {
-				t.Errorf("found %v, expected %q", err, c.want)
-			}
+			must.Hold(t, err != nil && err.Error() == c.want, "found %v, expected %q", err, c.want)
 		})
 	}
 	root := t.TempDir()
@@ -126,10 +122,8 @@ func TestCheckMirror(t *testing.T) {
 	for _, mirror := range []string{served.URL + "/debian", served.URL + "/debian/", "file:///srv/debian"} {
 		must.Succeed(t, checkMirror(t.Context(), mirror, nil), "%s", mirror)
 	}
-	if err := checkMirror(t.Context(), "http://mirror.invalid/debian",
-		[]string{"http_proxy=" + served.URL}); err != nil {
-		t.Errorf("by apt's proxy: %v", err)
-	}
+	must.Succeed(t, checkMirror(t.Context(), "http://mirror.invalid/debian", []string{"http_proxy=" + served.URL}),
+		"by apt's proxy")
 	oneLine(t, checkMirror(t.Context(), served.URL+"/ubuntu", nil))
 	gone := httptest.NewServer(nil)
 	gone.Close()
@@ -139,9 +133,7 @@ func TestCheckMirror(t *testing.T) {
 func TestDamagedTree(t *testing.T) {
 	cache := t.TempDir()
 	whole := &Tree{Dir: treeDir(cache), Release: "6.12"}
-	if _, err := OpenTree(cache); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no tree: %v", err)
-	}
+	must.Is(t, must.Err(OpenTree(cache)), fs.ErrNotExist, "no tree")
 	files := []string{whole.loader("")[0], whole.loader("usr/bin/qemu-system-x86_64")[3],
 		whole.loader("usr/libexec/virtiofsd")[3], whole.Kernel(), filepath.Join(whole.Dir, stamp)}
 	for _, file := range files {
@@ -151,9 +143,7 @@ func TestDamagedTree(t *testing.T) {
 	must.Pass(OpenTree(cache))(t, "whole")
 	for _, file := range files {
 		must.Do(t, os.Rename(file, file+".away"))
-		if _, err := OpenTree(cache); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("without %s: %v", file, err)
-		}
+		must.Is(t, must.Err(OpenTree(cache)), fs.ErrNotExist, "without %s", file)
 		must.Do(t, os.Rename(file+".away", file))
 	}
 }

@@ -41,9 +41,7 @@ func TestArgvNamesABusForEveryDevice(t *testing.T) {
 		!strings.Contains(a, "lab.upper=/dev/vda") || strings.Contains(a, "tag=upper") {
 		t.Errorf("with a disk: %s", a)
 	}
-	if !slices.Contains(argv, "tcg,thread=multi,tb-size=512") {
-		t.Error("not emulated")
-	}
+	must.Hold(t, slices.Contains(argv, "tcg,thread=multi,tb-size=512"), "not emulated")
 	m.Accel = KVM
 	if a := m.argv(); !slices.Contains(a, "q35,kernel-irqchip=split") || !slices.Contains(a, "host") {
 		t.Errorf("KVM: %v", a)

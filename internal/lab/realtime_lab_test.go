@@ -34,10 +34,8 @@ func TestRealtimeBooted(t *testing.T) {
 	}))(t)
 	out, code := labtest.Inside(t, l, g.Spec.Name, "cat /sys/kernel/realtime /proc/version; cyclictest -m -q -p 80 "+
 		"-i 1000 -l 500 -t 1")
-	if code != 0 || !strings.HasPrefix(out, "1\n") || !strings.Contains(out, release) ||
-		!strings.Contains(out, "Max:") {
-		t.Errorf("exit %d: %s", code, out)
-	}
+	must.Hold(t, code == 0 && strings.HasPrefix(out, "1\n") && strings.Contains(out, release) &&
+		strings.Contains(out, "Max:"), "exit %d: %s", code, out)
 	t.Log(out)
 }
 

@@ -28,9 +28,7 @@ func another(t *testing.T) Proc {
 	must.Do(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	p, ok := readProc("owner", cmd.Process.Pid)
-	if !ok {
-		t.Fatal("the process has ended")
-	}
+	must.Need(t, ok, "the process has ended")
 	return p
 }
 
@@ -78,9 +76,7 @@ func TestClaim(t *testing.T) {
 	s, _ := readState("demo")
 	s.Tree = "/tree" // started
 	write(t, *s)
-	if _, err := claim(t.Context(), config("demo")); !errors.Is(err, ErrRunning) {
-		t.Errorf("twice in a process: %v", err)
-	}
+	must.Is(t, must.Err(claim(t.Context(), config("demo"))), ErrRunning, "twice in a process")
 }
 
 // TestClaimIsNotKeptWaiting: who holds the lock of a name for long has it.
@@ -107,9 +103,8 @@ func TestFreeLeavesKeptData(t *testing.T) {
 	unlock := must.Get(claim(t.Context(), config("kept")))(t)
 	must.Do(t, free("kept"))
 	unlock()
-	if exists(runDir("kept")) || exists(nameLock("kept")) || !exists("labs/kept/upper") {
-		t.Error("the reservation was not removed, or more than that")
-	}
+	must.Hold(t, !exists(runDir("kept")) && !exists(nameLock("kept")) && exists("labs/kept/upper"),
+		"the reservation was not removed, or more than that")
 	write(t, state{Owner: another(t), Config: config("kept")})
 	if err := free("kept"); err != nil || !exists(stateFile("kept")) {
 		t.Errorf("another's reservation was removed: %v", err)
@@ -149,9 +144,7 @@ func TestReapStarts(t *testing.T) {
 	if err != nil || !slices.Equal(done, []string{"building", "killed"}) || time.Since(began) > 20*time.Second {
 		t.Errorf("found %v, %v after %v", done, err, time.Since(began))
 	}
-	if left.Alive() || !qemu.Alive() || !alive.Alive() {
-		t.Error("ended the wrong processes")
-	}
+	must.Hold(t, !left.Alive() && qemu.Alive() && alive.Alive(), "ended the wrong processes")
 	for path, want := range map[string]bool{runDir("killed"): false, dataDir(cache, "killed"): false,
 		runDir("building"): false, runDir("empty"): false, runDir("locked"): true, runDir("starting"): true,
 		runDir("detached"): true} {
@@ -171,9 +164,8 @@ func TestDown(t *testing.T) {
 	must.Do(t, os.MkdirAll(filepath.Join(dataDir(cache, "demo"), "share"), 0o755))
 	quiet := func(string) {}
 	must.Do(t, Down(t.Context(), "demo", quiet))
-	if qemu.Alive() || exists(runDir("demo")) || exists(dataDir(cache, "demo")) || exists(nameLock("demo")) {
-		t.Error("something is left")
-	}
+	must.Hold(t, !qemu.Alive() && !exists(runDir("demo")) && !exists(dataDir(cache, "demo")) &&
+		!exists(nameLock("demo")), "something is left")
 	must.Is(t, Down(t.Context(), "demo", quiet), fs.ErrNotExist, "nothing to end")
 }
 
@@ -205,9 +197,7 @@ func TestUnused(t *testing.T) {
 	oneLine(t, Clean(t.Context(), cache)) // a lab is up
 	must.Do(t, os.RemoveAll(runDir("up")))
 	oneLine(t, Clean(t.Context(), cache))
-	if !exists(all[0]) {
-		t.Error("a build under way was removed")
-	}
+	must.Hold(t, exists(all[0]), "a build under way was removed")
 	unlock()
 	must.Do(t, Clean(t.Context(), cache))
 	if left, err := os.ReadDir(cache); err != nil || len(left) > 0 {

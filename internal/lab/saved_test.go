@@ -73,9 +73,8 @@ func TestMakeRoom(t *testing.T) {
 		for _, e := range entries {
 			left = append(left, e.Name())
 		}
-		if err != nil || !slices.Equal(left, c.want) {
-			t.Errorf("room for %d bytes: found %v, %v, expected %v", c.room, left, err, c.want)
-		}
+		must.Hold(t, err == nil && slices.Equal(left, c.want),
+			"room for %d bytes: found %v, %v, expected %v", c.room, left, err, c.want)
 	}
 	must.Refuse(t, (saved{filepath.Join(dir, "none", "next")}).makeRoom(size), "no folder: found no error")
 }
@@ -103,8 +102,7 @@ func TestExpect(t *testing.T) {
 	other := Expect(t.Context(), c)
 	c.Persist = true
 	must.Equal(t, Expect(t.Context(), c), boot, "a persistent one, booted each time")
-	if tree < time.Minute || boot < 20*time.Second || boot > tree/2 || state > 10*time.Second || other != boot {
-		t.Errorf("found %v with nothing, %v with a tree, %v with a state, %v with that of another", tree, boot, state,
-			other)
-	}
+	must.Hold(t, tree >= time.Minute && boot >= 20*time.Second && boot <= tree/2 && state <= 10*time.Second &&
+		other == boot,
+		"found %v with nothing, %v with a tree, %v with a state, %v with that of another", tree, boot, state, other)
 }

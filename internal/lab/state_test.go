@@ -16,9 +16,7 @@ import (
 
 func TestParseStat(t *testing.T) {
 	st, start, err := parseStat("7 (a) b (c)) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 9 9")
-	if err != nil || st != 'S' || start != 12345 {
-		t.Errorf("found %c %d %v", st, start, err)
-	}
+	must.Hold(t, err == nil && st == 'S' && start == 12345, "found %c %d %v", st, start, err)
 	for _, bad := range []string{"", "7 (x", "7 (x) S 1"} {
 		if _, _, err := parseStat(bad); err == nil {
 			t.Errorf("%q was accepted", bad)
@@ -31,14 +29,10 @@ func TestProcIsNotARecycledNumber(t *testing.T) {
 	must.Do(t, cmd.Start())
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	p, ok := readProc("x", cmd.Process.Pid)
-	if !ok || !p.Alive() {
-		t.Fatal("a running process does not count as alive")
-	}
+	must.Need(t, ok && p.Alive(), "a running process does not count as alive")
 	earlier := p
 	earlier.Start--
-	if earlier.Alive() {
-		t.Error("another process with the same number counts as alive")
-	}
+	must.Hold(t, !earlier.Alive(), "another process with the same number counts as alive")
 	if err := earlier.kill(); err != nil || !p.Alive() {
 		t.Errorf("a process with the same number was ended (%v)", err)
 	}
@@ -74,7 +68,7 @@ func TestStateKeepsWhatIsNeeded(t *testing.T) {
 	var back state
 	must.Do(t, json.Unmarshal(b, &back))
 	s.Config.Log, s.Config.Tree = nil, nil
-	must.Equal(t, cmp.Diff(s, back), "", "difference")
+	must.NoDiff(t, cmp.Diff(s, back), "difference")
 }
 
 func TestEvents(t *testing.T) {
@@ -83,9 +77,7 @@ func TestEvents(t *testing.T) {
 {"timestamp": {"seconds": 1}, "event": "SHUTDOWN", "data": {"guest": true, "reason": "guest-reset"}}
 {"timestamp": {"seconds": 2}, "event": "STO`)
 	must.Equal(t, shutdownReason(log), "guest-reset", "shutdownReason")
-	if hasEvent(log, "STOP") {
-		t.Error("half a line counts")
-	}
+	must.Hold(t, !hasEvent(log, "STOP"), "half a line counts")
 	must.Equal(t, shutdownReason(nil), "killed", "without events")
 }
 

@@ -22,9 +22,7 @@ func TestRecord(t *testing.T) {
 	wg.Wait()
 	text := must.Get(os.ReadFile(file))(t)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	if len(lines) != n {
-		t.Fatalf("found %d lines, want %d", len(lines), n)
-	}
+	must.Need(t, len(lines) == n, "found %d lines, want %d", len(lines), n)
 	for _, line := range lines {
 		var s Stat
 		if err := json.Unmarshal([]byte(line), &s); err != nil || s != (Stat{StatRetry, "two\nlines", 1.5}) {

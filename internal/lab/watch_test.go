@@ -81,7 +81,5 @@ func TestWatch(t *testing.T) {
 			t.Error("a test that failed by it is not tried again")
 		}
 	})
-	if qemu.Alive() {
-		t.Error("it was not ended")
-	}
+	must.Hold(t, !qemu.Alive(), "it was not ended")
 }

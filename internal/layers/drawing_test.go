@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"mpps/internal/golden"
+	"mpps/internal/must"
 )
 
 // wings are the folders below internal in the order of the flow; the others of a wing's name are its packages.
@@ -117,7 +118,6 @@ func TestFlow(t *testing.T) {
 		}
 	}
 	slices.Sort(found)
-	if !slices.Equal(found, upward) {
-		t.Errorf("imports against the flow:\n%s\nexpected\n%s", strings.Join(found, "\n"), strings.Join(upward, "\n"))
-	}
+	must.Hold(t, slices.Equal(found, upward),
+		"imports against the flow:\n%s\nexpected\n%s", strings.Join(found, "\n"), strings.Join(upward, "\n"))
 }

@@ -340,9 +340,7 @@ func TestRulesCanFail(t *testing.T) {
 		{seven, "machine/tuned", "a.go", `var _ = "/etc/tuned/bootcmdline"`, ""},
 	} {
 		s, err := parse(c.name, c.pkg, "package p\n"+strings.ReplaceAll(c.text, "; ", "\n"))
-		if err != nil {
-			t.Fatalf("%s: %v", c.text, err)
-		}
+		must.Need(t, err == nil, "%s: %v", c.text, err)
 		found := strings.Join(rules[c.rule](s), "; ")
 		if c.found == "" && found != "" || !strings.Contains(found, c.found) {
 			t.Errorf("%s, in %s/%s: %s\nfound %q, expected %q", c.rule, c.pkg, c.name, c.text, found, c.found)
@@ -370,9 +368,8 @@ func TestDocument(t *testing.T) {
 			continue
 		}
 		want := slices.Sorted(slices.Values(allowed))
-		if !slices.Equal(found, want) {
-			t.Errorf("package %s: the document says %q, the table of layers %q", pkg, found, want)
-		}
+		must.Hold(t, slices.Equal(found, want),
+			"package %s: the document says %q, the table of layers %q", pkg, found, want)
 	}
 	for pkg := range documented {
 		if _, listed := imports[pkg]; !listed {
@@ -385,9 +382,8 @@ func TestDocument(t *testing.T) {
 func TestDocumentCanFail(t *testing.T) {
 	found := documentRows("## No\n| `x` | y | z |\n\n## Packages\n\n| package | what |\n|---|---|\n| `goal` | " +
 		"targets | setting, facts |\n| `domain` | XML | – |\n\n## Rules\n| `x` | y | z |\n")
-	if len(found) != 2 || !slices.Equal(found["goal"], []string{"facts", "setting"}) || len(found["domain"]) != 0 {
-		t.Errorf("found %q", found)
-	}
+	must.Hold(t, len(found) == 2 && slices.Equal(found["goal"], []string{"facts", "setting"}) &&
+		len(found["domain"]) == 0, "found %q", found)
 }
 
 // documentRows is what the table under "## Packages" or "## Packages of no wing" says of each package, sorted.

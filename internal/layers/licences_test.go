@@ -77,9 +77,7 @@ prints the same, with the sum of each, from a program itself. The texts are in t
 func moduleLicence(t *testing.T, dir string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "LICEN[CS]E*"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no licence in %s (%v)", dir, err)
-	}
+	must.Need(t, err == nil && len(files) != 0, "no licence in %s (%v)", dir, err)
 	text := must.Get(os.ReadFile(files[0]))(t)
 	name := licenceOf(string(text))
 	if name == "" {

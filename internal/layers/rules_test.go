@@ -67,9 +67,7 @@ func tree(t *testing.T) []*source {
 			return err
 		}))
 	}
-	if len(all) < 100 {
-		t.Fatalf("found %d files, expected the whole tree", len(all))
-	}
+	must.Need(t, len(all) >= 100, "found %d files, expected the whole tree", len(all))
 	return all
 }
 

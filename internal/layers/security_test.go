@@ -31,9 +31,7 @@ func TestSecurityPage(t *testing.T) {
 		return err
 	}))
 	for _, name := range regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+|\b\w+(?:_test\.go|\.txtar)\b`).FindAllString(page, -1) {
-		if !there[name] {
-			t.Errorf("there is no %s", name)
-		}
+		must.Hold(t, there[name], "there is no %s", name)
 	}
 
 	_, log, _ := strings.Cut(page, "\n## Attacks played\n")
@@ -47,7 +45,6 @@ func TestSecurityPage(t *testing.T) {
 		}
 	}
 	said := regexp.MustCompile(`(\d+) attacks .* (\d+) succeeded`).FindStringSubmatch(log)
-	if said == nil || said[1] != strconv.Itoa(sums[0]) || said[2] != strconv.Itoa(sums[1]) {
-		t.Errorf("the table has %d attacks of which %d succeeded, the text says %q", sums[0], sums[1], said)
-	}
+	must.Hold(t, said != nil && said[1] == strconv.Itoa(sums[0]) && said[2] == strconv.Itoa(sums[1]),
+		"the table has %d attacks of which %d succeeded, the text says %q", sums[0], sums[1], said)
 }

@@ -28,9 +28,7 @@ func TestGuestEvents(t *testing.T) {
 					return
 				}
 				// reported twice if its file appeared while the watch was set up
-				if e.Object != "vm1" || what != GuestStarted {
-					t.Fatalf("%+v, expected %s", e, guest)
-				}
+				must.Need(t, e.Object == "vm1" && what == GuestStarted, "%+v, expected %s", e, guest)
 			case <-time.After(20 * time.Second):
 				t.Fatalf("no event of %s", guest)
 			}
@@ -96,9 +94,7 @@ func FuzzParseInotify(f *testing.F) {
 	f.Add(append(make([]byte, 12), 4, 0, 0, 0, 'a', 0, 0, 0))
 	f.Fuzz(func(t *testing.T, buffer []byte) {
 		for _, e := range parseInotify(buffer) {
-			if len(e.name) > len(buffer) {
-				t.Error(e)
-			}
+			must.Hold(t, len(e.name) <= len(buffer), "%v", e)
 		}
 	})
 }

@@ -121,13 +121,10 @@ func TestOwnersOfFiles(t *testing.T) {
 	got := facts.Map(l.Sysctls, func(v facts.OwnedValue) string { return v.File + " " + v.Key + "=" + v.Value })
 	want := []string{"/etc/sysctl.d/50-a.conf net/core/dev_weight=2", "/usr/lib/sysctl.d/60-b.conf " +
 		"net/ipv4/conf/eth0.1/rp_filter=0", "/etc/sysctl.conf vm/swappiness=7"}
-	if len(got) != len(want) || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] {
-		t.Errorf("sysctl.d: %q, expected %q", got, want)
-	}
-	if l.Tuned == nil || !l.Tuned.Running || l.Tuned.Profile != "a" || len(l.Tuned.Sysctls) == 0 ||
-		l.Tuned.Sysctls[0].Value != "30" {
-		t.Errorf("TuneD: %+v", l.Tuned)
-	}
+	must.Hold(t, len(got) == len(want) && got[0] == want[0] && got[1] == want[1] && got[2] == want[2],
+		"sysctl.d: %q, expected %q", got, want)
+	must.Hold(t, l.Tuned != nil && l.Tuned.Running && l.Tuned.Profile == "a" && len(l.Tuned.Sysctls) != 0 &&
+		l.Tuned.Sysctls[0].Value == "30", "TuneD: %+v", l.Tuned)
 	file := "/usr/lib/tuned/profiles/a/tuned.conf"
 	if options := []facts.OwnedValue{
 		{Key: "cpu.governor", Value: "performance", File: file}, {Key: "net.ring", File: file, Of: "eth0"},

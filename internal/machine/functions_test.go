@@ -71,9 +71,8 @@ func TestFunctionsOfManyCards(t *testing.T) {
 	h := m.Functions(t.Context())
 	took := treetest.CPUTime(t) - began
 	t.Logf("8 x 127 functions with interfaces of a recorded tree in %v of CPU time", took)
-	if len(h.NICs) != 8 || len(h.VFs) != 1016 || took > 5*time.Second {
-		t.Fatalf("%d physical and %d virtual functions in %v of CPU time", len(h.NICs), len(h.VFs), took)
-	}
+	must.Need(t, len(h.NICs) == 8 && len(h.VFs) == 1016 && took <= 5*time.Second,
+		"%d physical and %d virtual functions in %v of CPU time", len(h.NICs), len(h.VFs), took)
 	want := facts.VF{
 		PF: "ens8f0", Index: 126, PCI: "0000:48:1f.6", Group: 2 + 8*128 - 1, Driver: "ixgbevf", NIC: "ens8f0v126",
 		Queues: 4, Untold: facts.VFAttributes,

@@ -78,14 +78,10 @@ func TestGuestsOfTheLab(t *testing.T) {
 	m := live(t)
 
 	h, g := labInventory(t, m)
-	if !h.KVM.Loaded || h.KVM.Vendor == "" || !h.KVM.Vhost || h.KVM.QEMU == "" || h.KVM.Libvirt == "" ||
-		h.Virtual == "" {
-		t.Errorf("KVM %+v on %q; unseen: %+v", h.KVM, h.Virtual, h.Unseen)
-	}
-	if !g.Managed || g.State != "running" || g.VCPUs != 2 || len(g.Interfaces) != 4 || g.Interfaces[0].Queues != 2 ||
-		len(g.Pending) != 0 {
-		t.Errorf("guest: %+v", g)
-	}
+	must.Hold(t, h.KVM.Loaded && h.KVM.Vendor != "" && h.KVM.Vhost && h.KVM.QEMU != "" && h.KVM.Libvirt != "" &&
+		h.Virtual != "", "KVM %+v on %q; unseen: %+v", h.KVM, h.Virtual, h.Unseen)
+	must.Hold(t, g.Managed && g.State == "running" && g.VCPUs == 2 && len(g.Interfaces) == 4 &&
+		g.Interfaces[0].Queues == 2 && len(g.Pending) == 0, "guest: %+v", g)
 	must.Lack(t, g.Definition, "sesame")
 	roles := map[string]int{}
 	for _, thread := range g.Threads {
@@ -101,9 +97,7 @@ func TestGuestsOfTheLab(t *testing.T) {
 	}
 	for _, name := range []string{"emulator", "iothread", "vhost 52:54:00:aa:00:01/0", "vhost 52:54:00:aa:00:01/1",
 		"vhost 52:54:00:aa:00:03/0"} {
-		if roles[name] != 1 {
-			t.Errorf("%d threads %q among %v", roles[name], name, roles)
-		}
+		must.Hold(t, roles[name] == 1, "%d threads %q among %v", roles[name], name, roles)
 	}
 	must.Equal(t, roles["vcpu"], 2, "vCPU threads")
 	for _, nic := range g.Interfaces {
@@ -112,9 +106,7 @@ func TestGuestsOfTheLab(t *testing.T) {
 				t.Errorf("tap %+v of %s", tap, nic.MAC)
 			}
 		}
-		if nic.Tap == "" {
-			t.Errorf("NIC %s has no tap", nic.MAC)
-		}
+		must.Hold(t, nic.Tap != "", "NIC %s has no tap", nic.MAC)
 	}
 }
 
@@ -153,9 +145,8 @@ func TestValuesOfGuestsOfTheLab(t *testing.T) {
 		err := all.Write(patient(t), a, to)
 		switch now := all.Read(patient(t), a); {
 		case c.refused != "":
-			if err == nil || !strings.Contains(err.Error(), c.refused) || !now.Same(was) {
-				t.Errorf("%s: expected a refusal with %q, found %v; was %s, is %s", a, c.refused, err, was, now)
-			}
+			must.Hold(t, err != nil && strings.Contains(err.Error(), c.refused) && now.Same(was),
+				"%s: expected a refusal with %q, found %v; was %s, is %s", a, c.refused, err, was, now)
 			continue
 		case err != nil || !now.Same(to):
 			t.Errorf("%s: wanted %s, found %s (%v)", a, to, now, err)

@@ -42,9 +42,8 @@ func TestKernelSwitches(t *testing.T) {
 			}
 			was := shown(c.file)
 			before := mechanisms.Read(ctx, a)
-			if before.State != setting.Known || before.ReadOnly {
-				t.Fatalf("the kernel shows %q, and it reads as %+v", was, before)
-			}
+			must.Need(t, before.State == setting.Known && !before.ReadOnly,
+				"the kernel shows %q, and it reads as %+v", was, before)
 			t.Cleanup(func() {
 				must.Succeed(t, mechanisms.Write(ctx, a, before), "putting it back")
 				must.Equal(t, shown(c.file), was, "put back")

@@ -17,10 +17,8 @@ func setAndPutBack(t *testing.T, m *Machine, address, value, file string) {
 	a := must.Get(setting.ParseAddress(address))(t)
 	mechanisms := m.Mechanisms()
 	before, text := mechanisms.Read(t.Context(), a), m.Line(file)
-	if before.State != setting.Known || before.ReadOnly || before.Value == value {
-		t.Fatalf("%s: reads %s (%s) before; want another value than %s that can be written", a, before, before.Why,
-			value)
-	}
+	must.Need(t, before.State == setting.Known && !before.ReadOnly && before.Value != value,
+		"%s: reads %s (%s) before; want another value than %s that can be written", a, before, before.Why, value)
 	for _, to := range []setting.Reading{setting.Value(value), before} {
 		must.Do(t, mechanisms.Write(t.Context(), a, to))
 		if r := mechanisms.Read(t.Context(), a); !r.Same(to) || m.Line(file) != to.Value {
@@ -80,10 +78,8 @@ func TestLoadTimeParameters(t *testing.T) {
 		"kvm_amd/pause_filter_count": "3000", "kvm/lapic_timer_advance": "N", "kvm_amd/avic": "N",
 		"kvm_intel/enable_apicv": "N", "kvm_intel/enable_ipiv": "N"} {
 		r := m.Mechanisms().Read(t.Context(), setting.Address{Kind: setting.ModuleParam, Path: address})
-		if r.Value != want || !r.ReadOnly || !strings.Contains(r.Why, "modprobe.d") ||
-			!strings.Contains(r.Why, "all guests shut down") {
-			t.Errorf("%s: %s, read-only %t (%s)", address, r, r.ReadOnly, r.Why)
-		}
+		must.Hold(t, r.Value == want && r.ReadOnly && strings.Contains(r.Why, "modprobe.d") &&
+			strings.Contains(r.Why, "all guests shut down"), "%s: %s, read-only %t (%s)", address, r, r.ReadOnly, r.Why)
 	}
 	setAndPutBack(t, m, "module-param:kvm/nx_huge_pages", "N", "sys/module/kvm/parameters/nx_huge_pages")
 }

@@ -58,22 +58,17 @@ func TestHousekeeping(t *testing.T) {
 		{Name: "/dev/sda2", Type: "partition", Size: 2097148 << 10, Used: 1 << 20, Priority: -2},
 		{Name: "/swap file", Type: "file", Size: 1048572 << 10, Priority: 5},
 	}
-	if !reflect.DeepEqual(k.Swap, want) || k.Available != 4000000<<10 {
-		t.Errorf("swap %+v, available %d", k.Swap, k.Available)
-	}
-	if k.KSM == nil || *k.KSM != (facts.KSM{Run: 1, Shared: 12}) {
-		t.Errorf("page merging %+v", k.KSM)
-	}
+	must.Hold(t, reflect.DeepEqual(k.Swap, want) && k.Available == 4000000<<10,
+		"swap %+v, available %d", k.Swap, k.Available)
+	must.Hold(t, k.KSM != nil && *k.KSM == (facts.KSM{Run: 1, Shared: 12}), "page merging %+v", k.KSM)
 	if threads := []facts.KernelThread{{Name: "ksoftirqd/1", PID: 18, Policy: "SCHED_OTHER"},
 		{Name: "rcuc/1", PID: 19, Policy: "SCHED_FIFO", Priority: 3}, {Name: "rcub/0", PID: 21, Policy: "SCHED_FIFO",
 			Priority: 1}, {Name: "ktimers/1", PID: 22, Policy: "SCHED_FIFO", Priority: 1}}; !reflect.DeepEqual(
 		k.Threads, threads) {
 		t.Errorf("threads %+v", k.Threads)
 	}
-	if len(k.IRQs) != 2 || k.IRQs[0].On != "acpi" || k.IRQs[0].Count != 11 ||
-		!k.IRQs[0].Affinity.Equal(setting.CPUs(0, 1)) {
-		t.Errorf("interrupts %+v", k.IRQs)
-	}
+	must.Hold(t, len(k.IRQs) == 2 && k.IRQs[0].On == "acpi" && k.IRQs[0].Count == 11 &&
+		k.IRQs[0].Affinity.Equal(setting.CPUs(0, 1)), "interrupts %+v", k.IRQs)
 	files := []facts.VFFile{{Path: "/etc/systemd/system/sriov.service", Device: "ens1f0"},
 		{Path: "/etc/systemd/network/10-a.link", Device: "ens2"}, {Path: "/etc/modprobe.d/ixgbe.conf", Device: ""}}
 	must.Same(t, k.VFFiles, files, "files")

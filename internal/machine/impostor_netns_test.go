@@ -46,9 +46,7 @@ func namedProcess(t *testing.T, name string, uid uint32, args ...string) (pid in
 	for till := time.Now().Add(10 * time.Second); !named() && time.Now().Before(till); {
 		time.Sleep(time.Millisecond)
 	}
-	if !named() {
-		t.Fatal("the process has not taken the name " + name)
-	}
+	must.Need(t, named(), "%v", "the process has not taken the name "+name)
 	return cmd.Process.Pid, end
 }
 
@@ -97,9 +95,7 @@ func TestImpostors(t *testing.T) {
 	namedProcess(t, "ceph-osd", user)
 	h, _ = look()
 	for _, s := range h.Services {
-		if s.PID == irqbalance {
-			t.Errorf("%s is taken for a service", s.Name)
-		}
+		must.Hold(t, s.PID != irqbalance, "%s is taken for a service", s.Name)
 	}
 	must.Equal(t, len(h.Storage), disks, "storage daemons: %+v", h.Storage)
 
@@ -119,9 +115,8 @@ func TestImpostors(t *testing.T) {
 	}
 	must.Equal(t, m.Mechanisms().Read(t.Context(), a).State, setting.Absent, "read as")
 	err := m.Mechanisms().Write(t.Context(), a, setting.Value("0"))
-	if !errors.Is(err, libvirt.ErrNotRunning) || cpusOf(t, first) != before || cpusOf(t, last) != before {
-		t.Errorf("written after its end: %v", err)
-	}
+	must.Hold(t, errors.Is(err, libvirt.ErrNotRunning) && cpusOf(t, first) == before && cpusOf(t, last) == before,
+		"written after its end: %v", err)
 
 	// libvirt may run a guest as any user.
 	must.Do(t, os.WriteFile(folder+"/"+impostorGuest+".pid", []byte(strconv.Itoa(first)), 0o644))

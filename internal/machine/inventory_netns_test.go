@@ -32,17 +32,13 @@ func TestInventoryWithoutRoot(t *testing.T) {
 	start := time.Now()
 	link.Inventory(context.Background(), m.Tree, h)
 	netfilter.Inventory(context.Background(), m.Tree, h)
-	if len(h.Bridges) != 1 || len(h.Taps) != 1 || len(h.Bridges[0].Ports) != 1 {
-		t.Errorf("without root: %d bridges, %d taps; want 1 and 1", len(h.Bridges), len(h.Taps))
-	}
+	must.Hold(t, len(h.Bridges) == 1 && len(h.Taps) == 1 && len(h.Bridges[0].Ports) == 1,
+		"without root: %d bridges, %d taps; want 1 and 1", len(h.Bridges), len(h.Taps))
 	link.AskLanes(m.Tree, h)
-	if h.Kernel.Lanes != nil {
-		t.Errorf("without root the kernel said of lane programs %+v", h.Kernel.Lanes)
-	}
+	must.Hold(t, h.Kernel.Lanes == nil, "without root the kernel said of lane programs %+v", h.Kernel.Lanes)
 	for _, tool := range []string{"iptables-legacy", "nft"} {
-		if !slices.Contains(h.Unseen, facts.RulesUnseen(tool, "", "needs root")) {
-			t.Errorf("unseen %v: want the rules of %s because it needs root", h.Unseen, tool)
-		}
+		must.Hold(t, slices.Contains(h.Unseen, facts.RulesUnseen(tool, "", "needs root")),
+			"unseen %v: want the rules of %s because it needs root", h.Unseen, tool)
 	}
 	if took := time.Since(start); took > 20*time.Second {
 		t.Errorf("took %v", took)

@@ -30,9 +30,8 @@ func inLab(t *testing.T) bool {
 	result, err := l.Exec(t.Context(), lab.Cmd{Script: "cd /tmp && cp /share/host.test . && " + mark + "=" + t.Name() +
 		" ./host.test -test.v -test.run='^" + t.Name() + "$' 2>&1"})
 	must.Do(t, err)
-	if result.Code != 0 || !strings.Contains(result.Stdout, "--- PASS: "+t.Name()) {
-		t.Fatalf("in the lab: exit %d\n%s", result.Code, result.Stdout)
-	}
+	must.Need(t, result.Code == 0 && strings.Contains(result.Stdout, "--- PASS: "+t.Name()),
+		"in the lab: exit %d\n%s", result.Code, result.Stdout)
 	t.Logf("in the lab:\n%s", result.Stdout)
 	return false
 }

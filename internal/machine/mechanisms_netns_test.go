@@ -98,9 +98,8 @@ func TestRefusalsLeaveTheMachineAsItWas(t *testing.T) {
 	mechanisms := live(t).Mechanisms()
 	ctx := context.Background()
 	channels := mechanisms.Read(ctx, setting.Of(setting.NICChannels, "v0", "rx"))
-	if channels.Max == nil || *channels.Max != 4 {
-		t.Errorf("channels of a device with 4 queues: %+v, want a maximum of 4", channels)
-	}
+	must.Hold(t, channels.Max != nil && *channels.Max == 4,
+		"channels of a device with 4 queues: %+v, want a maximum of 4", channels)
 	if r := mechanisms.Read(ctx, setting.Of(setting.NICFeature, "v0", "loopback")); r.State != setting.Known ||
 		!r.ReadOnly {
 		t.Errorf("a feature that is fixed reads as writable: %+v", r)
@@ -135,9 +134,8 @@ func TestRefusalsLeaveTheMachineAsItWas(t *testing.T) {
 			continue
 		}
 		t.Log(err)
-		if !strings.Contains(err.Error(), address) || !strings.Contains(err.Error(), value) {
-			t.Errorf("refusal does not name value and wish: %v", err)
-		}
+		must.Hold(t, strings.Contains(err.Error(), address) && strings.Contains(err.Error(), value),
+			"refusal does not name value and wish: %v", err)
 		if after := mechanisms.Read(ctx, a); !after.Same(before) {
 			t.Errorf("%s: %s after a refused write, %s before", a, after, before)
 		}

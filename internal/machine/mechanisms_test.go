@@ -60,9 +60,8 @@ func TestReadingsOfRecordedHost(t *testing.T) {
 	} {
 		a := must.Get(setting.ParseAddress(c.address))(t)
 		r := mechanisms.Read(context.Background(), a)
-		if r.String() != c.want || !strings.Contains(r.Why, c.why) {
-			t.Errorf("%s: %s (%s), want %s (%s)", c.address, r, r.Why, c.want, c.why)
-		}
+		must.Hold(t, r.String() == c.want && strings.Contains(r.Why, c.why),
+			"%s: %s (%s), want %s (%s)", c.address, r, r.Why, c.want, c.why)
 	}
 }
 

@@ -27,9 +27,7 @@ import (
 func sh(t *testing.T, script string) string {
 	t.Helper()
 	out, err := exec.Command("sh", "-c", script).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", script, err, out)
-	}
+	must.Need(t, err == nil, "%s: %v\n%s", script, err, out)
 	return strings.TrimSpace(string(out))
 }
 
@@ -76,16 +74,11 @@ func TestDriversOfTheLab(t *testing.T) {
 		t.Errorf("unseen: %s: %s", u.What, u.Why)
 	}
 	igb, virtio := byMAC(t, h, lab.MACigb0), byMAC(t, h, lab.MACvirtio)
-	if igb.Driver != "igb" || igb.Node != 1 || igb.SRIOV == nil || igb.SRIOV.Total != 7 || igb.Channels == nil ||
-		igb.Channels.MaxCombined != 8 ||
-		igb.Rings == nil || igb.FlowHash["udp4"] == "" || igb.Coalesce["rx-usecs"] == "" || len(igb.Features) < 20 ||
-		igb.Firmware == "" {
-		t.Errorf("igb: %+v", igb)
-	}
-	if virtio.Driver != "virtio_net" || virtio.PCI == "" || virtio.Channels == nil ||
-		virtio.Channels.MaxCombined != 4 || len(virtio.IRQs) < 8 {
-		t.Errorf("virtio: %+v", virtio)
-	}
+	must.Hold(t, igb.Driver == "igb" && igb.Node == 1 && igb.SRIOV != nil && igb.SRIOV.Total == 7 &&
+		igb.Channels != nil && igb.Channels.MaxCombined == 8 && igb.Rings != nil && igb.FlowHash["udp4"] != "" &&
+		igb.Coalesce["rx-usecs"] != "" && len(igb.Features) >= 20 && igb.Firmware != "", "igb: %+v", igb)
+	must.Hold(t, virtio.Driver == "virtio_net" && virtio.PCI != "" && virtio.Channels != nil &&
+		virtio.Channels.MaxCombined == 4 && len(virtio.IRQs) >= 8, "virtio: %+v", virtio)
 	for _, n := range []facts.NIC{igb, virtio} {
 		if got, want := strconv.Itoa(n.Rings.Rx), shown(t, 1, "RX", "-g "+n.Name); got != want {
 			t.Errorf("%s: rx ring %s, ethtool shows %s", n.Name, got, want)
@@ -196,9 +189,7 @@ func TestInterruptIsFoundAfterRenumbering(t *testing.T) {
 	sh(t, "ip link set "+name+" up; ethtool -L "+name+" combined 4; sleep 1") // four receive and four transmit vectors
 	nic := byMAC(t, takeStock(t, m), lab.MACigb0)
 	at := slices.IndexFunc(nic.IRQs, func(i facts.IRQ) bool { return i.On == "rx-1" })
-	if at < 0 {
-		t.Fatalf("interrupts of %s: %+v, want rx-1 among them", name, nic.IRQs)
-	}
+	must.Need(t, at >= 0, "interrupts of %s: %+v, want rx-1 among them", name, nic.IRQs)
 	a := nic.Address(nic.IRQs[at])
 	mechanisms := m.Mechanisms()
 	ctx := context.Background()
@@ -252,9 +243,7 @@ func TestVirtualFunctionsAreSeen(t *testing.T) {
 	sh(t, "ip link set "+name+" vf 1 mac 52:54:00:00:09:01 vlan 100 qos 3 spoofchk off trust on; ip link set "+name+
 		" vf 1 max_tx_rate 500 || true")
 	h := takeStock(t, m)
-	if len(h.VFs) != 2 {
-		t.Fatalf("%d VFs, want 2", len(h.VFs))
-	}
+	must.Need(t, len(h.VFs) == 2, "%d VFs, want 2", len(h.VFs))
 	v := h.VFs[1]
 	if v.PF != name || v.Index != 1 || v.PCI == "" || v.Group < 0 || v.Driver != "" || v.MAC != "52:54:00:00:09:01" ||
 		v.VLAN != 100 || v.QoS != 3 ||
@@ -309,9 +298,8 @@ func TestOverlaysAndRulesAreSeen(t *testing.T) {
 			t.Errorf("%+v, want lower %q, lockless %v", x, c.lower, c.lockless)
 		}
 	}
-	if !h.Netfilter.BridgeModule || !slices.Contains(h.Netfilter.Backends, "ebtables-legacy") {
-		t.Errorf("netfilter %+v, unseen %v", h.Netfilter, h.Unseen)
-	}
+	must.Hold(t, h.Netfilter.BridgeModule && slices.Contains(h.Netfilter.Backends, "ebtables-legacy"),
+		"netfilter %+v, unseen %v", h.Netfilter, h.Unseen)
 	for _, set := range h.Netfilter.Rules {
 		if set.Tool == "ebtables-legacy" &&
 			(set.Rules != 1 || !slices.Equal(set.Lines,
@@ -330,9 +318,8 @@ func bridgeRulesGoAndComeBack(t *testing.T, m *Machine) {
 	const shown = "ebtables-legacy -L --Lx"
 	mechanism, a, was := m.Mechanisms()[setting.RuleSet], setting.Of(setting.RuleSet, "ebtables-legacy"), sh(t, shown)
 	before := mechanism.Read(patient(t), a)
-	if before.State != setting.Known || before.ReadOnly || !strings.Contains(was, "two  words") {
-		t.Fatalf("%+v of\n%s", before, was)
-	}
+	must.Need(t, before.State == setting.Known && !before.ReadOnly && strings.Contains(was, "two  words"),
+		"%+v of\n%s", before, was)
 	must.Do(t, mechanism.Write(patient(t), a, setting.Missing("removed")))
 	if now := sh(t, shown); strings.TrimSpace(now) != "" || mechanism.Read(patient(t), a).State != setting.Absent {
 		t.Errorf("still there:\n%s", now)

@@ -24,18 +24,12 @@ func TestPlatformProcesses(t *testing.T) {
 		return
 	}
 	// The mounts are this process's own.
-	if err := unix.Mount("run", "/run", "tmpfs", 0, "mode=755"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir("/run/qemu-server", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mount("run", "/run", "tmpfs", 0, "mode=755"))
+	must.Do(t, os.Mkdir("/run/qemu-server", 0o755))
 	const user = 4711
 	file := func(number int) string { return fmt.Sprintf("/run/qemu-server/%d.pid", number) }
 	write := func(t *testing.T, name string, pid int) {
-		if err := os.WriteFile(name, fmt.Appendln(nil, pid), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, fmt.Appendln(nil, pid), 0o644))
 	}
 	number := 100
 	for _, c := range []struct {
@@ -69,9 +63,7 @@ func TestPlatformProcesses(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			guest := fmt.Sprint("platform-test-", number)
 			pid, _ := namedProcess(t, "kvm", c.uid, "-id", fmt.Sprint(number), "-name", guest+",debug-threads=on")
-			if err := c.names(t, file(number), pid); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.names(t, file(number), pid))
 			h := &facts.Host{}
 			libvirt.Inventory(t.Context(), live(t).Tree, h, new(libvirt.Definitions))
 			found := facts.Find(h.Guests, func(g *facts.Guest) bool { return g.Name == guest })

@@ -115,9 +115,7 @@ func TestTapElsewhere(t *testing.T) {
 			libvirt.WithoutThreads(context.Background(), m, h, nil)
 			h.Guests = facts.Where(h.Guests, func(g facts.Guest) bool { return g.Name == "web" })
 			spaces.Inventory(context.Background(), m, h)
-			if len(h.Guests) != 1 {
-				t.Fatalf("guests %+v, unverified %+v", h.Guests, h.Unverified)
-			}
+			must.Need(t, len(h.Guests) == 1, "guests %+v, unverified %+v", h.Guests, h.Unverified)
 			var passed []string
 			for _, hop := range reach.Of(h).Paths[0].Hops {
 				where := ""

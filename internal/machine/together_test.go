@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // listed counts how often it is asked.
@@ -34,9 +35,8 @@ func TestReadTogether(t *testing.T) {
 		all = append(all, setting.Of(setting.RootQdisc, fmt.Sprintf("tap%d", i)), setting.Of(setting.VFAttr, fmt.Sprint(i)))
 	}
 	Read(context.Background(), setting.Mechanisms{setting.RootQdisc: one, setting.VFAttr: other}, h, all)
-	if one.asked != 1 || other.asked != 1 || len(h.Readings) != len(all) {
-		t.Errorf("asked %d and %d times for %d readings", one.asked, other.asked, len(h.Readings))
-	}
+	must.Hold(t, one.asked == 1 && other.asked == 1 && len(h.Readings) == len(all),
+		"asked %d and %d times for %d readings", one.asked, other.asked, len(h.Readings))
 	for _, a := range all {
 		if got := h.Readings.At(a); got.Value != a.Path {
 			t.Fatalf("%s: %v", a, got)

@@ -41,10 +41,8 @@ func TestReservations(t *testing.T) {
 		setting.Value(facts.ReservationText([]facts.Reservation{leaving}))))
 	var h facts.Host
 	vf.Reservations(context.Background(), m.Tree, &h)
-	if len(h.Reservations) != 1 || h.Reservations[0] != given || len(h.Unseen) != 2 || len(h.Leaving) != 1 ||
-		h.Leaving[0] != leaving {
-		t.Errorf("found %+v, unseen %+v", h.Reservations, h.Unseen)
-	}
+	must.Hold(t, len(h.Reservations) == 1 && h.Reservations[0] == given && len(h.Unseen) == 2 && len(h.Leaving) == 1 &&
+		h.Leaving[0] == leaving, "found %+v, unseen %+v", h.Reservations, h.Unseen)
 	for _, name := range []string{"../vfs/x.json", "0000:01:10.json", "network-.json", "network-a b.json",
 		"0000:01:10.1.json.bak"} {
 		must.Refuse(t, setting.CheckFile(setting.Reservations+"/"+name), "%s is taken for a reservation", name)

@@ -12,9 +12,8 @@ import (
 func TestEachKindHasAMechanism(t *testing.T) {
 	mechanisms := live(t).Mechanisms()
 	for kind := range setting.Kinds {
-		if (mechanisms[kind] == nil) != (kind == setting.Fact) {
-			t.Errorf("%s: mechanism %v; every kind has one but a fact, which is worked out", kind, mechanisms[kind])
-		}
+		must.Hold(t, (mechanisms[kind] == nil) == (kind == setting.Fact),
+			"%s: mechanism %v; every kind has one but a fact, which is worked out", kind, mechanisms[kind])
 	}
 }
 

@@ -43,10 +43,9 @@ func TestComparingTheSame(t *testing.T) {
 			found, missed := falseAnswers(t, series[name], c.blocks, uint64(n))
 			t.Logf("%-28s %2d blocks: %4.1f %% different, %4.1f %% of the intervals miss 1", name, c.blocks,
 				100*float64(found)/comparisons, 100*float64(missed)/comparisons)
-			if found > c.limit {
-				t.Errorf("%s, %d blocks: %d of %d comparisons of the same found a difference, expected no more than %d",
-					name, c.blocks, found, comparisons, c.limit)
-			}
+			must.Hold(t, found <= c.limit,
+				"%s, %d blocks: %d of %d comparisons of the same found a difference, expected no more than %d", name,
+				c.blocks, found, comparisons, c.limit)
 			all, different, outside = all+comparisons, different+found, outside+missed
 		}
 		// Two standard deviations above Alpha.
@@ -106,9 +105,7 @@ func recorded(t *testing.T) map[string]func(int, *rand.Rand) []float64 {
 	must.Do(t, json.Unmarshal(text, &file))
 	all := map[string]func(int, *rand.Rand) []float64{}
 	for name, s := range file.Series {
-		if len(s.Values) < 250 {
-			t.Fatalf("%s has %d values", name, len(s.Values))
-		}
+		must.Need(t, len(s.Values) >= 250, "%s has %d values", name, len(s.Values))
 		all["recorded "+name] = func(n int, lot *rand.Rand) []float64 {
 			from := lot.IntN(len(s.Values) - n + 1)
 			return s.Values[from : from+n]
@@ -189,9 +186,8 @@ func TestDifferencesAreFound(t *testing.T) {
 				found++
 			}
 		}
-		if found < comparisons*9/10 {
-			t.Errorf("%s of 2 %%: a difference of 5 %% was found in %d of %d comparisons by six blocks", name, found,
-				comparisons)
-		}
+		must.Hold(t, found >= comparisons*9/10,
+			"%s of 2 %%: a difference of 5 %% was found in %d of %d comparisons by six blocks", name, found,
+			comparisons)
 	}
 }

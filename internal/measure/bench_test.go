@@ -138,24 +138,18 @@ func TestVerdict(t *testing.T) {
 		t.Run(c.name, inNoTime(func(t *testing.T) {
 			run := newRun(c.rate)
 			must.Do(t, quick(&c.d).Run(t.Context(), run))
-			if run.LimitedBy != c.want || !strings.Contains(strings.Join(run.Evidence, "\n"), c.evidence) {
-				t.Errorf("limited by %s: %q; expected %s with %q", run.LimitedBy, run.Evidence, c.want, c.evidence)
-			}
+			must.Hold(t, run.LimitedBy == c.want && strings.Contains(strings.Join(run.Evidence, "\n"), c.evidence),
+				"limited by %s: %q; expected %s with %q", run.LimitedBy, run.Evidence, c.want, c.evidence)
 			if math.Abs(run.PPS-c.pps) > c.pps/1000 {
 				t.Errorf("%v pps, expected %v", run.PPS, c.pps)
 			}
-			if run.Sent != run.Received-run.Duplicated+run.Lost || len(run.Samples) != 6 || run.Partial {
-				t.Errorf("sent %d, received %d, lost %d in %d samples", run.Sent, run.Received, run.Lost,
-					len(run.Samples))
-			}
-			if run.Valid() != (c.want != ByGenerator && c.want != ByReceiver) {
-				t.Errorf("valid: %v", run.Valid())
-			}
+			must.Hold(t, run.Sent == run.Received-run.Duplicated+run.Lost && len(run.Samples) == 6 && !run.Partial,
+				"sent %d, received %d, lost %d in %d samples", run.Sent, run.Received, run.Lost, len(run.Samples))
+			must.Equal(t, run.Valid(), c.want != ByGenerator && c.want != ByReceiver, "valid")
 			again := *run
 			again.Judge()
-			if len(again.Warnings) != len(run.Warnings) || again.Sent != run.Sent || again.LimitedBy != run.LimitedBy {
-				t.Error("judged again, the run says something else")
-			}
+			must.Hold(t, len(again.Warnings) == len(run.Warnings) && again.Sent == run.Sent &&
+				again.LimitedBy == run.LimitedBy, "judged again, the run says something else")
 		}))
 	}
 }
@@ -196,13 +190,11 @@ func runAccountsCostAndLoss(t *testing.T) {
 	if math.Abs(run.CPUNsPerPacket-500) > 1 { // half a CPU for a million packets a second
 		t.Errorf("%v ns a packet, expected 500", run.CPUNsPerPacket)
 	}
-	if run.Lost != 6*6_000_000 || run.Duplicated != 6*5 || len(run.Losses) != 1 || run.Losses[0].Packets != run.Lost ||
-		run.UnexplainedLoss != 0 {
-		t.Errorf("lost %d, located %+v, %d unexplained", run.Lost, run.Losses, run.UnexplainedLoss)
-	}
-	if run.OfferedPPS != 4e6 || run.Latency == nil || run.Latency.Count != 600 {
-		t.Errorf("offered %v, latency %+v", run.OfferedPPS, run.Latency)
-	}
+	must.Hold(t, run.Lost == 6*6_000_000 && run.Duplicated == 6*5 && len(run.Losses) == 1 &&
+		run.Losses[0].Packets == run.Lost && run.UnexplainedLoss == 0,
+		"lost %d, located %+v, %d unexplained", run.Lost, run.Losses, run.UnexplainedLoss)
+	must.Hold(t, run.OfferedPPS == 4e6 && run.Latency != nil && run.Latency.Count == 600,
+		"offered %v, latency %+v", run.OfferedPPS, run.Latency)
 }
 
 func TestLateFramesAreWaitedFor(t *testing.T) { inNoTime(lateFramesAreWaitedFor)(t) }
@@ -228,9 +220,8 @@ func TestMoreReceivedThanSentIsToldNotHidden(t *testing.T) {
 func moreReceivedThanSentIsToldNotHidden(t *testing.T) {
 	run := newRun(0)
 	must.Do(t, quick(&device{makes: 1000, carries: 1e6, counts: 1e6, foreign: 7}).Run(t.Context(), run))
-	if len(run.Warnings) == 0 || run.Warnings[0].Code != "more-received-than-sent" {
-		t.Errorf("warnings %+v", run.Warnings)
-	}
+	must.Hold(t, len(run.Warnings) != 0 && run.Warnings[0].Code == "more-received-than-sent",
+		"warnings %+v", run.Warnings)
 }
 
 func TestInterruptedRunIsPartial(t *testing.T) { inNoTime(interruptedRunIsPartial)(t) }
@@ -246,9 +237,8 @@ func interruptedRunIsPartial(t *testing.T) {
 	}
 	run := newRun(0)
 	must.Do(t, quick(d).Run(ctx, run))
-	if !run.Partial || len(run.Samples) != 2 || run.Warnings[0].Code != "partial" || run.LimitedBy != ByDevice {
-		t.Errorf("partial %v, %d samples, warnings %+v", run.Partial, len(run.Samples), run.Warnings)
-	}
+	must.Hold(t, run.Partial && len(run.Samples) == 2 && run.Warnings[0].Code == "partial" && run.LimitedBy == ByDevice,
+		"partial %v, %d samples, warnings %+v", run.Partial, len(run.Samples), run.Warnings)
 }
 
 func TestFailureIsReturnedWithWhatThereIs(t *testing.T) {
@@ -266,10 +256,8 @@ func failureIsReturnedWithWhatThereIs(t *testing.T) {
 	}
 	run := newRun(0)
 	err := quick(d).Run(t.Context(), run)
-	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "trial 5 of 6") || len(run.Samples) != 4 ||
-		!run.Partial {
-		t.Errorf("error %v, %d samples, partial %v", err, len(run.Samples), run.Partial)
-	}
+	must.Hold(t, errors.Is(err, broken) && strings.Contains(err.Error(), "trial 5 of 6") && len(run.Samples) == 4 &&
+		run.Partial, "error %v, %d samples, partial %v", err, len(run.Samples), run.Partial)
 }
 
 func TestDrainedBuffersAreNotSpeed(t *testing.T) {
@@ -302,10 +290,8 @@ func TestWhatTheSendersRingRefusedIsLocated(t *testing.T) {
 	run.Counters = []Delta{{Counter: Counter{Where: "host", Interface: "tap0", Name: "tx_dropped"}, Delta: 7}}
 	for range 2 { // judging twice says the same
 		run.Judge()
-		if len(run.Losses) != 2 || run.Losses[0].Name != "xdp.ring_full" || run.Losses[0].Packets != 50 ||
-			run.UnexplainedLoss != 3 {
-			t.Fatalf("losses %+v, %d unexplained", run.Losses, run.UnexplainedLoss)
-		}
+		must.Need(t, len(run.Losses) == 2 && run.Losses[0].Name == "xdp.ring_full" && run.Losses[0].Packets == 50 &&
+			run.UnexplainedLoss == 3, "losses %+v, %d unexplained", run.Losses, run.UnexplainedLoss)
 	}
 }
 
@@ -317,10 +303,9 @@ func TestWhatTheSinkTookOutIsNotLost(t *testing.T) {
 		run.Samples = []Sample{{Sent: 1100, Received: 1000, Lost: 100, Seconds: 1, PPS: 1000}}
 		run.Counters = []Delta{{Counter: end, Delta: c.delta}}
 		run.Judge()
-		if run.UnexplainedLoss != 100-c.want || len(run.Losses) != min(1, int(c.want)) ||
-			run.Counters[0].Delta != c.delta {
-			t.Errorf("%d dropped: losses %+v, %d unexplained", c.delta, run.Losses, run.UnexplainedLoss)
-		}
+		must.Hold(t, run.UnexplainedLoss == 100-c.want && len(run.Losses) == min(1, int(c.want)) &&
+			run.Counters[0].Delta == c.delta,
+			"%d dropped: losses %+v, %d unexplained", c.delta, run.Losses, run.UnexplainedLoss)
 	}
 }
 
@@ -331,23 +316,17 @@ func TestTwoWay(t *testing.T) {
 	sent := Sent{Frames: 200, Elapsed: time.Second, Ways: []Sent{second(100), second(100)}}
 	arrived := Arrived{Frames: 195, Exact: true, Ways: []Arrived{{Frames: 90, Exact: true}, {Frames: 105, Exact: true}}}
 	s := sampleOf(load, sent, arrived, 0)
-	if s.OfferedPPS != 200 || s.Lost != 10 || s.PPS != 195 || len(s.Ways) != 2 || s.Ways[0].Lost != 10 ||
-		s.Ways[1].PPS != 105 {
-		t.Errorf("%+v", s)
-	}
+	must.Hold(t, s.OfferedPPS == 200 && s.Lost == 10 && s.PPS == 195 && len(s.Ways) == 2 && s.Ways[0].Lost == 10 &&
+		s.Ways[1].PPS == 105, "%+v", s)
 	s.Ways[0].SendErrors, s.Ways[1].SendErrors = 3, 4
 	run := &Run{Kind: PPS, Load: load, Samples: []Sample{s, s}, From: Endpoint{Interface: "a"},
 		To: Endpoint{Interface: "b"}}
 	for range 2 {
 		run.Judge()
-		if run.OfferedPPS != 200 || len(run.Ways) != 2 || run.Ways[0].Sent != 200 || run.Ways[0].PPS != 90 ||
-			run.Ways[1].Lost != 0 {
-			t.Errorf("offered %g, ways %+v", run.OfferedPPS, run.Ways)
-		}
-		if len(run.Losses) != 2 || run.Losses[0].Interface != "b" || run.Losses[0].Packets != 8 ||
-			run.Losses[1].Interface != "a" || run.Losses[1].Packets != 6 {
-			t.Errorf("losses %+v", run.Losses)
-		}
+		must.Hold(t, run.OfferedPPS == 200 && len(run.Ways) == 2 && run.Ways[0].Sent == 200 && run.Ways[0].PPS == 90 &&
+			run.Ways[1].Lost == 0, "offered %g, ways %+v", run.OfferedPPS, run.Ways)
+		must.Hold(t, len(run.Losses) == 2 && run.Losses[0].Interface == "b" && run.Losses[0].Packets == 8 &&
+			run.Losses[1].Interface == "a" && run.Losses[1].Packets == 6, "losses %+v", run.Losses)
 	}
 }
 

@@ -85,9 +85,7 @@ func TestCompare(t *testing.T) {
 		c.Ratio.Level < Level {
 		t.Errorf("ratio %+v", c.Ratio)
 	}
-	if !slices.Equal(before, []float64{610, 640, 620, 600, 630, 650}) {
-		t.Error("the caller's samples were reordered")
-	}
+	must.Hold(t, slices.Equal(before, []float64{610, 640, 620, 600, 630, 650}), "the caller's samples were reordered")
 	back := Compare(after, before)
 	if math.Abs(back.Ratio.Value*c.Ratio.Value-1) > 1e-9 || math.Abs(back.Ratio.Lo*c.Ratio.Hi-1) > 1e-9 {
 		t.Errorf("the ratio of the sides swapped is %+v, of %+v", back.Ratio, c.Ratio)
@@ -97,9 +95,8 @@ func TestCompare(t *testing.T) {
 		t.Errorf("a sample differs from itself: %v", same)
 	}
 	few := Compare([]float64{1, 2, 3}, []float64{10, 20, 30})
-	if few.Significant || len(few.Warnings) != 1 || few.Warnings[0].Code != "few-samples" {
-		t.Errorf("three samples a side: %+v", few)
-	}
+	must.Hold(t, !few.Significant && len(few.Warnings) == 1 && few.Warnings[0].Code == "few-samples",
+		"three samples a side: %+v", few)
 	if empty := Compare(nil, after); empty.Significant || empty.P != 1 {
 		t.Errorf("nothing against something: %+v", empty)
 	}
@@ -180,10 +177,8 @@ func TestPowerAndRatioCoverage(t *testing.T) {
 		if r.Result.Ratio.Lo <= truth && truth <= r.Result.Ratio.Hi {
 			covered++
 		}
-		if r.Result.Significant == (r.Result.Ratio.Lo <= 1 && 1 <= r.Result.Ratio.Hi) {
-			t.Fatalf("round %d: verdict %v, interval %+v contradict each other", round, r.Result.Significant,
-				r.Result.Ratio)
-		}
+		must.Need(t, r.Result.Significant != (r.Result.Ratio.Lo <= 1 && 1 <= r.Result.Ratio.Hi),
+			"round %d: verdict %v, interval %+v contradict each other", round, r.Result.Significant, r.Result.Ratio)
 	}
 	if share := float64(found) / rounds; share < 0.9 {
 		t.Errorf("20 %% more was found in %.1f %% of the series", 100*share)
@@ -195,12 +190,8 @@ func TestPowerAndRatioCoverage(t *testing.T) {
 
 func TestSchedule(t *testing.T) {
 	order := Schedule(64, 5)
-	if !slices.Equal(order, Schedule(64, 5)) {
-		t.Error("the same seed gives another order")
-	}
-	if slices.Equal(order, Schedule(64, 6)) {
-		t.Error("another seed gives the same order")
-	}
+	must.Hold(t, slices.Equal(order, Schedule(64, 5)), "the same seed gives another order")
+	must.Hold(t, !slices.Equal(order, Schedule(64, 6)), "another seed gives the same order")
 	starts := [2]int{}
 	for _, block := range order {
 		if block != [4]Side{A, B, B, A} && block != [4]Side{B, A, A, B} {
@@ -208,9 +199,7 @@ func TestSchedule(t *testing.T) {
 		}
 		starts[block[0]]++
 	}
-	if starts[A] < 16 || starts[B] < 16 {
-		t.Errorf("blocks start %d times with A, %d with B", starts[A], starts[B])
-	}
+	must.Hold(t, starts[A] >= 16 && starts[B] >= 16, "blocks start %d times with A, %d with B", starts[A], starts[B])
 }
 
 func TestInterleaveKeepsWholeBlocksOnFailure(t *testing.T) {
@@ -223,9 +212,8 @@ func TestInterleaveKeepsWholeBlocksOnFailure(t *testing.T) {
 		return Sample{PPS: float64(taken)}, nil
 	}
 	r, err := Interleave(t.Context(), PPS, take, take, 5, 1)
-	if !errors.Is(err, broken) || !r.Partial || len(r.Order) != 2 || len(r.Samples) != 2 {
-		t.Errorf("error %v, partial %v, %d blocks", err, r.Partial, len(r.Order))
-	}
+	must.Hold(t, errors.Is(err, broken) && r.Partial && len(r.Order) == 2 && len(r.Samples) == 2,
+		"error %v, partial %v, %d blocks", err, r.Partial, len(r.Order))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if r, err = Interleave(ctx, PPS, take, take, 5, 1); !errors.Is(err, context.Canceled) || !r.Partial ||
@@ -251,9 +239,8 @@ func TestShiftCoverage(t *testing.T) {
 			if c.Ratio.Lo <= truth && truth <= c.Ratio.Hi {
 				covered++
 			}
-			if c.Significant == (c.Ratio.Lo <= 1 && 1 <= c.Ratio.Hi) {
-				t.Fatalf("n=%d: p = %v, interval %+v contradict each other", n, c.P, c.Ratio)
-			}
+			must.Need(t, c.Significant != (c.Ratio.Lo <= 1 && 1 <= c.Ratio.Hi),
+				"n=%d: p = %v, interval %+v contradict each other", n, c.P, c.Ratio)
 		}
 		if share := float64(covered) / rounds; math.Abs(share-level) > 0.015 || level < 0.95 {
 			t.Errorf("n=%d: covered %.3f, said %.3f", n, share, level)
@@ -297,9 +284,7 @@ func TestMedian(t *testing.T) {
 			t.Errorf("%s: level %v, expected %v", c.name, got.Level, c.want.Level)
 		}
 		got.Level = c.want.Level
-		if got != c.want {
-			t.Errorf("%s: %+v, expected %+v", c.name, got, c.want)
-		}
+		must.Equal(t, got, c.want, "%s", c.name)
 	}
 	if Median([]float64{1, 2, 3, 4, 5}).Level >= Level || Median([]float64{1, 2, 3, 4, 5, 6}).Level < Level {
 		t.Error("six samples are the fewest for 95 %")
@@ -337,12 +322,8 @@ func TestOrderAcrossFlowsIsNamed(t *testing.T) {
 			Arrived{Frames: 100, Reordered: reordered, Exact: true}, 0)
 		return slices.ContainsFunc(s.Warnings, func(w Warning) bool { return w.Code == "order-across-flows" })
 	}
-	if !named(16, 40) {
-		t.Error("frames out of order over 16 flows pass without a word")
-	}
-	if named(1, 40) || named(16, 0) {
-		t.Error("order across flows is named where one flow was out of order, or none")
-	}
+	must.Hold(t, named(16, 40), "frames out of order over 16 flows pass without a word")
+	must.Hold(t, !named(1, 40) && !named(16, 0), "order across flows is named where one flow was out of order, or none")
 }
 
 func TestDifferentSinksAreNamed(t *testing.T) {

@@ -22,15 +22,11 @@ func runFileIsReadAsWritten(t *testing.T) {
 		`, "warnings": []}`
 	for _, text := range []string{file.String(), answer} {
 		got := must.Get(Decode(strings.NewReader(text)))(t)
-		if !reflect.DeepEqual(got, run) {
-			t.Errorf("read %+v, wrote %+v", got, run)
-		}
+		must.Hold(t, reflect.DeepEqual(got, run), "read %+v, wrote %+v", got, run)
 	}
 	for _, field := range []string{`"offered_pps"`, `"sent"`, `"received"`, `"lost"`, `"pps"`, `"limited_by"`,
 		`"cpu_ns_per_packet"`, `"samples"`} {
-		if !strings.Contains(file.String(), "\n "+field+":") {
-			t.Errorf("the run has no field %s", field)
-		}
+		must.Hold(t, strings.Contains(file.String(), "\n "+field+":"), "the run has no field %s", field)
 	}
 }
 
@@ -56,9 +52,7 @@ func TestComparable(t *testing.T) {
 	before, after := newRun(0), newRun(0)
 	before.LimitedBy, after.LimitedBy = ByDevice, ByDevice
 	warnings, err := Comparable(before, after)
-	if err != nil || len(warnings) != 1 || warnings[0].Code != "not-interleaved" {
-		t.Errorf("%+v, %v", warnings, err)
-	}
+	must.Hold(t, err == nil && len(warnings) == 1 && warnings[0].Code == "not-interleaved", "%+v, %v", warnings, err)
 	after.Host, after.LimitedBy, after.Load.FrameBytes = "other", ByGenerator, 128
 	warnings, err = Comparable(before, after)
 	var codes []string

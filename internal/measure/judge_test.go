@@ -71,10 +71,9 @@ func TestTalkLimit(t *testing.T) {
 				codes = append(codes, w.Code)
 			}
 		}
-		if run.LimitedBy != c.want || strings.Join(codes, " ") != c.warnings || len(run.Evidence) == 0 {
-			t.Errorf("%s: limited by %s (%q), warnings %q; expected %s and %q", c.name, run.LimitedBy, run.Evidence,
-				codes, c.want, c.warnings)
-		}
+		must.Hold(t, run.LimitedBy == c.want && strings.Join(codes, " ") == c.warnings && len(run.Evidence) != 0,
+			"%s: limited by %s (%q), warnings %q; expected %s and %q", c.name, run.LimitedBy, run.Evidence, codes,
+			c.want, c.warnings)
 	}
 }
 
@@ -90,9 +89,8 @@ func TestSentLate(t *testing.T) {
 		for _, w := range run.Warnings {
 			found = found || w.Code == "sent-late"
 		}
-		if found != want || run.LatencyRaw.At(50) != 30_000 {
-			t.Errorf("%d ns from the schedule and 30000 from the sending: warned %v, expected %v", ns, found, want)
-		}
+		must.Hold(t, found == want && run.LatencyRaw.At(50) == 30_000,
+			"%d ns from the schedule and 30000 from the sending: warned %v, expected %v", ns, found, want)
 	}
 }
 
@@ -105,15 +103,11 @@ func TestLossIsLocated(t *testing.T) {
 	deltas := Deltas(
 		Counters{tap: 5, sent: 100, nic: 0, reset: 900},
 		Counters{tap: 65, sent: 400, nic: 100, reset: 3, fresh: 77})
-	if len(deltas) != 3 || deltas[0].Counter != nic || deltas[1].Counter != tap || deltas[1].Delta != 60 ||
-		deltas[2].Counter != sent {
-		t.Fatalf("deltas %+v", deltas)
-	}
+	must.Need(t, len(deltas) == 3 && deltas[0].Counter == nic && deltas[1].Counter == tap && deltas[1].Delta == 60 &&
+		deltas[2].Counter == sent, "deltas %+v", deltas)
 	losses, unexplained := LocateLoss(deltas, 170)
-	if len(losses) != 2 || losses[0] != (Loss{nic, AtNIC, 100}) || losses[1] != (Loss{tap, AtTap, 60}) ||
-		unexplained != 10 {
-		t.Errorf("losses %+v, %d unexplained", losses, unexplained)
-	}
+	must.Hold(t, len(losses) == 2 && losses[0] == (Loss{nic, AtNIC, 100}) && losses[1] == (Loss{tap, AtTap, 60}) &&
+		unexplained == 10, "losses %+v, %d unexplained", losses, unexplained)
 	// Other traffic is dropped too: more may be seen than was lost.
 	if _, unexplained = LocateLoss(deltas, 50); unexplained != 0 {
 		t.Errorf("%d unexplained", unexplained)
@@ -141,9 +135,8 @@ func TestBetween(t *testing.T) {
 	after := must.Get(ParseStat(strings.NewReader(statAfter)))(t)
 	before.Taken, after.Taken = time.Unix(0, 0), time.Unix(4, 0)
 	m := Between("host", before, after)
-	if len(m.CPUs) != 2 || m.CPUs[0].CPU != 0 || m.CPUs[1].CPU != 1 {
-		t.Fatalf("CPUs %+v, expected those online at both times", m.CPUs)
-	}
+	must.Need(t, len(m.CPUs) == 2 && m.CPUs[0].CPU == 0 && m.CPUs[1].CPU == 1,
+		"CPUs %+v, expected those online at both times", m.CPUs)
 	// guest is inside user: of 200 ticks of user, 100 were the guest's; of 2 of nice, 1. All ticks are 3.93 s of 4: of
 	// the 3.40 s that were neither idle nor stolen 0.07 are missing, and shared out.
 	want := CPUUse{CPU: 0, User: 1.00, Nice: 0.01, System: 0.30, Idle: 0.50, IRQ: 0.01, SoftIRQ: 1.00, Steal: 0.10,
@@ -153,12 +146,9 @@ func TestBetween(t *testing.T) {
 		by*want.IRQ, by*want.SoftIRQ, by*want.Guest
 	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 	got := m.CPUs[0]
-	if !near(got.User, want.User) || !near(got.Nice, want.Nice) || !near(got.System, want.System) ||
-		!near(got.Idle, want.Idle) ||
-		!near(got.IRQ, want.IRQ) || !near(got.SoftIRQ, want.SoftIRQ) || !near(got.Steal, want.Steal) ||
-		!near(got.Guest, want.Guest) {
-		t.Errorf("cpu0 %+v, expected %+v", got, want)
-	}
+	must.Hold(t, near(got.User, want.User) && near(got.Nice, want.Nice) && near(got.System, want.System) &&
+		near(got.Idle, want.Idle) && near(got.IRQ, want.IRQ) && near(got.SoftIRQ, want.SoftIRQ) &&
+		near(got.Steal, want.Steal) && near(got.Guest, want.Guest), "cpu0 %+v, expected %+v", got, want)
 	if !near(m.CPUs[1].Idle, 0.02) { // idle went backwards by 50, iowait forward by 2: what was sampled stays
 		t.Errorf("cpu1 idle %v, expected 0.02", m.CPUs[1].Idle)
 	}
@@ -191,13 +181,9 @@ func FuzzParseStat(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(times.CPU) == 0 {
-			t.Fatal("no CPU and no error")
-		}
+		must.Need(t, len(times.CPU) != 0, "no CPU and no error")
 		for _, u := range Between("", times, times).CPUs {
-			if u.Busy() != 0 || u.Idle != 0 || u.Steal != 0 {
-				t.Fatalf("an interval of nothing has %+v", u)
-			}
+			must.Need(t, u.Busy() == 0 && u.Idle == 0 && u.Steal == 0, "an interval of nothing has %+v", u)
 		}
 	})
 }
@@ -223,20 +209,15 @@ func TestThreadUse(t *testing.T) {
 		{Role: VCPU, Guest: "web", Threads: 2, Seconds: 1.25, Waited: 0.002, Busiest: "CPU 1/KVM", BusiestSeconds: 1,
 			NsPerUnit: 1250},
 	}
-	if len(s.Threads) != len(want) {
-		t.Fatalf("found %+v", s.Threads)
-	}
+	must.Need(t, len(s.Threads) == len(want), "found %+v", s.Threads)
 	for i, u := range s.Threads {
-		if u != want[i] {
-			t.Errorf("found %+v, expected %+v", u, want[i])
-		}
+		must.Equal(t, u, want[i], "u")
 	}
 	run := &Run{Samples: []Sample{s, s}}
 	costs := run.ThreadCosts()
-	if len(costs) != 3 || costs[2].Role != VCPU || costs[2].CPUs.Value != 0.625 || costs[2].Busiest.Value != 0.5 ||
-		costs[1].Busiest.Value != 0.25 || costs[1].Each.Value != 500 {
-		t.Errorf("costs %+v", costs)
-	}
+	must.Hold(t, len(costs) == 3 && costs[2].Role == VCPU && costs[2].CPUs.Value == 0.625 &&
+		costs[2].Busiest.Value == 0.5 && costs[1].Busiest.Value == 0.25 && costs[1].Each.Value == 500,
+		"costs %+v", costs)
 	// The parts are what the whole is made of.
 	var sum float64
 	for _, p := range run.CPUParts() {
@@ -252,28 +233,20 @@ func TestThreadUse(t *testing.T) {
 
 func TestNewLatency(t *testing.T) {
 	l := NewLatency("one-way", []Bucket{{300, 399, 9}, {100, 199, 990}, {200, 299, 0}, {5000, 5099, 1}})
-	if l.Count != 1000 || l.MinNs != 100 || l.MaxNs != 5099 || len(l.Buckets) != 3 {
-		t.Errorf("%+v", l)
-	}
+	must.Hold(t, l.Count == 1000 && l.MinNs == 100 && l.MaxNs == 5099 && len(l.Buckets) == 3, "%+v", l)
 	if want := (149.5*990 + 349.5*9 + 5049.5) / 1000; math.Abs(l.MeanNs-want) > 1e-9 {
 		t.Errorf("mean %v, expected %v", l.MeanNs, want)
 	}
 	// 99.9 would be told by one sample of a thousand: it is not.
 	want := []Percentile{{50, 199}, {90, 199}, {99, 199}}
-	if len(l.Percentiles) != len(want) {
-		t.Fatalf("percentiles %v, expected %v", l.Percentiles, want)
-	}
+	must.Need(t, len(l.Percentiles) == len(want), "percentiles %v, expected %v", l.Percentiles, want)
 	for i := range want {
-		if l.Percentiles[i] != want[i] {
-			t.Errorf("percentiles %v, expected %v", l.Percentiles, want)
-		}
+		must.Hold(t, l.Percentiles[i] == want[i], "percentiles %v, expected %v", l.Percentiles, want)
 	}
 	if l.At(99.5) != 399 || l.At(100) != 5099 {
 		t.Errorf("p99.5 = %d, p100 = %d", l.At(99.5), l.At(100))
 	}
-	if NewLatency("one-way", []Bucket{{1, 2, 0}}) != nil {
-		t.Error("a distribution of nothing")
-	}
+	must.Hold(t, NewLatency("one-way", []Bucket{{1, 2, 0}}) == nil, "a distribution of nothing")
 }
 
 func TestMergeLatency(t *testing.T) {
@@ -281,14 +254,10 @@ func TestMergeLatency(t *testing.T) {
 	b := NewLatency("round-trip", []Bucket{{200, 299, 20}, {400, 499, 10}})
 	a.MinNs, b.MaxNs, a.Loop = 120, 480, "closed" // kept apart from the buckets by the source
 	m := MergeLatency(nil, a, nil, b)
-	if m.Count != 50 || m.MinNs != 120 || m.MaxNs != 480 || m.Loop != "closed" || len(m.Buckets) != 3 ||
-		m.Buckets[1].Count != 30 {
-		t.Errorf("%+v", m)
-	}
+	must.Hold(t, m.Count == 50 && m.MinNs == 120 && m.MaxNs == 480 && m.Loop == "closed" && len(m.Buckets) == 3 &&
+		m.Buckets[1].Count == 30, "%+v", m)
 	if want := (a.MeanNs*20 + b.MeanNs*30) / 50; math.Abs(m.MeanNs-want) > 1e-9 {
 		t.Errorf("mean %v, expected %v", m.MeanNs, want)
 	}
-	if MergeLatency(nil, nil) != nil {
-		t.Error("a merger of nothing")
-	}
+	must.Hold(t, MergeLatency(nil, nil) == nil, "a merger of nothing")
 }

@@ -74,9 +74,7 @@ func runModes(t *testing.T, p ModesPlan, d *modesDevice) *ModesCampaign {
 	must.Do(t, p.Check())
 	c := &ModesCampaign{Plan: p, Before: Conditions{CPUs: 2}}
 	must.Do(t, c.Run(t.Context(), d.take, keepNothing, quiet))
-	if !c.Ended {
-		t.Error("the campaign has not ended")
-	}
+	must.Hold(t, c.Ended, "the campaign has not ended")
 	return c
 }
 
@@ -84,35 +82,24 @@ func TestModesOrder(t *testing.T) {
 	p := modesPlan(6, 4, 4, 0)
 	d := newDevice(0.01)
 	c := runModes(t, p, d)
-	if len(d.order) != 6*2*4 {
-		t.Fatalf("%d turns, expected %d", len(d.order), 6*2*4)
-	}
+	must.Need(t, len(d.order) == 6*2*4, "%d turns, expected %d", len(d.order), 6*2*4)
 	again := newDevice(0.01)
 	runModes(t, p, again)
-	if d := cmp.Diff(d.order, again.order); d != "" {
-		t.Errorf("the same seed gives another order: %s", d)
-	}
+	must.NoDiff(t, cmp.Diff(d.order, again.order), "the same seed gives another order")
 	p.Seed++
 	other := newDevice(0.01)
 	runModes(t, p, other)
-	if slices.Equal(d.order, other.order) {
-		t.Error("another seed gives the same order")
-	}
+	must.Hold(t, !slices.Equal(d.order, other.order), "another seed gives the same order")
 	for block := range 4 {
 		turns := d.order[block*12 : (block+1)*12]
 		seen := map[Turn]bool{}
 		for i, turn := range turns {
-			if turn.Block != block {
-				t.Errorf("turn %d of block %d belongs to block %d", i, block, turn.Block)
-			}
+			must.Hold(t, turn.Block == block, "turn %d of block %d belongs to block %d", i, block, turn.Block)
 			seen[turn] = true
-			if (i < 6) != (turn.Workload == turns[0].Workload) {
-				t.Errorf("block %d: the modes of a workload are not taken together", block)
-			}
+			must.Hold(t, (i < 6) == (turn.Workload == turns[0].Workload),
+				"block %d: the modes of a workload are not taken together", block)
 		}
-		if len(seen) != 12 {
-			t.Errorf("block %d has %d different turns, expected 12", block, len(seen))
-		}
+		must.Equal(t, len(seen), 12, "block %d has different turns", block)
 	}
 	// Linear drift falls on every mode alike: the places of each in a pair of blocks sum up to the same.
 	sums := map[string]int{}
@@ -120,9 +107,7 @@ func TestModesOrder(t *testing.T) {
 		sums[turn.Mode+turn.Workload] += i
 	}
 	for series, sum := range sums {
-		if sum != 23 {
-			t.Errorf("%s has places that sum up to %d, expected 23", series, sum)
-		}
+		must.Equal(t, sum, 23, "%s has places that sum up", series)
 	}
 	if r := c.Result(); r.Partial || r.Missing != 0 || len(r.Rows) != 12 || r.Blocks != 4 || len(r.Order) != 48 {
 		t.Errorf("partial %v, missing %d, %d rows, %d blocks, %d in order", r.Partial, r.Missing, len(r.Rows), r.Blocks,
@@ -134,21 +119,14 @@ func TestModesPercentages(t *testing.T) {
 	for _, repeat := range []int{3, 6, 12} {
 		c := runModes(t, modesPlan(3, repeat, repeat, 0), newDevice(0.02))
 		r := c.Result()
-		if d := cmp.Diff(r, c.Result()); d != "" {
-			t.Errorf("the second answer is another one: %s", d)
-		}
+		must.NoDiff(t, cmp.Diff(r, c.Result()), "the second answer is another one")
 		for _, row := range r.Rows {
-			if len(row.Samples) != repeat || !row.Settled {
-				t.Errorf("%s/%s: %d samples, settled %v", row.Mode, row.Workload, len(row.Samples), row.Settled)
-			}
+			must.Hold(t, len(row.Samples) == repeat && row.Settled,
+				"%s/%s: %d samples, settled %v", row.Mode, row.Workload, len(row.Samples), row.Settled)
 			// One and a half CPUs of two were idle in the time that was not stolen.
-			if row.CPUIdle.Value != 50 {
-				t.Errorf("%s: CPU idle %g %%, expected 50", row.Mode, row.CPUIdle.Value)
-			}
+			must.Equal(t, row.CPUIdle.Value, 50, "%s: CPU idle %%", row.Mode)
 			if row.Mode == "native" {
-				if row.Percent != nil {
-					t.Errorf("native has a percentage of itself: %+v", row.Percent)
-				}
+				must.Hold(t, row.Percent == nil, "native has a percentage of itself: %+v", row.Percent)
 				continue
 			}
 			want := map[string]float64{"mode1": 50, "mode2": 10}[row.Mode]
@@ -163,10 +141,8 @@ func TestModesPercentages(t *testing.T) {
 			}
 		}
 		pps := r.Rows[3]
-		if pps.Workload != "pps" || pps.Mode != "native" || pps.Loss == nil || *pps.Loss != 0.5 ||
-			pps.CPUNs.Unit != "ns/packet" || r.Rows[0].CPUNs.Unit != "ns/byte" {
-			t.Errorf("found %+v", pps)
-		}
+		must.Hold(t, pps.Workload == "pps" && pps.Mode == "native" && pps.Loss != nil && *pps.Loss == 0.5 &&
+			pps.CPUNs.Unit == "ns/packet" && r.Rows[0].CPUNs.Unit == "ns/byte", "found %+v", pps)
 	}
 }
 
@@ -189,16 +165,12 @@ func TestModesStop(t *testing.T) {
 	must.Do(t, c.Run(t.Context(), take, keepNothing, quiet))
 	for series, want := range map[[2]string]int{{"native", "stream"}: 6, {"mode1", "pps"}: 6, {"mode2", "pps"}: 20,
 		{"native", "pps"}: 20} {
-		if n := len(c.series(series[0], series[1])); n != want {
-			t.Errorf("%v: %d samples, expected %d", series, n, want)
-		}
+		must.Equal(t, len(c.series(series[0], series[1])), want, "%v: samples", series)
 	}
 	r := c.Result()
 	at := slices.IndexFunc(r.Warnings, func(w Warning) bool { return w.Code == "not-settled" })
-	if at < 0 || !strings.Contains(r.Warnings[at].Text, "mode2 (pps)") ||
-		strings.Contains(r.Warnings[at].Text, "mode1") {
-		t.Errorf("warnings: %+v", r.Warnings)
-	}
+	must.Hold(t, at >= 0 && strings.Contains(r.Warnings[at].Text, "mode2 (pps)") &&
+		!strings.Contains(r.Warnings[at].Text, "mode1"), "warnings: %+v", r.Warnings)
 	for _, row := range r.Rows {
 		if row.Settled != (row.Mode != "mode2" || row.Workload != "pps") && len(row.Samples) < 20 {
 			t.Errorf("%s/%s: settled %v", row.Mode, row.Workload, row.Settled)
@@ -224,15 +196,12 @@ func TestModesResume(t *testing.T) {
 			return first.take(ctx, turn)
 		}
 		err := c.Run(ctx, cut, func(cell ModeCell) error { return EncodeCell(&file, &cell) }, quiet)
-		if err != nil || c.Ended || !c.Result().Partial {
-			t.Fatalf("after %d turns: %v, ended %v", after, err, c.Ended)
-		}
+		must.Need(t, err == nil && !c.Ended && c.Result().Partial, "after %d turns: %v, ended %v", after, err, c.Ended)
 		size := file.Len()
 		file.WriteString(`{"schema":"mpps.campaign/1","cell":{"mode":"na`) // killed while it wrote
 		again, good, err := DecodeCampaign(&file)
-		if err != nil || good != int64(size) || len(again.Cells) != after || again.Host != "h" {
-			t.Fatalf("after %d turns: %v, %d good bytes of %d, %d cells", after, err, good, size, len(again.Cells))
-		}
+		must.Need(t, err == nil && good == int64(size) && len(again.Cells) == after && again.Host == "h",
+			"after %d turns: %v, %d good bytes of %d, %d cells", after, err, good, size, len(again.Cells))
 		second := newDevice(0.01)
 		must.Do(t, again.Run(t.Context(), second.take, keepNothing, quiet))
 		if d := cmp.Diff(whole.order, slices.Concat(first.order[:after], second.order)); d != "" {
@@ -249,9 +218,8 @@ func TestModesFailures(t *testing.T) {
 	d.fails = func(turn Turn, try int) bool { return turn.Mode == "mode1" && turn.Block == 1 && try == 1 }
 	c := runModes(t, modesPlan(3, 3, 3, 0), d)
 	r := c.Result()
-	if r.Partial || len(r.Failures) != 2 || len(d.order) != 3*3*2+2 {
-		t.Errorf("failed once each: partial %v, %d failures, %d turns", r.Partial, len(r.Failures), len(d.order))
-	}
+	must.Hold(t, !r.Partial && len(r.Failures) == 2 && len(d.order) == 3*3*2+2,
+		"failed once each: partial %v, %d failures, %d turns", r.Partial, len(r.Failures), len(d.order))
 
 	d = newDevice(0.01)
 	d.fails = func(turn Turn, _ int) bool { return turn.Mode == "mode2" && turn.Block > 0 }
@@ -276,15 +244,11 @@ func TestModesFailures(t *testing.T) {
 	d = newDevice(0.01)
 	d.fails = func(turn Turn, _ int) bool { return turn.Mode == "native" }
 	r = runModes(t, modesPlan(2, 3, 3, 0), d).Result()
-	if len(r.Rows[1].Samples) != 3 || r.Rows[1].Percent != nil || len(r.Rows[0].Samples) != 0 {
-		t.Errorf("without native: %+v", r.Rows)
-	}
+	must.Hold(t, len(r.Rows[1].Samples) == 3 && r.Rows[1].Percent == nil && len(r.Rows[0].Samples) == 0,
+		"without native: %+v", r.Rows)
 	failed := errors.New("disk full")
 	c = &ModesCampaign{Plan: modesPlan(2, 3, 3, 0)}
-	if err := c.Run(t.Context(), newDevice(0).take, func(ModeCell) error { return failed }, quiet); !errors.Is(err,
-		failed) {
-		t.Errorf("found %v", err)
-	}
+	must.Is(t, c.Run(t.Context(), newDevice(0).take, func(ModeCell) error { return failed }, quiet), failed, "c.Run")
 	senseless := func(context.Context, Turn) (ModeCell, error) { return ModeCell{}, failed }
 	c = &ModesCampaign{Plan: modesPlan(2, 3, 3, 0)}
 	if err := c.Run(t.Context(), senseless, keepNothing, quiet); !errors.Is(err, failed) || len(c.Cells) != 0 ||
@@ -303,9 +267,8 @@ func TestModesProgress(t *testing.T) {
 	d := newDevice(0)
 	must.Do(t, c.Run(t.Context(), d.take, keepNothing, func(p ModesProgress) { seen = append(seen, p) }))
 	for i, p := range seen {
-		if p.Turn != d.order[i] || p.Done != i || p.AtLeast > p.AtMost || p.Left > p.LeftMax || p.Left <= 0 {
-			t.Errorf("turn %d: %+v", i, p)
-		}
+		must.Hold(t, p.Turn == d.order[i] && p.Done == i && p.AtLeast <= p.AtMost && p.Left <= p.LeftMax && p.Left > 0,
+			"turn %d: %+v", i, p)
 	}
 	if p := c.Progress(); p.Left != 0 || p.AtLeast != p.Done || p.AtMost != p.Done {
 		t.Errorf("at the end: %+v", p)
@@ -328,9 +291,7 @@ func TestModesPlanRefuses(t *testing.T) {
 	} {
 		p := modesPlan(3, 3, 6, 0)
 		spoil(&p)
-		if err := p.Check(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: expected %q", err, want)
-		}
+		must.Say(t, p.Check(), want, "p.Check")
 	}
 }
 
@@ -364,17 +325,13 @@ func TestModesFile(t *testing.T) {
 	must.Do(t, Encode(&file, r))
 	text := file.String()
 	again := must.Get(DecodeModes(&file))(t)
-	if d := cmp.Diff(r.Rows, again.Rows); d != "" {
-		t.Error(d)
-	}
+	must.NoDiff(t, cmp.Diff(r.Rows, again.Rows), "difference")
 	if _, err := Decode(strings.NewReader(text)); !errors.Is(err, ErrModes) || !errors.Is(err, ErrNotARun) {
 		t.Errorf("read as a run: %v", err)
 	}
 	for _, bad := range []string{"{}", `{"schema":"mpps.modes/1","rows":[{}]}`,
 		`{"schema":"mpps.modes/1","rows":[{}],"runs":[{}]}`} {
-		if _, err := DecodeModes(strings.NewReader(bad)); !errors.Is(err, ErrNotARun) {
-			t.Errorf("%s: %v", bad, err)
-		}
+		must.Is(t, must.Err(DecodeModes(strings.NewReader(bad))), ErrNotARun, "%s", bad)
 	}
 }
 
@@ -382,21 +339,15 @@ func TestConditions(t *testing.T) {
 	count := func(n uint64) *uint64 { return &n }
 	quietly := Conditions{CPUs: 8, Governors: map[string]int{"performance": 8}, BusyCPUs: 0.2, Clocksource: "tsc",
 		Throttled: count(3)}
-	if w := quietly.Warnings(); len(w) != 0 {
-		t.Errorf("a quiet machine: %+v", w)
-	}
-	if w := (Conditions{}).Warnings(); len(w) != 0 {
-		t.Errorf("nothing is known: %+v", w)
-	}
+	must.Empty(t, quietly.Warnings(), "a quiet machine")
+	must.Empty(t, (Conditions{}).Warnings(), "nothing is known")
 	spoilt := Conditions{CPUs: 8, Governors: map[string]int{"performance": 2, "powersave": 6}, BusyCPUs: 3, Steal: 0.2,
 		Clocksource: "hpet"}
 	var codes []string
 	for _, w := range spoilt.Warnings() {
 		codes = append(codes, w.Code)
 	}
-	if d := cmp.Diff([]string{"governor", "other-load", "steal", "slow-clock"}, codes); d != "" {
-		t.Error(d)
-	}
+	must.NoDiff(t, cmp.Diff([]string{"governor", "other-load", "steal", "slow-clock"}, codes), "difference")
 	later := quietly
 	later.Throttled = count(5)
 	if w := quietly.Between(later); len(w) != 1 || !strings.Contains(w[0].Text, "2 times") {
@@ -436,21 +387,17 @@ func TestModesSearch(t *testing.T) {
 	c := &ModesCampaign{Plan: p}
 	must.Do(t, c.Run(t.Context(), take, keepNothing, quiet))
 	m := c.Result()
-	if d := cmp.Diff(m, c.Result()); d != "" {
-		t.Errorf("the second answer is another one: %s", d)
-	}
+	must.NoDiff(t, cmp.Diff(m, c.Result()), "the second answer is another one")
 	native, first, none := m.Rows[0], m.Rows[1], m.Rows[2]
-	if native.Median.Value != 1001 || native.LimitedBy != ByDevice || *native.Search.NDRUpper != 1010 ||
-		*native.Search.PDRLower != 1100 || native.Search.Seconds != 27 || native.Loss != nil {
-		t.Errorf("native: %+v, %+v", native, native.Search)
-	}
+	must.Hold(t, native.Median.Value == 1001 && native.LimitedBy == ByDevice && *native.Search.NDRUpper == 1010 &&
+		*native.Search.PDRLower == 1100 && native.Search.Seconds == 27 && native.Loss == nil,
+		"native: %+v, %+v", native, native.Search)
 	if first.LimitedBy != ByGenerator || first.Percent == nil || math.Abs(first.Percent.Value-50) > 0.2 ||
 		first.Search.NDRUpper != nil {
 		t.Errorf("one that the generator limited: %+v, %+v", first, first.Search)
 	}
-	if len(none.Samples) != 3 || none.Median.Value != 0 || none.Percent != nil || none.Search.None == "" || m.Partial {
-		t.Errorf("one with a floor: %+v, %+v", none, none.Search)
-	}
+	must.Hold(t, len(none.Samples) == 3 && none.Median.Value == 0 && none.Percent == nil && none.Search.None != "" &&
+		!m.Partial, "one with a floor: %+v, %+v", none, none.Search)
 	if p := (&ModesCampaign{Plan: p}).Progress(); p.Left != 9*12*time.Second {
 		t.Errorf("time left: %v", p.Left)
 	}

@@ -1,6 +1,10 @@
 package measure
 
-import "testing"
+import (
+	"testing"
+
+	"mpps/internal/must"
+)
 
 func TestPlaces(t *testing.T) {
 	for _, c := range []struct {
@@ -18,9 +22,8 @@ func TestPlaces(t *testing.T) {
 		{"bridge", "br0", "rx_dropped", Elsewhere}, {"", "eth0", "rx_dropped", ""},
 		{"veth", "v0", "xdp.drop.aborted", Elsewhere},
 	} {
-		if got := (Counter{Interface: c.iface, Kind: c.kind, Name: c.name}).Place(); got != c.want {
-			t.Errorf("%s of %s %s: %s, expected %s", c.name, c.kind, c.iface, got, c.want)
-		}
+		must.Equal(t, (Counter{Interface: c.iface, Kind: c.kind, Name: c.name}).Place(), c.want,
+			"%s of %s %s", c.name, c.kind, c.iface)
 	}
 }
 
@@ -74,13 +77,11 @@ func TestLossIsCountedOnce(t *testing.T) {
 			before[counter], after[counter] = 1000, 1000+n
 		}
 		losses, unexplained := LocateLoss(Deltas(before, after), 100)
-		if unexplained != c.unexplained || len(losses) != len(c.want) {
-			t.Errorf("%s: %+v, %d unexplained, expected %d", name, losses, unexplained, c.unexplained)
-		}
+		must.Hold(t, unexplained == c.unexplained && len(losses) == len(c.want),
+			"%s: %+v, %d unexplained, expected %d", name, losses, unexplained, c.unexplained)
 		for _, l := range losses {
-			if c.want[l.Counter] != l.Packets || l.Place != l.Counter.Place() {
-				t.Errorf("%s: %+v, expected %d", name, l, c.want[l.Counter])
-			}
+			must.Hold(t, c.want[l.Counter] == l.Packets && l.Place == l.Counter.Place(),
+				"%s: %+v, expected %d", name, l, c.want[l.Counter])
 		}
 	}
 }
@@ -91,8 +92,7 @@ func TestOverrunIsLocated(t *testing.T) {
 		To:      Endpoint{Where: "netns:b", Interface: "b"},
 		Samples: []Sample{{Sent: 100, Received: 60, Lost: 40, Overrun: 30, Seconds: 1}}}
 	run.Judge()
-	if len(run.Losses) != 1 || run.Losses[0].Place != AtSocket || run.Losses[0].Interface != "b" ||
-		run.Losses[0].Packets != 30 || run.UnexplainedLoss != 10 {
-		t.Errorf("losses %+v, %d unexplained", run.Losses, run.UnexplainedLoss)
-	}
+	must.Hold(t, len(run.Losses) == 1 && run.Losses[0].Place == AtSocket && run.Losses[0].Interface == "b" &&
+		run.Losses[0].Packets == 30 && run.UnexplainedLoss == 10,
+		"losses %+v, %d unexplained", run.Losses, run.UnexplainedLoss)
 }

@@ -103,9 +103,7 @@ func TestRunningEnds(t *testing.T) {
 			if s, err := r.Slice(t.Context(), time.Second); !errors.Is(err, ErrOver) {
 				t.Errorf("%+v, %v", s, err)
 			}
-			if err := r.Close(); !errors.Is(err, c.want) {
-				t.Errorf("found %v, expected %v", err, c.want)
-			}
+			must.Is(t, r.Close(), c.want, "r.Close")
 		}))
 	}
 	t.Run("nothing is ever sent", inNoTime(func(t *testing.T) {

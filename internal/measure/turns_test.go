@@ -29,9 +29,7 @@ func turnsOf(t *testing.T) {
 	d := &device{}
 	standing, brought := A, 0
 	sides := inTurns(d, func(side Side) error {
-		if side == standing {
-			t.Errorf("%v was brought about where it stood", side)
-		}
+		must.Hold(t, side != standing, "%v was brought about where it stood", side)
 		standing = side
 		brought++
 		return nil
@@ -45,9 +43,8 @@ func turnsOf(t *testing.T) {
 			}
 		}
 	}
-	if brought != switches || len(r.Order) != 6 {
-		t.Errorf("%d times brought about, %d changes of sides in %v", brought, switches, r.Order)
-	}
+	must.Hold(t, brought == switches && len(r.Order) == 6,
+		"%d times brought about, %d changes of sides in %v", brought, switches, r.Order)
 	before, after := sides[A].Run, sides[B].Run
 	for _, c := range []struct {
 		run  *Run
@@ -59,9 +56,8 @@ func turnsOf(t *testing.T) {
 				c.run.LimitedBy)
 		}
 		// The counters are those of this side's trials alone.
-		if len(c.run.Losses) != 1 || c.run.Losses[0].Packets != c.run.Lost || c.run.UnexplainedLoss != 0 {
-			t.Errorf("losses %+v of %d, %d unexplained", c.run.Losses, c.run.Lost, c.run.UnexplainedLoss)
-		}
+		must.Hold(t, len(c.run.Losses) == 1 && c.run.Losses[0].Packets == c.run.Lost && c.run.UnexplainedLoss == 0,
+			"losses %+v of %d, %d unexplained", c.run.Losses, c.run.Lost, c.run.UnexplainedLoss)
 	}
 	ab := must.Get(NewAB(r, before, after, 6))(t)
 	if !ab.Significant || math.Abs(ab.Ratio.Value-3) > 0.01 || ab.Test != "signed-rank" || !ab.Valid() ||
@@ -72,20 +68,15 @@ func turnsOf(t *testing.T) {
 		t.Errorf("cost %+v", ab.Cost)
 	}
 	for _, w := range ab.Warnings {
-		if w.Code == "not-interleaved" {
-			t.Error("an interleaved comparison says that it is not")
-		}
+		must.Hold(t, w.Code != "not-interleaved", "an interleaved comparison says that it is not")
 	}
 	var text bytes.Buffer
 	must.Do(t, Encode(&text, ab))
-	if _, err := Decode(bytes.NewReader(text.Bytes())); !errors.Is(err, ErrInterleaved) {
-		t.Errorf("read as a run: %v", err)
-	}
+	must.Is(t, must.Err(Decode(bytes.NewReader(text.Bytes()))), ErrInterleaved, "read as a run")
 	again, err := DecodeAB(&text)
-	if err != nil || again.Verdict != ab.Verdict || strings.Join(again.Order, " ") != strings.Join(ab.Order, " ") ||
-		len(again.AfterRun.Samples) != 12 {
-		t.Errorf("read back: %v, %+v", err, again)
-	}
+	must.Hold(t, err == nil && again.Verdict == ab.Verdict &&
+		strings.Join(again.Order, " ") == strings.Join(ab.Order, " ") && len(again.AfterRun.Samples) == 12,
+		"read back: %v, %+v", err, again)
 }
 
 func TestTurnsThatEndEarly(t *testing.T) { inNoTime(turnsThatEndEarly)(t) }
@@ -101,13 +92,11 @@ func turnsThatEndEarly(t *testing.T) {
 		return nil
 	})
 	r, err := quick(d).Interleave(t.Context(), sides, 6, 3)
-	if !errors.Is(err, broken) || !r.Partial || len(r.Order) == 0 || len(r.Order) > 4 {
-		t.Errorf("error %v, partial %v, order %v", err, r.Partial, r.Order)
-	}
+	must.Hold(t, errors.Is(err, broken) && r.Partial && len(r.Order) != 0 && len(r.Order) <= 4,
+		"error %v, partial %v, order %v", err, r.Partial, r.Order)
 	for _, s := range sides {
-		if len(s.Run.Samples) != 2*len(r.Order) || !s.Run.Partial || s.Run.UnexplainedLoss != 0 {
-			t.Errorf("%d samples of %d blocks, partial %v", len(s.Run.Samples), len(r.Order), s.Run.Partial)
-		}
+		must.Hold(t, len(s.Run.Samples) == 2*len(r.Order) && s.Run.Partial && s.Run.UnexplainedLoss == 0,
+			"%d samples of %d blocks, partial %v", len(s.Run.Samples), len(r.Order), s.Run.Partial)
 	}
 	// A trial that was cut short counts on neither side.
 	ctx, cancel := context.WithCancel(t.Context())
@@ -119,9 +108,8 @@ func turnsThatEndEarly(t *testing.T) {
 		}
 	}
 	r, err = quick(d).Interleave(ctx, sides, 6, 3)
-	if !errors.Is(err, context.Canceled) || !r.Partial || len(r.Order) != 2 || len(sides[A].Run.Samples) != 4 {
-		t.Errorf("error %v, partial %v, order %v", err, r.Partial, r.Order)
-	}
+	must.Hold(t, errors.Is(err, context.Canceled) && r.Partial && len(r.Order) == 2 && len(sides[A].Run.Samples) == 4,
+		"error %v, partial %v, order %v", err, r.Partial, r.Order)
 }
 
 func FuzzDecodeAB(f *testing.F) {

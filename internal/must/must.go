@@ -67,7 +67,11 @@ func Equal[T comparable](t testing.TB, found, expected T, format string, args ..
 		t.Errorf("%s: found\n%v\nexpected\n%v", what, found, expected)
 		return
 	}
-	t.Errorf("%s: found %+v, expected %+v", what, found, expected)
+	verb := "%+v"
+	if reflect.TypeFor[T]().Kind() == reflect.String {
+		verb = "%q"
+	}
+	t.Errorf("%s: found "+verb+", expected "+verb, what, found, expected)
 }
 
 // Refuse requires an error, and goes on if there is none. The format says what was wrongly accepted.
@@ -144,3 +148,31 @@ func Fit(t testing.TB, text string, columns int, visible func(line string) int) 
 		}
 	}
 }
+
+// Hold requires a condition, and goes on if it does not hold. The format says what was found.
+func Hold(t testing.TB, condition bool, format string, args ...any) {
+	t.Helper()
+	if !condition {
+		t.Errorf(format, args...)
+	}
+}
+
+// Need requires what the rest of the test cannot do without.
+func Need(t testing.TB, condition bool, format string, args ...any) {
+	t.Helper()
+	if !condition {
+		t.Fatalf(format, args...)
+	}
+}
+
+// NoDiff requires that two values do not differ, as cmp.Diff shows it, and goes on if they do. The format says what
+// they are.
+func NoDiff(t testing.TB, diff, format string, args ...any) {
+	t.Helper()
+	if diff != "" {
+		t.Errorf("%s:\n%s", fmt.Sprintf(format, args...), diff)
+	}
+}
+
+// Err is the error of a call, whose result is dropped: must.Is(t, must.Err(os.Open(name)), fs.ErrNotExist, "%s", name).
+func Err(_ any, err error) error { return err }

@@ -34,9 +34,7 @@ func TestOutputInOthersFolder(t *testing.T) {
 		link := filepath.Join(dir, "link.json")
 		must.Do(t, os.Symlink(victim, link))
 		must.Do(t, os.Lchown(link, stranger, stranger))
-		if err := ReplaceFile(link, []byte("new")); err != nil {
-			t.Errorf("%v: link: %v", mode, err)
-		}
+		must.Succeed(t, ReplaceFile(link, []byte("new")), "%v: link", mode)
 		if text := must.Get(os.ReadFile(victim))(t); string(text) != "root:*" {
 			t.Errorf("%v: the link was followed: %q", mode, text)
 		}
@@ -48,9 +46,7 @@ func TestOutputInOthersFolder(t *testing.T) {
 			must.Do(t, os.RemoveAll(name))
 			must.Do(t, make(name))
 			must.Do(t, os.Lchown(name, stranger, stranger))
-			if err := ReplaceFile(name, []byte("new")); err != nil {
-				t.Errorf("%v: planted: %v", mode, err)
-			}
+			must.Succeed(t, ReplaceFile(name, []byte("new")), "%v: planted", mode)
 			info := must.Get(os.Lstat(name))(t)
 			if uid := info.Sys().(*syscall.Stat_t).Uid; uid != 0 || !info.Mode().IsRegular() {
 				t.Errorf("%v: planted: it belongs to %d and is %v", mode, uid, info.Mode())
@@ -104,9 +100,7 @@ func TestPipesHoldNobodyUp(t *testing.T) {
 	go func() { done <- ReplaceFile(name, []byte("text")) }()
 	select {
 	case err := <-done:
-		if err == nil {
-			t.Error("nobody reads, and there was no error")
-		}
+		must.Refuse(t, err, "nobody reads, and there was no error")
 	case <-time.After(20 * time.Second):
 		t.Error("it waits for a reader")
 	}
@@ -117,9 +111,7 @@ func TestPipesHoldNobodyUp(t *testing.T) {
 	must.Do(t, syscall.Kill(syscall.Getpid(), syscall.SIGTERM)) // ends the test, unless it is waited for
 	select {
 	case err := <-done:
-		if err == nil {
-			t.Error("the pipe was full, and there was no error")
-		}
+		must.Refuse(t, err, "the pipe was full, and there was no error")
 	case <-time.After(20 * time.Second):
 		t.Error("a signal did not end the write")
 	}

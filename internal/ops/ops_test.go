@@ -32,19 +32,16 @@ func TestGather(t *testing.T) {
 	env := recorded(t)
 	h := must.Get(env.Gather(t.Context(), Look{Guest: NoGuest}))(t)
 	defer h.Close()
-	if len(h.Facts.Readings) == 0 || h.Mechanisms == nil || h.Machine == nil {
-		t.Errorf("%d readings, mechanisms %v", len(h.Facts.Readings), h.Mechanisms != nil)
-	}
+	must.Hold(t, len(h.Facts.Readings) != 0 && h.Mechanisms != nil && h.Machine != nil,
+		"%d readings, mechanisms %v", len(h.Facts.Readings), h.Mechanisms != nil)
 	file := filepath.Join(t.TempDir(), "host.json")
 	f := must.Get(os.Create(file))(t)
 	must.Do(t, facts.Write(f, h.Facts, env.Version))
 	must.Do(t, f.Close())
 	s := must.Get(env.Gather(t.Context(), Look{Snapshot: file}))(t)
-	if s.Facts.Name != h.Facts.Name || len(s.Facts.Readings) != len(h.Facts.Readings) || s.Mechanisms != nil ||
-		s.Site != nil {
-		t.Errorf("snapshot: %s with %d readings, mechanisms %v", s.Facts.Name, len(s.Facts.Readings),
-			s.Mechanisms != nil)
-	}
+	must.Hold(t, s.Facts.Name == h.Facts.Name && len(s.Facts.Readings) == len(h.Facts.Readings) &&
+		s.Mechanisms == nil && s.Site == nil,
+		"snapshot: %s with %d readings, mechanisms %v", s.Facts.Name, len(s.Facts.Readings), s.Mechanisms != nil)
 	must.Try(t, s.Close())
 }
 

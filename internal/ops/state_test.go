@@ -31,9 +31,7 @@ func TestStateOfOthers(t *testing.T) {
 			t.Skip("gives files to another user, which takes root")
 		}
 		e := &Env{Root: t.TempDir()}
-		if _, err := e.OpenState(name); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("there is none: %v", err)
-		}
+		must.Is(t, must.Err(e.OpenState(name)), fs.ErrNotExist, "there is none")
 		must.Do(t, e.WriteState(name, []byte("{}")))
 		f := must.Get(e.OpenState(name))(t)
 		if text := must.Get(io.ReadAll(f))(t); string(text) != "{}" {
@@ -77,9 +75,7 @@ func TestFolderInOthersFolder(t *testing.T) {
 	must.Do(t, os.Mkdir(planted, 0o777))
 	must.Do(t, os.Lchown(planted, stranger, stranger))
 	for _, name := range []string{link, planted} {
-		if err := MakeFolder(name); err == nil {
-			t.Errorf("%s is taken", name)
-		}
+		must.Refuse(t, MakeFolder(name), "%s is taken", name)
 	}
 	for range 2 { // a new one, and the same again
 		must.Do(t, MakeFolder(deep))

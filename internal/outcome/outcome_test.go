@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 type locked struct{}
@@ -42,7 +44,5 @@ func TestOf(t *testing.T) {
 			t.Errorf("%v: code %d, hint %q, silent %v; expected %+v", test.err, code, hint, Silent(test.err), test)
 		}
 	}
-	if Exit(CodeOK) != nil {
-		t.Error("all well is an error")
-	}
+	must.Hold(t, Exit(CodeOK) == nil, "all well is an error")
 }

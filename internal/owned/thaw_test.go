@@ -41,8 +41,6 @@ func TestThaw(t *testing.T) {
 func awaitStopped(t *testing.T, pid int, stopped bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); Stopped(pid) != stopped; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("stopped: %v, expected %v", !stopped, stopped)
-		}
+		must.Need(t, !time.Now().After(end), "stopped: %v, expected %v", !stopped, stopped)
 	}
 }

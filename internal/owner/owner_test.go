@@ -38,9 +38,7 @@ func TestCheck(t *testing.T) {
 
 func TestProgram(t *testing.T) {
 	// What is above the directories of tests may be open to all: /tmp is.
-	if err := Program("/proc/self"); err == nil {
-		t.Error("a symbolic link: expected an error")
-	}
+	must.Refuse(t, Program("/proc/self"), "a symbolic link: expected an error")
 	if err := Program("/usr/bin/env"); err != nil && os.Geteuid() == 0 {
 		if resolved, linked := filepath.EvalSymlinks("/usr/bin/env"); linked != nil || Program(resolved) != nil {
 			t.Error(err)
@@ -49,7 +47,5 @@ func TestProgram(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mpps")
 	must.Do(t, os.WriteFile(file, nil, 0o755))
 	must.Do(t, os.Chmod(filepath.Dir(file), 0o777))
-	if err := Program(file); err == nil {
-		t.Error("in a directory that everybody can write: expected an error")
-	}
+	must.Refuse(t, Program(file), "in a directory that everybody can write: expected an error")
 }

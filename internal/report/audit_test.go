@@ -6,6 +6,7 @@ import (
 
 	"mpps/internal/advise/audit"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestWhose: a line of an audit names guests, devices or CPUs, as many as fit, and says how many it does not name.
@@ -40,8 +41,6 @@ func TestWhose(t *testing.T) {
 		{"?[31m, b", 20, of(setting.Domain, "%s/vcpupin/0", "\x1b[31m", "b")},
 		{"host", 20, of(setting.Fact, "host/%s", "memory", "node")},
 	} {
-		if got := whose(c.of, c.room); got != c.want {
-			t.Errorf("%q, want %q", got, c.want)
-		}
+		must.Equal(t, whose(c.of, c.room), c.want, "whose(c.of, c.room)")
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/reach"
+	"mpps/internal/must"
 )
 
 // TestPolledPath draws a guest's way over its vhost-user port, the polling threads and the ports of DPDK.
@@ -28,9 +29,7 @@ func TestPolledPath(t *testing.T) {
 			{Port: "dpdk0", Enabled: true, Usage: 20}, {Port: "vhu0", Usage: -1}}}}},
 	}
 	paths := reach.Of(h).Paths
-	if len(paths) != 1 || !paths[0].Judged() {
-		t.Fatalf("%+v", paths)
-	}
+	must.Need(t, len(paths) == 1 && paths[0].Judged(), "%+v", paths)
 	way := wayOf(devicesOf(h), paths, true)
 	var got []string
 	for _, s := range append(way.Shared, way.Branches[0].Stations...) {
@@ -42,9 +41,7 @@ func TestPolledPath(t *testing.T) {
 		"PMD br-phy", "PMD br-int", "vhost vhu0: queue 0 (not enabled) polled on CPU 3", "vhost socket: /run/vhu0",
 		"guest vm1"} {
 		next := strings.Index(text[at:], part)
-		if next < 0 {
-			t.Fatalf("%q does not follow in\n%s", part, text)
-		}
+		must.Need(t, next >= 0, "%q does not follow in\n%s", part, text)
 		at += next
 	}
 	// the same guest, and a switch that tells nothing

@@ -65,10 +65,8 @@ func TestUnverifiedIsShown(t *testing.T) {
 	h := sample()
 	h.Unverified = []facts.Unverified{{PID: 4711, Comm: "qemu-system-x86", Guest: "vm1", Why: "it belongs to user 1000"}}
 	text := Draw(100, func(t *Text) { Inspect(t, h, false) })
-	if !strings.Contains(text, "4711") ||
-		!strings.Contains(text, "unverified: calls itself guest vm1, but it belongs to user 1000") {
-		t.Errorf("%s", text)
-	}
+	must.Hold(t, strings.Contains(text, "4711") &&
+		strings.Contains(text, "unverified: calls itself guest vm1, but it belongs to user 1000"), "%s", text)
 }
 
 // TestInspectManyGuests: 200 guests fit on two screens, whether on one bridge or on many, and nothing is left out: what
@@ -93,9 +91,7 @@ func TestInspectManyGuests(t *testing.T) {
 		if lines := strings.Count(text, "\n"); lines > 60 {
 			t.Errorf("%s: %d lines:\n%s", name, lines, text)
 		}
-		if strings.Contains(text, "  guest   vm") {
-			t.Errorf("%s: a guest is on no path:\n%s", name, text)
-		}
+		must.Hold(t, !strings.Contains(text, "  guest   vm"), "%s: a guest is on no path:\n%s", name, text)
 		if all := Draw(80, func(t *Text) { Inspect(t, h, true) }); strings.Count(all, "guest  vm") != 200 {
 			t.Errorf("%s: -v draws %d guests", name, strings.Count(all, "guest  vm"))
 		}
@@ -132,9 +128,8 @@ func TestOthersSayWhatIsKnown(t *testing.T) {
 		h := sample()
 		c.edit(h)
 		text := strings.Join(strings.Fields(Draw(200, func(t *Text) { Inspect(t, h, false) })), " ")
-		if !strings.Contains(text, c.has) || strings.Contains(text, c.lacks) {
-			t.Errorf("%s: expected %q and not %q in\n%s", name, c.has, c.lacks, text)
-		}
+		must.Hold(t, strings.Contains(text, c.has) && !strings.Contains(text, c.lacks),
+			"%s: expected %q and not %q in\n%s", name, c.has, c.lacks, text)
 	}
 }
 
@@ -146,7 +141,6 @@ func TestProgramTaps(t *testing.T) {
 		h.Taps = append(h.Taps, facts.Tap{Name: fmt.Sprint("tap", i), Master: "br0", RxQueues: 1})
 	}
 	ways, _ := Ways(h, false)
-	if len(ways) != 1 || len(ways[0].Branches) != mostAlike || len(ways[0].Branches[mostAlike-1].Alike) != 9-mostAlike {
-		t.Errorf("found %+v", ways)
-	}
+	must.Hold(t, len(ways) == 1 && len(ways[0].Branches) == mostAlike &&
+		len(ways[0].Branches[mostAlike-1].Alike) == 9-mostAlike, "found %+v", ways)
 }

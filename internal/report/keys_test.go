@@ -3,6 +3,8 @@ package report
 import (
 	"slices"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 func TestKeys(t *testing.T) {
@@ -25,9 +27,8 @@ func TestKeys(t *testing.T) {
 		{"\x1b[00000000000000000000", nil, ""},
 	} {
 		got, rest := parseKeys(c.text)
-		if !slices.Equal(got, c.want) || rest != c.rest {
-			t.Errorf("%q: %q and %q, wanted %q and %q", c.text, got, rest, c.want, c.rest)
-		}
+		must.Hold(t, slices.Equal(got, c.want) && rest == c.rest,
+			"%q: %q and %q, wanted %q and %q", c.text, got, rest, c.want, c.rest)
 	}
 }
 

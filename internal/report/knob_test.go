@@ -34,12 +34,8 @@ func TestExplainIsThePage(t *testing.T) {
 			}
 		}
 		for _, part := range parts {
-			if !strings.Contains(shown, flat(part)) {
-				t.Errorf("mpps explain %s does not show %q", k.ID, part)
-			}
-			if !strings.Contains(page, flat(part)) {
-				t.Errorf("the page of %s does not hold %q", k.ID, part)
-			}
+			must.Hold(t, strings.Contains(shown, flat(part)), "mpps explain %s does not show %q", k.ID, part)
+			must.Hold(t, strings.Contains(page, flat(part)), "the page of %s does not hold %q", k.ID, part)
 		}
 	}
 }
@@ -52,9 +48,7 @@ func TestKnobsInPathOrder(t *testing.T) {
 		last := -1
 		for _, k := range knob.Catalogue() {
 			at := strings.Index(list, map[string]string{"list": "  " + k.ID + " ", "index": "[" + k.ID + "]("}[name])
-			if at <= last {
-				t.Errorf("%s: %s is missing, or not in path order", name, k.ID)
-			}
+			must.Hold(t, at > last, "%s: %s is missing, or not in path order", name, k.ID)
 			last = at
 		}
 		for line := range strings.Lines(list) {
@@ -84,8 +78,6 @@ func TestChinese(t *testing.T) {
 		{map[string]string{"LANG": "zh_CN.UTF-8", "LC_ALL": "C"}, false},
 		{map[string]string{"LANG": "en_US.UTF-8", "LC_MESSAGES": "zh_TW.UTF-8"}, true},
 	} {
-		if have := chinese(func(name string) string { return c.env[name] }); have != c.want {
-			t.Errorf("%v: %v", c.env, have)
-		}
+		must.Equal(t, chinese(func(name string) string { return c.env[name] }), c.want, "%v", c.env)
 	}
 }

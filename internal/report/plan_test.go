@@ -42,9 +42,7 @@ func TestPlanTerms(t *testing.T) {
 		"eth0: default route; this plan changes it, nothing that could cut it", "eth1: default route; not touched",
 	} {
 		at := strings.Index(text[last:], line)
-		if at < 0 {
-			t.Fatalf("no %q in its place in\n%s", line, text)
-		}
+		must.Need(t, at >= 0, "no %q in its place in\n%s", line, text)
 		last += at
 	}
 	p.Changes[2].Risk = goal.Connectivity

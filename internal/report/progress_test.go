@@ -29,9 +29,7 @@ func TestProgressInALog(t *testing.T) {
 				p.Progress("watching: %d of %d s", n, c.seconds)
 				time.Sleep(time.Second)
 			}
-			if problems.String() != c.want {
-				t.Errorf("%+v: printed %q", c, problems.String())
-			}
+			must.Equal(t, problems.String(), c.want, "%+v: printed", c)
 		})
 	}
 }

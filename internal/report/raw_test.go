@@ -14,9 +14,7 @@ import (
 func TestRawIsTame(t *testing.T) {
 	var out bytes.Buffer
 	must.Do(t, NewPrinter(&out, io.Discard, Options{}).Raw([]byte("a\x1b[2J\rb\u202ec,\t1\r\n网\n"), nil))
-	if got := out.String(); got != "a?[2J?b?c,\t1\r\n网\n" {
-		t.Errorf("found %q", got)
-	}
+	must.Equal(t, out.String(), "a?[2J?b?c,\t1\r\n网\n", "out.String()")
 }
 
 // TestJSONIsTame: a name in JSON steers no terminal either, and whoever reads the JSON finds the name as it is.
@@ -31,7 +29,5 @@ func TestJSONIsTame(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back[name] != name {
 		t.Errorf("read back: %q, %v", back, err)
 	}
-	if !strings.Contains(out.String(), "<b>网") {
-		t.Errorf("other characters: %s", &out)
-	}
+	must.Hold(t, strings.Contains(out.String(), "<b>网"), "other characters: %s", &out)
 }

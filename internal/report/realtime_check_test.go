@@ -42,15 +42,11 @@ func TestRealtimeCheckDraws(t *testing.T) {
 			"\n!  kworker/2:0 (60)   kernel  2    0.1  1      OTHER\n   kworker/2:1 (61)",
 			"\n  irqbalance: its environment could not be read\n",
 		} {
-			if !strings.Contains(drawn, want) {
-				t.Errorf("verbose %v: expected %q in\n%s", verbose, want, drawn)
-			}
+			must.Hold(t, strings.Contains(drawn, want), "verbose %v: expected %q in\n%s", verbose, want, drawn)
 		}
-		if strings.Contains(drawn, "irq 55 eth0") != verbose ||
-			strings.Contains(drawn, "and 2 more like these") == verbose ||
-			strings.Contains(drawn, "and 8 more") == verbose {
-			t.Errorf("verbose %v:\n%s", verbose, drawn)
-		}
+		must.Hold(t, strings.Contains(drawn, "irq 55 eth0") == verbose &&
+			strings.Contains(drawn, "and 2 more like these") != verbose &&
+			strings.Contains(drawn, "and 8 more") != verbose, "verbose %v:\n%s", verbose, drawn)
 		must.Fit(t, drawn, 80, Visible)
 	}
 	if drawn := Draw(80, func(t *Text) {

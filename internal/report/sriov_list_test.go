@@ -51,9 +51,7 @@ func TestSRIOVListDraws(t *testing.T) {
 	} {
 		drawn := Draw(c.columns, func(t *Text) { SRIOVList(t, l) })
 		for _, want := range c.want {
-			if !strings.Contains(drawn, want) {
-				t.Errorf("at %d columns: expected %q in\n%s", c.columns, want, drawn)
-			}
+			must.Hold(t, strings.Contains(drawn, want), "at %d columns: expected %q in\n%s", c.columns, want, drawn)
 		}
 		must.Fit(t, drawn, c.columns, Visible)
 	}

@@ -37,14 +37,10 @@ func TestMigrationCanBePasted(t *testing.T) {
 	for _, want := range []string{"refused: ", "never: ", "on kvm1", "MISSING", "to check", "\n" + long + "\n",
 		"undo, on kvm1", "\n" + paste + "\n", "on kvm2: attach", "or: redefine", "\nvirsh shutdown vm1\n"} {
 		at := strings.Index(text[last+1:], want)
-		if at < 0 {
-			t.Fatalf("no %q behind what comes before it in\n%s", want, text)
-		}
+		must.Need(t, at >= 0, "no %q behind what comes before it in\n%s", want, text)
 		last += 1 + at
 	}
-	if strings.Contains(text, "not shown") {
-		t.Error("a check that is well shows what would mend it")
-	}
+	must.Hold(t, !strings.Contains(text, "not shown"), "a check that is well shows what would mend it")
 	for line := range strings.Lines(text) {
 		if line = strings.TrimRight(line, "\n"); Visible(line) > 72 && !strings.Contains(line, long) {
 			t.Errorf("wider than 72: %q", line)
@@ -75,7 +71,5 @@ func TestGuestSideIsDrawn(t *testing.T) {
 		"TxRx-1 on vCPUs 0-1\n", "off  one CPU serves", "hint: irqbalance", "not known for its port's driver",
 		"needs ixgbevf (Linux)", "note: of Windows")
 	g.Seen, g.Why = false, "it is shut off"
-	if text := Draw(80, func(t *Text) { GuestSide(t, g) }); !strings.Contains(text, "not seen inside: it is shut off") {
-		t.Error(text)
-	}
+	must.Contain(t, Draw(80, func(t *Text) { GuestSide(t, g) }), "not seen inside: it is shut off")
 }

@@ -140,14 +140,10 @@ func TestViewsAreTame(t *testing.T) {
 	p := NewPrinter(&out, &problems, Options{})
 	p.Failure(errors.New(hostile), hostile)
 	p.Step("%s", hostile)
-	if !isTame(problems.String()) {
-		t.Errorf("an error holds a control sequence: %q", problems.String())
-	}
+	must.Hold(t, isTame(problems.String()), "an error holds a control sequence: %q", problems.String())
 	in := &Text{Color: true}
 	own := in.In(Bold, "x\x1b[31my")
-	if text := sanitize(own+"\x1b[32mz\x1b[2J", true); text != "\x1b[1mx?[31my\x1b[0m?[32mz?[2J" {
-		t.Errorf("with colour: %q", text)
-	}
+	must.Equal(t, sanitize(own+"\x1b[32mz\x1b[2J", true), "\x1b[1mx?[31my\x1b[0m?[32mz?[2J", "with colour")
 }
 
 func isTame(text string) bool {
@@ -161,22 +157,17 @@ func TestNoColourWithoutATerminal(t *testing.T) {
 	defer file.Close()
 	toFile := NewPrinter(file, &problems, Options{})
 	for _, printer := range []*Printer{p, toFile} {
-		if printer.color || printer.live || printer.width != 80 {
-			t.Errorf("colour %v, progress %v, width %d", printer.color, printer.live, printer.width)
-		}
+		must.Hold(t, !printer.color && !printer.live && printer.width == 80,
+			"colour %v, progress %v, width %d", printer.color, printer.live, printer.width)
 		printer.Progress("half way")
 	}
 	must.Do(t, p.Answer(Answer{Verb: "x", Text: func(t *Text) { t.Heading("title"); t.Blank(); t.Blank() }}))
-	if out.String() != "title\n" || problems.Len() > 0 {
-		t.Errorf("printed %q and %q", out.String(), problems.String())
-	}
+	must.Hold(t, out.String() == "title\n" && problems.Len() <= 0, "printed %q and %q", out.String(), problems.String())
 }
 
 func TestTable(t *testing.T) {
 	text := Draw(20, func(t *Text) { t.Table([][]string{{"a", "bb", "c"}, {"aaa", "b", "a text that is too long"}}) })
-	if text != "a    bb  c\naaa  b   a text that\n         is too long\n" {
-		t.Errorf("%q", text)
-	}
+	must.Equal(t, text, "a    bb  c\naaa  b   a text that\n         is too long\n", "text")
 }
 
 // terminal opens a pseudo-terminal (pty(7)) and returns the side that programs write to.
@@ -220,9 +211,8 @@ func TestColourOnATerminal(t *testing.T) {
 				t.Setenv(variable, value)
 			}
 			p := NewPrinter(side, side, c.options)
-			if p.color != c.color || p.live != c.live || p.width != 132 || !IsTerminal(side) {
-				t.Errorf("colour %v, progress %v, width %d", p.color, p.live, p.width)
-			}
+			must.Hold(t, p.color == c.color && p.live == c.live && p.width == 132 && IsTerminal(side),
+				"colour %v, progress %v, width %d", p.color, p.live, p.width)
 		})
 	}
 }
@@ -230,9 +220,7 @@ func TestColourOnATerminal(t *testing.T) {
 // TestSanitizeFormats: characters that are not seen, and change how others are shown, do not come through.
 func TestSanitizeFormats(t *testing.T) {
 	for _, r := range "\u202e\u2066\u200b\u200f\u2028\u2029\ufeff\u00ad\U000e0041" {
-		if got := sanitize("vm"+string(r)+"1", true); got != "vm?1" {
-			t.Errorf("%U: %q", r, got)
-		}
+		must.Equal(t, sanitize("vm"+string(r)+"1", true), "vm?1", "%U", r)
 	}
 	if got := sanitize("网 ä 🙂", false); got != "网 ä 🙂" {
 		t.Errorf("found %q", got)

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 type inner struct {
@@ -53,9 +55,7 @@ func TestUnmarshal(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if err := Unmarshal([]byte(`{"schema":"a","schema":"b"`), &outer{}); err == nil {
-		t.Error("half an object was accepted")
-	}
+	must.Refuse(t, Unmarshal([]byte(`{"schema":"a","schema":"b"`), &outer{}), "half an object was accepted")
 }
 
 // FuzzUnmarshal: the walk ends at the end of whatever the decoder accepts.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"mpps/internal/must"
 )
 
 // The main goroutine, in which TestMain runs, begins on the first thread. With one processor for Go, a goroutine that
@@ -42,11 +44,7 @@ func TestMain(m *testing.M) {
 func first() bool { return unix.Gettid() == unix.Getpid() }
 
 func TestNeverOnTheFirstThread(t *testing.T) {
-	if own > 0 {
-		t.Errorf("%d of %d were on the first thread", own, tries)
-	}
-	if plain == 0 {
-		t.Error("no plain goroutine came to the first thread: this test could not fail")
-	}
+	must.Hold(t, own <= 0, "%d of %d were on the first thread", own, tries)
+	must.Hold(t, plain != 0, "no plain goroutine came to the first thread: this test could not fail")
 	t.Logf("%d of %d plain goroutines were on the first thread", plain, tries)
 }

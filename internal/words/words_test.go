@@ -1,13 +1,15 @@
 package words
 
-import "testing"
+import (
+	"testing"
+
+	"mpps/internal/must"
+)
 
 func TestBytes(t *testing.T) {
 	for n, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", 3 << 30: "3 GiB", 3<<30 +
 		1<<28: "3.2 GiB"} {
-		if have := Bytes(n); have != want {
-			t.Errorf("%d is %q, expected %q", n, have, want)
-		}
+		must.Equal(t, Bytes(n), want, "%d", n)
 	}
 }
 
@@ -21,8 +23,6 @@ func TestDigits(t *testing.T) {
 			90000, 110000, "100 k"},
 	}
 	for _, c := range cases {
-		if have := Digits(c.v, c.lo, c.hi); have != c.want {
-			t.Errorf("%v [%v, %v] is %q, expected %q", c.v, c.lo, c.hi, have, c.want)
-		}
+		must.Equal(t, Digits(c.v, c.lo, c.hi), c.want, "%v [%v, %v]", c.v, c.lo, c.hi)
 	}
 }

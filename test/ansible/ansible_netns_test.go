@@ -29,9 +29,7 @@ type fleet struct {
 func (f *fleet) must(argv ...string) string {
 	f.Helper()
 	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
-	if err != nil {
-		f.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
-	}
+	must.Need(f, err == nil, "%s: %v\n%s", strings.Join(argv, " "), err, out)
 	return string(out)
 }
 
@@ -46,9 +44,7 @@ func (f *fleet) state() (all []string) {
 	for host := range f.hosts {
 		out, err := f.on(host, "cd /proc/sys/net; { grep -rs . bridge ipv4/conf ipv6/conf core; "+
 			"find /etc /var/lib/mpps -type f -exec sha256sum {} +; } | sort").Output()
-		if err != nil {
-			f.Fatalf("%v\n%s", err, out)
-		}
+		must.Need(f, err == nil, "%v\n%s", err, out)
 		all = append(all, string(out))
 	}
 	return all
@@ -195,9 +191,8 @@ func TestAnsible(t *testing.T) {
 	for _, want := range []string{"[1-9]", "0"} { // of the second run: nothing
 		out, ok := f.playbook("testdata/install.yml", "-e", `{"mpps_goal": {"pps": "1M"}}`)
 		changes := regexp.MustCompile("^" + want + " " + want + " " + want + "$")
-		if !ok || !changes.MatchString(f.changed(out)) {
-			t.Fatalf("install: expected %s changes on each host\n%s", want, out)
-		}
+		must.Need(t, ok && changes.MatchString(f.changed(out)),
+			"install: expected %s changes on each host\n%s", want, out)
 	}
 	before := f.state()
 	unchanged := func(what, out string) {
@@ -235,9 +230,8 @@ func TestAnsible(t *testing.T) {
 
 	t.Run("a canary that is down", func(t *testing.T) {
 		out, ok := f.rollout("-i", "testdata/down")
-		if ok || !strings.Contains(out, "unreachable: ") || !strings.Contains(out, "did not pass its gate") {
-			t.Error(out)
-		}
+		must.Hold(t, !ok && strings.Contains(out, "unreachable: ") && strings.Contains(out, "did not pass its gate"),
+			"%v", out)
 		unchanged("the rollout", out)
 	})
 
@@ -267,9 +261,7 @@ chmod 755 /usr/bin/mpps`).Run())
 
 	t.Run("a rollout", func(t *testing.T) {
 		out, ok := f.rollout()
-		if !ok || f.changed(out) != "1 1 1" {
-			t.Error(out)
-		}
+		must.Hold(t, ok && f.changed(out) == "1 1 1", "%v", out)
 		for h, now := range f.state() {
 			if !strings.Contains(now, "bridge-nf-call-iptables:0") {
 				t.Errorf("host %d: %s", h+1, differ(before[h], now))
@@ -278,9 +270,7 @@ chmod 755 /usr/bin/mpps`).Run())
 		time.Sleep(9 * time.Second) // what was not confirmed would be undone by now
 		applied := f.state()
 		out, ok = f.rollout()
-		if !ok || f.changed(out) != "0 0 0" {
-			t.Errorf("the second run: %s", out)
-		}
+		must.Hold(t, ok && f.changed(out) == "0 0 0", "the second run: %s", out)
 		if again := f.state(); strings.Join(again, "") != strings.Join(applied, "") {
 			t.Errorf("the second run changed %s", differences(applied, again))
 		}

@@ -131,9 +131,7 @@ func TestCatalogue(t *testing.T) {
 		}
 	}
 	for id := range exceptions {
-		if !sets[id] {
-			t.Errorf("exceptions.txt: no knob sets %s", id)
-		}
+		must.Hold(t, sets[id], "exceptions.txt: no knob sets %s", id)
 	}
 }
 
@@ -144,18 +142,12 @@ func (p proof) check(t *testing.T) {
 	if !p.was.Same(c.From) && c.Address.Kind != setting.RuleSet { // whose text each tool writes its own way
 		t.Errorf("%s: the plan says it is %s, another program %s (%s)", c.Address, c.From, p.was, p.was.Why)
 	}
-	if p.was.State != c.From.State {
-		t.Errorf("%s: the plan says %s, another program %s (%s)", c.Address, c.From.State, p.was.State, p.was.Why)
-	}
-	if !c.Want.Met(p.is) {
-		t.Errorf("%s: wanted %s, another program finds %s (%s)", c.Address, c.Want, p.is, p.is.Why)
-	}
-	if p.is.Same(p.was) {
-		t.Errorf("%s: another program sees no change: %s", c.Address, p.is)
-	}
-	if !p.after.Same(p.was) {
-		t.Errorf("%s: was %s, is %s after the rollback (%s)", c.Address, p.was, p.after, p.after.Why)
-	}
+	must.Hold(t, p.was.State == c.From.State,
+		"%s: the plan says %s, another program %s (%s)", c.Address, c.From.State, p.was.State, p.was.Why)
+	must.Hold(t, c.Want.Met(p.is), "%s: wanted %s, another program finds %s (%s)", c.Address, c.Want, p.is, p.is.Why)
+	must.Hold(t, !p.is.Same(p.was), "%s: another program sees no change: %s", c.Address, p.is)
+	must.Hold(t, p.after.Same(p.was),
+		"%s: was %s, is %s after the rollback (%s)", c.Address, p.was, p.after, p.after.Why)
 	if c.Address.Kind.IsText() { // texts of many lines
 		t.Logf("%s: %s: %s, then %s, then %s", p.round, c.Address, p.was.State, p.is.State, p.after.State)
 		return
@@ -184,10 +176,9 @@ func (s *scene) play(r round, proofs map[string][]proof, left map[string]string)
 		Moved   []apply.Moved   `json:"moved"`
 	}
 	a := labtest.Answer[applied](s, 2, "apply", "--yes", "--detailed-exit-code", "--confirm", "0", "/share/"+r.name+".json")
-	if a.TX == "" || a.State != "applied" || len(a.Changes) != len(p.Changes) || len(a.Moved) > 0 {
-		s.Errorf("%s: transaction %q %s with %d of %d changes, moved: %v", r.name, a.TX, a.State, len(a.Changes),
-			len(p.Changes), a.Moved)
-	}
+	must.Hold(s, a.TX != "" && a.State == "applied" && len(a.Changes) == len(p.Changes) && len(a.Moved) <= 0,
+		"%s: transaction %q %s with %d of %d changes, moved: %v", r.name, a.TX, a.State, len(a.Changes), len(p.Changes),
+		a.Moved)
 	s.LogTime(r.name + ": applied")
 	during := s.survey(p.Addresses())
 	s.LogTime(r.name + ": surveyed in between")

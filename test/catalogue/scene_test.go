@@ -108,9 +108,7 @@ func openScene(t *testing.T) *scene {
 		mac, name, _ := strings.Cut(strings.TrimSpace(line), " ")
 		names = append(names, known[mac], name)
 	}
-	if len(names) != 2*len(known) {
-		t.Fatalf("expected %d NICs, found %v", len(known), names)
-	}
+	must.Need(t, len(names) == 2*len(known), "expected %d NICs, found %v", len(known), names)
 	s.names = strings.NewReplacer(names...)
 	s.LogTime("the guest runs")
 	return s

@@ -43,23 +43,17 @@ func TestAcceptance(t *testing.T) {
 	dry := b.MPPS(0, append(slices.Clone(argv), "--dry-run")...)
 	for _, want := range []string{"mpps search --frame 64", "mpps plan -o /share/accepted/throughput-1/plan1.json",
 		"waits for: restart of guest " + guestName, "changes now"} {
-		if !strings.Contains(dry.Stdout, want) {
-			b.Errorf("--dry-run does not say %q:\n%s", want, dry.Stdout)
-		}
+		must.Hold(b, strings.Contains(dry.Stdout, want), "--dry-run does not say %q:\n%s", want, dry.Stdout)
 	}
-	if _, err := os.Stat(filepath.Join(b.Lab.ShareDir(), "accepted")); err == nil {
-		b.Error("--dry-run has begun a report")
-	}
+	must.Fail(os.Stat(filepath.Join(b.Lab.ShareDir(), "accepted")))(b, "--dry-run has begun a report")
 	b.MPPS(3, "status", "--detailed-exit-code")
 	b.MPPS(3, "acceptance", "throughput", "--guest", "nobody", "--via", bridge, "--agent", "10.50.0.99:1", "-o",
 		"/share/lacking")
 
 	b.MPPS(2, argv...)
 	r := accepted(b)
-	if r.State != acceptance.Waiting || len(r.Standing) != 1 || !strings.Contains(r.Hint, "--resume") ||
-		len(r.Owes.Restart) != 1 {
-		b.Fatalf("%s: %s (%s); transactions %v, owes %+v", r.State, r.Why, r.Hint, r.Standing, r.Owes)
-	}
+	must.Need(b, r.State == acceptance.Waiting && len(r.Standing) == 1 && strings.Contains(r.Hint, "--resume") &&
+		len(r.Owes.Restart) == 1, "%s: %s (%s); transactions %v, owes %+v", r.State, r.Why, r.Hint, r.Standing, r.Owes)
 	// It waits on, and another one is not begun over it.
 	b.MPPS(2, "acceptance", "throughput", "--resume", "-o", "/share/accepted")
 	b.MPPS(1, argv...)
@@ -67,17 +61,15 @@ func TestAcceptance(t *testing.T) {
 	answer := b.MPPS(0, "acceptance", "throughput", "--resume", "-o", "/share/accepted")
 	b.Logf("%s", answer.Stdout)
 	r = accepted(b)
-	if r.State != acceptance.Done || len(r.Standing) > 0 || !r.Restarted || !r.Inputs.Short {
-		b.Errorf("%s: %s; transactions %v", r.State, r.Why, r.Standing)
-	}
+	must.Hold(b, r.State == acceptance.Done && len(r.Standing) <= 0 && r.Restarted && r.Inputs.Short,
+		"%s: %s; transactions %v", r.State, r.Why, r.Standing)
 	for _, s := range r.Steps {
 		if s.State != acceptance.Ended && s.State != acceptance.Skipped {
 			b.Errorf("step %s: %s %s", s.ID, s.State, s.Problem)
 		}
 	}
-	if r.Machine == nil || r.Machine.Guest == nil || r.Machine.Guest.Model != "virtio" {
-		b.Errorf("what was measured after the changes: %+v", r.Machine)
-	}
+	must.Hold(b, r.Machine != nil && r.Machine.Guest != nil && r.Machine.Guest.Model == "virtio",
+		"what was measured after the changes: %+v", r.Machine)
 	measured := 0
 	for _, f := range r.Figures {
 		if f.Measured != nil {
@@ -89,17 +81,14 @@ func TestAcceptance(t *testing.T) {
 			b.Errorf("%s: %s under emulation, reasons %+v", f.ID, f.State, f.Reasons)
 		}
 	}
-	if measured != len(r.Figures) {
-		b.Errorf("%d of %d figures were measured", measured, len(r.Figures))
-	}
+	must.Hold(b, measured == len(r.Figures), "%d of %d figures were measured", measured, len(r.Figures))
 	page, err := os.ReadFile(filepath.Join(b.Lab.ShareDir(), "accepted", "acceptance.html"))
 	if err != nil || r.Machine.Emulated && !bytes.Contains(page, []byte("EMULATION")) {
 		b.Errorf("the page has %d bytes and does not say that it is emulated: %v", len(page), err)
 	}
 	text, err := os.ReadFile(filepath.Join(b.Lab.ShareDir(), "accepted", "throughput-1", "machine.json"))
-	if err != nil || bytes.Contains(text, []byte(guestMAC)) || !json.Valid(text) {
-		b.Errorf("the kept snapshot has %d bytes, or an address: %v", len(text), err)
-	}
+	must.Hold(b, err == nil && !bytes.Contains(text, []byte(guestMAC)) && json.Valid(text),
+		"the kept snapshot has %d bytes, or an address: %v", len(text), err)
 
 	// The guest's definition is back with one start more, and so is everything else.
 	must.Do(b, b.guest.Restart(b.Context()))

@@ -37,14 +37,11 @@ func measured(b *box, argv ...string) *measure.Run {
 // ledger requires that every packet is accounted for.
 func ledger(b *box, run *measure.Run) {
 	b.Helper()
-	if run.Sent == 0 || run.Received == 0 || len(run.Samples) == 0 {
-		b.Errorf("sent %d, received %d in %d trials", run.Sent, run.Received, len(run.Samples))
-	}
+	must.Hold(b, run.Sent != 0 && run.Received != 0 && len(run.Samples) != 0,
+		"sent %d, received %d in %d trials", run.Sent, run.Received, len(run.Samples))
 	for i, s := range run.Samples {
-		if s.Sent != s.Received-s.Duplicated+s.Lost {
-			b.Errorf("trial %d: sent %d, received %d, duplicated %d, lost %d", i+1, s.Sent, s.Received, s.Duplicated,
-				s.Lost)
-		}
+		must.Hold(b, s.Sent == s.Received-s.Duplicated+s.Lost,
+			"trial %d: sent %d, received %d, duplicated %d, lost %d", i+1, s.Sent, s.Received, s.Duplicated, s.Lost)
 	}
 }
 
@@ -100,9 +97,7 @@ func testBench(b *box) {
 		run := measured(b, c.argv...)
 		tapped = b.tapped(tap) - tapped
 		// Beside the trials there are the warm-up and the session with the agent.
-		if tapped < run.Sent {
-			b.Errorf("%s: %d were sent, the tap saw %d", c.name, run.Sent, tapped)
-		}
+		must.Hold(b, tapped >= run.Sent, "%s: %d were sent, the tap saw %d", c.name, run.Sent, tapped)
 		moved := map[string]uint64{}
 		for _, d := range run.Counters {
 			if d.Interface == tap {
@@ -114,13 +109,10 @@ func testBench(b *box) {
 		}
 		// Within the trials: what went to the tap is what was sent, and a few packets of the session.
 		through := moved["tx_packets"] + moved["tx_dropped"]
-		if through < run.Sent || through > run.Sent+run.Sent/10+500 {
-			b.Errorf("%s: %d were sent, by mpps's own account %d came to the tap", c.name, run.Sent, through)
-		}
-		if moved["guest rx_packets"] < run.Received {
-			b.Errorf("%s: %d were received, the guest's NIC counted %d", c.name, run.Received,
-				moved["guest rx_packets"])
-		}
+		must.Hold(b, through >= run.Sent && through <= run.Sent+run.Sent/10+500,
+			"%s: %d were sent, by mpps's own account %d came to the tap", c.name, run.Sent, through)
+		must.Hold(b, moved["guest rx_packets"] >= run.Received,
+			"%s: %d were received, the guest's NIC counted %d", c.name, run.Received, moved["guest rx_packets"])
 		carriers(b, run)
 		b.Logf("%s: sent %d, received %d, lost %d; tap %d, guest's NIC %d", c.name, run.Sent, run.Received, run.Lost,
 			through, moved["guest rx_packets"])
@@ -129,9 +121,7 @@ func testBench(b *box) {
 		}
 	}
 	for i, n := range b.vhostTicks() {
-		if n <= ticks[i] {
-			b.Errorf("vhost thread %d did nothing: its queue has no packets", i)
-		}
+		must.Hold(b, n > ticks[i], "vhost thread %d did nothing: its queue has no packets", i)
 	}
 }
 

@@ -28,9 +28,8 @@ func testGuest(b *box) {
 
 	first := planAndApply(b, "guest1.json", goal)
 	for _, id := range []string{"domain.nic_model", "domain.backend", "domain.queues", "netfilter.bridge"} {
-		if !slices.ContainsFunc(first.Changes, func(c plan.Change) bool { return c.ID == id }) {
-			b.Errorf("the plan has no change of %s", id)
-		}
+		must.Hold(b, slices.ContainsFunc(first.Changes, func(c plan.Change) bool { return c.ID == id }),
+			"the plan has no change of %s", id)
 	}
 	if r := b.MPPS(2, "status", "--detailed-exit-code"); !strings.HasPrefix(r.Stdout, "waiting") {
 		b.Errorf("before the restart the host is not waiting: %s", r.Stdout)
@@ -79,9 +78,7 @@ func planAfterwards(b *box, goal []string) *plan.Plan {
 	b.MPPS(0, slices.Concat([]string{"plan", "-o", "/share/guest2.json"}, goal)...)
 	p := readPlan(b, "guest2.json")
 	for _, c := range p.Changes {
-		if c.Address.Kind == setting.Domain {
-			b.Errorf("planned a second time: %s", c.Address)
-		}
+		must.Hold(b, c.Address.Kind != setting.Domain, "planned a second time: %s", c.Address)
 	}
 	b.MPPS(0, "apply", "--yes", "--confirm", "0", "/share/guest2.json")
 	return p
@@ -145,9 +142,7 @@ func queuesOf(b *box, p *plan.Plan) int {
 	for _, c := range p.Changes {
 		if c.ID == "domain.queues" {
 			n, err := strconv.Atoi(c.To.Value)
-			if err != nil || n < 2 {
-				b.Fatalf("queues: %s", c.To)
-			}
+			must.Need(b, err == nil && n >= 2, "queues: %s", c.To)
 			return n
 		}
 	}
@@ -165,9 +160,8 @@ func (b *box) isVhost(queues int) {
 	for _, a := range live.Driver.Attributes {
 		attributes[a.Name.Local] = a.Value
 	}
-	if live.Model.Type != "virtio" || attributes["name"] != "vhost" || attributes["queues"] != strconv.Itoa(queues) {
-		b.Errorf("the guest runs with %s, %v", live.Model.Type, attributes)
-	}
+	must.Hold(b, live.Model.Type == "virtio" && attributes["name"] == "vhost" &&
+		attributes["queues"] == strconv.Itoa(queues), "the guest runs with %s, %v", live.Model.Type, attributes)
 	if n := b.Must("ls -d /sys/class/net/" + live.Target.Dev + "/queues/rx-* | wc -l"); n != strconv.Itoa(queues) {
 		b.Errorf("the guest has enabled %s queues of %d", n, queues)
 	}

@@ -67,9 +67,8 @@ func byHand(b *box, h *facts.Host, now *survey, changes ...change) *plan.Plan {
 	p := must.Get(plan.Make(&host, goal.Unlimited(), catalogue, nil))(b)
 	if len(p.Changes) != len(changes) {
 		for a, r := range readings {
-			if !slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Address == a }) {
-				b.Errorf("%s is %s already", a, r)
-			}
+			must.Hold(b, slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Address == a }),
+				"%s is %s already", a, r)
 		}
 		b.Fatalf("%d of %d changes are in the plan", len(p.Changes), len(changes))
 	}

@@ -123,9 +123,7 @@ func (b *box) unchanged(first string) {
 	b.Helper()
 	b.snapshot("now.json")
 	r := must.Get(b.Lab.Run(b.Context(), "mpps", "snapshot", "diff", "/share/"+first, "/share/now.json"))(b)
-	if r.Code != 0 {
-		b.Errorf("snapshot diff: exit %d\n%s%s", r.Code, r.Stdout, r.Stderr)
-	}
+	must.Hold(b, r.Code == 0, "snapshot diff: exit %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 }
 
 // part is something done on the box that leaves it as it was found.
@@ -206,9 +204,7 @@ func testGone(b *box) {
 	must.Do(b, b.guest.Stop(b.Context()))
 	b.MPPS(0, "rollback")
 	b.MPPS(3, "status", "--detailed-exit-code")
-	if got := b.Must("sysctl -n net.core.somaxconn"); got != somaxconn {
-		b.Errorf("net.core.somaxconn is %s, expected %s", got, somaxconn)
-	}
+	must.Equal(b, b.Must("sysctl -n net.core.somaxconn"), somaxconn, "net.core.somaxconn")
 }
 
 // namespace is the network namespace of TestHost's lab, held open.
@@ -220,9 +216,7 @@ func TestNothingIsLeft(t *testing.T) {
 	labs, err := lab.List()
 	must.Try(t, err)
 	for _, l := range labs {
-		if strings.HasPrefix(l.Name, mine) {
-			t.Errorf("lab %s is still there", l.Name)
-		}
+		must.Hold(t, !strings.HasPrefix(l.Name, mine), "lab %s is still there", l.Name)
 	}
 	for what, pattern := range map[string]string{
 		"run folder": "/run/mpps-lab/" + mine + "*",
@@ -270,8 +264,6 @@ func processes(t *testing.T) []process {
 		p.commandLine = strings.ReplaceAll(string(text), "\x00", " ")
 		all = append(all, p)
 	}
-	if len(all) < 2 {
-		t.Fatalf("%d processes: this finds none", len(all))
-	}
+	must.Need(t, len(all) >= 2, "%d processes: this finds none", len(all))
 	return all
 }

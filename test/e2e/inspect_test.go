@@ -91,9 +91,7 @@ func compareTopology(b *box, h *facts.Host) {
 		"CPUs": {c.CPUsOnline, online}, "cores": {c.Cores, len(cores)}, "packages": {c.Packages, len(packages)},
 		"nodes": {c.NUMANodes, len(nodes)},
 	} {
-		if n[0] != n[1] || n[1] == 0 {
-			b.Errorf("%d %s, lscpu has %d", n[0], what, n[1])
-		}
+		must.Hold(b, n[0] == n[1] && n[1] != 0, "%d %s, lscpu has %d", n[0], what, n[1])
 	}
 	for _, n := range h.Topology.Nodes {
 		if got, _ := line(b.Must(fmt.Sprintf("cat /sys/devices/system/node/node%d/meminfo", n.ID)),
@@ -101,9 +99,8 @@ func compareTopology(b *box, h *facts.Host) {
 			b.Errorf("node %d has %d bytes, the kernel says %s", n.ID, n.Memory, got)
 		}
 		distances := b.Must(fmt.Sprintf("numactl --hardware | awk '$1==\"%d:\"{$1=\"\";print}'", n.ID))
-		if strings.Trim(fmt.Sprint(n.Distances), "[]") != strings.Join(strings.Fields(distances), " ") {
-			b.Errorf("node %d: distances %v, numactl says %s", n.ID, n.Distances, distances)
-		}
+		must.Hold(b, strings.Trim(fmt.Sprint(n.Distances), "[]") == strings.Join(strings.Fields(distances), " "),
+			"node %d: distances %v, numactl says %s", n.ID, n.Distances, distances)
 	}
 }
 
@@ -144,11 +141,9 @@ func compareLinks(b *box, h *facts.Host) {
 	for _, n := range h.NICs {
 		l := is[n.Name]
 		up := slices.Contains(l.Flags, "UP")
-		if n.MAC != l.MAC || n.MTU != l.MTU || n.TxQueueLen != l.Queue || n.Master != l.Master || n.Up != up ||
-			n.Index != l.Index {
-			b.Errorf("%s: %s MTU %d queue %d master %q up %v, ip says %+v", n.Name, n.MAC, n.MTU, n.TxQueueLen,
-				n.Master, n.Up, l)
-		}
+		must.Hold(b, n.MAC == l.MAC && n.MTU == l.MTU && n.TxQueueLen == l.Queue && n.Master == l.Master &&
+			n.Up == up && n.Index == l.Index, "%s: %s MTU %d queue %d master %q up %v, ip says %+v", n.Name, n.MAC,
+			n.MTU, n.TxQueueLen, n.Master, n.Up, l)
 	}
 	if len(h.NICs) != len(b.nics()) {
 		b.Errorf("%d NICs, expected %v", len(h.NICs), b.nics())
@@ -174,14 +169,11 @@ func compareLinks(b *box, h *facts.Host) {
 		got := slices.Clone(br.Ports)
 		slices.Sort(got)
 		slices.Sort(ports[l.Name])
-		if !slices.Equal(got, ports[l.Name]) || br.CallIPTables != (d.CallIPT == 1) || br.STP != (d.STP == 1) ||
-			br.VLANFiltering != (d.Filtering == 1) || br.Snooping != (d.Snooping == 1) || br.MAC != l.MAC {
-			b.Errorf("bridge %+v, ip says %+v with ports %v", br, l, ports[l.Name])
-		}
+		must.Hold(b, slices.Equal(got, ports[l.Name]) && br.CallIPTables == (d.CallIPT == 1) &&
+			br.STP == (d.STP == 1) && br.VLANFiltering == (d.Filtering == 1) && br.Snooping == (d.Snooping == 1) &&
+			br.MAC == l.MAC, "bridge %+v, ip says %+v with ports %v", br, l, ports[l.Name])
 	}
-	if bridges != len(h.Bridges) || bridges == 0 {
-		b.Errorf("%d bridges, ip says %d", len(h.Bridges), bridges)
-	}
+	must.Hold(b, bridges == len(h.Bridges) && bridges != 0, "%d bridges, ip says %d", len(h.Bridges), bridges)
 	for _, l := range links {
 		if l.Info.Kind == "tun" && !slices.ContainsFunc(h.Taps, func(tap facts.Tap) bool {
 			return tap.Name == l.Name && tap.Type == l.Info.Data.Type && tap.Master == l.Master
@@ -189,9 +181,8 @@ func compareLinks(b *box, h *facts.Host) {
 			b.Errorf("tap %s is not among %+v", l.Name, h.Taps)
 		}
 	}
-	if len(h.Softnet) != h.Topology.Counts.CPUsOnline {
-		b.Errorf("%d rows of softnet for %d CPUs", len(h.Softnet), h.Topology.Counts.CPUsOnline)
-	}
+	must.Hold(b, len(h.Softnet) == h.Topology.Counts.CPUsOnline,
+		"%d rows of softnet for %d CPUs", len(h.Softnet), h.Topology.Counts.CPUsOnline)
 }
 
 func compareNICs(b *box, h *facts.Host, s *survey) {
@@ -199,9 +190,8 @@ func compareNICs(b *box, h *facts.Host, s *survey) {
 		driver := b.Must("ethtool -i " + n.Name)
 		name, _ := line(driver, "driver:")
 		bus, _ := line(driver, "bus-info:")
-		if n.Driver != name || n.PCI != bus {
-			b.Errorf("%s: driver %s at %s, ethtool says %s at %s", n.Name, n.Driver, n.PCI, name, bus)
-		}
+		must.Hold(b, n.Driver == name && n.PCI == bus,
+			"%s: driver %s at %s, ethtool says %s at %s", n.Name, n.Driver, n.PCI, name, bus)
 		expect := func(kind setting.Kind, rest, value string) {
 			b.Helper()
 			if got := s.at(setting.Of(kind, n.Name, rest)); got.String() != value {
@@ -226,13 +216,10 @@ func compareNICs(b *box, h *facts.Host, s *survey) {
 				continue
 			}
 			compared++
-			if f.On != (shown.Value == "on") {
-				b.Errorf("%s: feature %+v, ethtool says %s", n.Name, f, shown)
-			}
+			must.Hold(b, f.On == (shown.Value == "on"), "%s: feature %+v, ethtool says %s", n.Name, f, shown)
 		}
-		if compared < 20 || compared < len(n.Features)*8/10 {
-			b.Errorf("%s: %d of %d features are known to ethtool", n.Name, compared, len(n.Features))
-		}
+		must.Hold(b, compared >= 20 && compared >= len(n.Features)*8/10,
+			"%s: %d of %d features are known to ethtool", n.Name, compared, len(n.Features))
 		for _, i := range n.IRQs {
 			if got := s.at(n.Address(i)); got.String() != i.Affinity.String() {
 				b.Errorf("%s: interrupt %s on CPUs %s, the kernel says %s", n.Name, i.Name, i.Affinity, got)
@@ -255,33 +242,27 @@ func compareRules(b *box, h *facts.Host, s *survey) {
 			b.Errorf("%d rules of nft, expected the 1 that was made", set.Rules)
 		}
 	}
-	if len(h.Netfilter.Rules) < 2 || legacy == 0 || !h.Netfilter.BridgeModule {
-		b.Errorf("netfilter: %+v", h.Netfilter)
-	}
+	must.Hold(b, len(h.Netfilter.Rules) >= 2 && legacy != 0 && h.Netfilter.BridgeModule, "netfilter: %+v", h.Netfilter)
 }
 
 // compareGuest compares the guest's definition, tap and threads, whatever its NIC is just now.
 func compareGuest(b *box, h *facts.Host) facts.Guest {
 	b.Helper()
 	i := slices.IndexFunc(h.Guests, func(g facts.Guest) bool { return g.Name == guestName })
-	if i < 0 || len(h.Guests) != 1 {
-		b.Fatalf("guests: %+v", h.Guests)
-	}
+	must.Need(b, i >= 0 && len(h.Guests) == 1, "guests: %+v", h.Guests)
 	g := h.Guests[i]
 	info := b.Must("virsh dominfo " + guestName)
 	uuid, _ := line(info, "UUID:")
 	state, _ := line(info, "State:")
 	vcpus, _ := line(info, "CPU(s):")
-	if g.UUID != uuid || g.State != state || strconv.Itoa(g.VCPUs) != vcpus || !g.Managed {
-		b.Errorf("guest %s %s with %d vCPUs, virsh says\n%s", g.UUID, g.State, g.VCPUs, info)
-	}
+	must.Hold(b, g.UUID == uuid && g.State == state && strconv.Itoa(g.VCPUs) == vcpus && g.Managed,
+		"guest %s %s with %d vCPUs, virsh says\n%s", g.UUID, g.State, g.VCPUs, info)
 	if pid := b.Must("cat /run/libvirt/qemu/" + guestName + ".pid"); strconv.Itoa(g.PID) != pid {
 		b.Errorf("process %d, libvirt says %s", g.PID, pid)
 	}
 	live := readDefinition(b, b.Must("virsh dumpxml "+guestName))
-	if len(g.Interfaces) != 1 || g.Interfaces[0].Tap != live.Interfaces[0].Target.Dev || g.Interfaces[0].Tap == "" {
-		b.Errorf("interfaces %+v, virsh says %+v", g.Interfaces, live.Interfaces)
-	}
+	must.Hold(b, len(g.Interfaces) == 1 && g.Interfaces[0].Tap == live.Interfaces[0].Target.Dev &&
+		g.Interfaces[0].Tap != "", "interfaces %+v, virsh says %+v", g.Interfaces, live.Interfaces)
 	s := b.survey()
 	roles := map[string]int{}
 	for _, thread := range g.Threads {
@@ -301,9 +282,8 @@ func compareGuest(b *box, h *facts.Host) facts.Guest {
 		}
 	}
 	vhost := strings.Count(s.threads(), " vhost-")
-	if roles["vcpu"] != g.VCPUs || roles["emulator"] != 1 || roles["vhost"] != vhost {
-		b.Errorf("threads %v, ps has %d of vhost", roles, vhost)
-	}
+	must.Hold(b, roles["vcpu"] == g.VCPUs && roles["emulator"] == 1 && roles["vhost"] == vhost,
+		"threads %v, ps has %d of vhost", roles, vhost)
 	return g
 }
 

@@ -11,6 +11,7 @@ import (
 	"mpps/internal/advise/plan"
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/must"
 )
 
 // interfaces of no use whose settings make a plan long enough to be hit on the way.
@@ -96,13 +97,9 @@ done; echo "too late"`, lines, signal))
 		meanwhile(pid)
 	}
 	e := <-done
-	if e.err != nil {
-		b.Fatal(e.err)
-	}
+	must.Do(b, e.err)
 	b.Logf("%s: %s", signal, struck)
-	if !hit {
-		b.Fatalf("apply had ended before (exit %d): the plan is too short for this test\n%s", e.r.Code, e.r.Stderr)
-	}
+	must.Need(b, hit, "apply had ended before (exit %d): the plan is too short for this test\n%s", e.r.Code, e.r.Stderr)
 	return e.r
 }
 
@@ -120,9 +117,7 @@ func testKilled(b *box, p *plan.Plan, before *survey) {
 	if r := b.MPPS(1, "apply", "--yes", "--foreign", "/share/long-plan.json"); !strings.Contains(r.Stderr, "is interrupted") ||
 		!strings.Contains(r.Stderr, "mpps rollback") {
 		// A value that is half way there may be told first.
-		if !strings.Contains(r.Stderr, "stale") {
-			b.Errorf("apply after a kill: %s", r.Stderr)
-		}
+		must.Hold(b, strings.Contains(r.Stderr, "stale"), "apply after a kill: %s", r.Stderr)
 	}
 	b.MPPS(0, "rollback")
 	b.survey(p.Addresses()...).same(b, before)
@@ -140,9 +135,7 @@ func testInterrupted(b *box, p *plan.Plan, before *survey) {
 // undone requires that an apply ended by putting back what it had done.
 func (b *box) undone(r lab.Result) {
 	b.Helper()
-	if r.Code != 1 || !strings.Contains(r.Stderr, "put back") {
-		b.Errorf("exit %d\n%s", r.Code, r.Stderr)
-	}
+	must.Hold(b, r.Code == 1 && strings.Contains(r.Stderr, "put back"), "exit %d\n%s", r.Code, r.Stderr)
 	if a := labtest.Result[applied](b, r.Stdout); a.State != "undone" || a.TX == "" {
 		b.Errorf("transaction %q is %s", a.TX, a.State)
 	}
@@ -154,9 +147,8 @@ func testLocked(b *box, p *plan.Plan, before *survey) {
 		defer b.Must("kill -HUP " + pid + "; kill -CONT " + pid)
 		for _, argv := range [][]string{{"apply", "--yes", "--foreign", "/share/other-plan.json"}, {"rollback"}} {
 			r := b.MPPS(11, argv...)
-			if !strings.Contains(r.Stderr, "process "+pid+" (apply)") {
-				b.Errorf("%v names process %s not:\n%s", argv, pid, r.Stderr)
-			}
+			must.Hold(b, strings.Contains(r.Stderr, "process "+pid+" (apply)"),
+				"%v names process %s not:\n%s", argv, pid, r.Stderr)
 		}
 		if status := b.MPPS(11, "status", "--detailed-exit-code").Stdout; !strings.HasPrefix(status,
 			"in-flight: process "+pid+" ") {
@@ -183,9 +175,7 @@ func testStale(b *box) {
 		strings.Contains(r.Stderr, "nic-ring") {
 		b.Errorf("expected %q and nothing of the ring, found %s", want, r.Stderr)
 	}
-	if !strings.Contains(r.Stderr, "hint: make a new plan") {
-		b.Errorf("no hint: %s", r.Stderr)
-	}
+	must.Hold(b, strings.Contains(r.Stderr, "hint: make a new plan"), "no hint: %s", r.Stderr)
 	// The host itself has changed: a NIC is gone.
 	b.Must("sysctl -qw net.core.somaxconn=" + was + "; ip link set " + igb + " down; ip link set " + igb +
 		" name gone0")

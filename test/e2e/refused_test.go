@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mpps/internal/lab"
+	"mpps/internal/must"
 )
 
 // testRefused has the kernel refuse the last write of a plan: all before it is undone, and the error says which value,
@@ -46,9 +47,8 @@ func testRefused(b *box) {
 		b.Logf("%s: %s", c.name, strings.TrimSpace(r.Stderr))
 		for _, text := range append(c.says, c.bad.address, c.bad.to, "all 6 changes that were begun are put back",
 			"hint: the machine is as it was") {
-			if !strings.Contains(r.Stderr, text) {
-				b.Errorf("%s: expected the error to say %q, found:\n%s", c.name, text, r.Stderr)
-			}
+			must.Hold(b, strings.Contains(r.Stderr, text),
+				"%s: expected the error to say %q, found:\n%s", c.name, text, r.Stderr)
 		}
 		b.MPPS(3, "status", "--detailed-exit-code")
 	}

@@ -34,10 +34,9 @@ func (b *box) roundTrip(name string, before *survey, p *plan.Plan) {
 		argv = append(argv, "--foreign")
 	}
 	done := labtest.Answer[applied](b, 2, argv...)
-	if done.TX == "" || done.State != "applied" || len(done.Changes) != len(p.Changes) || len(done.Moved) > 0 {
-		b.Errorf("%s: transaction %q %s with %d of %d changes, moved: %v", name, done.TX, done.State, len(done.Changes),
-			len(p.Changes), done.Moved)
-	}
+	must.Hold(b, done.TX != "" && done.State == "applied" && len(done.Changes) == len(p.Changes) &&
+		len(done.Moved) <= 0, "%s: transaction %q %s with %d of %d changes, moved: %v", name, done.TX, done.State,
+		len(done.Changes), len(p.Changes), done.Moved)
 	during := b.survey(p.Addresses()...)
 	for _, c := range p.Changes {
 		if is := during.at(c.Address); !c.Want.Met(is) {

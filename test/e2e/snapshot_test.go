@@ -40,13 +40,11 @@ func testAuditElsewhere(b *box) {
 		return all
 	}
 	inside, outside := findings(live), findings(recorded)
-	if len(inside) < 50 || len(inside) != len(outside) {
-		b.Fatalf("%d findings inside, %d outside", len(inside), len(outside))
-	}
+	must.Need(b, len(inside) >= 50 && len(inside) == len(outside),
+		"%d findings inside, %d outside", len(inside), len(outside))
 	for i := range inside {
-		if !reflect.DeepEqual(inside[i], outside[i]) {
-			b.Errorf("finding %d: inside %v, outside %v", i, inside[i], outside[i])
-		}
+		must.Hold(b, reflect.DeepEqual(inside[i], outside[i]),
+			"finding %d: inside %v, outside %v", i, inside[i], outside[i])
 	}
 }
 
@@ -63,11 +61,9 @@ exec mpps audit --pps 1.8M --json `+how+`'`))
 	}
 	plain := labtest.Answer[audit.Report](b, 0, "audit", "--pps", "1.8M")
 	blind, through := look(""), look(`--virsh "/run/podman exec -i libvirt virsh"`)
-	if plain.Coverage.Blind() || !blind.Coverage.Blind() {
-		b.Errorf("unseen with virsh: %v, without: %v", plain.Coverage.Unseen, blind.Coverage.Unseen)
-	}
-	if through.Coverage.Blind() || !reflect.DeepEqual(through.Findings, plain.Findings) {
-		b.Errorf("through the container: unseen %v, %d findings; expected the %d of the host", through.Coverage.Unseen,
-			len(through.Findings), len(plain.Findings))
-	}
+	must.Hold(b, !plain.Coverage.Blind() && blind.Coverage.Blind(),
+		"unseen with virsh: %v, without: %v", plain.Coverage.Unseen, blind.Coverage.Unseen)
+	must.Hold(b, !through.Coverage.Blind() && reflect.DeepEqual(through.Findings, plain.Findings),
+		"through the container: unseen %v, %d findings; expected the %d of the host", through.Coverage.Unseen,
+		len(through.Findings), len(plain.Findings))
 }

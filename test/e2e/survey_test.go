@@ -75,9 +75,7 @@ func (s *survey) same(b *box, before *survey) {
 func (s *survey) of(command string) string {
 	s.b.Helper()
 	text, asked := s.Of(command)
-	if !asked {
-		s.b.Fatalf("survey: nobody was asked %q", command)
-	}
+	must.Need(s.b, asked, "survey: nobody was asked %q", command)
 	return text
 }
 

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"mpps/internal/must"
 )
 
 // undoLimit is how long 80 changes of kernel parameters and sysfs files may take to be put back.
@@ -120,17 +122,13 @@ func (f *figures) String() string {
 // TestFiguresFail shows that the block fails a run.
 func TestFiguresFail(t *testing.T) {
 	good := figures{undone: map[string]time.Duration{"x": time.Second}}
-	if good.bad() {
-		t.Error("a good run fails")
-	}
+	must.Hold(t, !good.bad(), "a good run fails")
 	for name, f := range map[string]*figures{
 		"a state lost":       {lost: []string{"x"}},
 		"a file left behind": {behind: []string{"x"}},
 		"a slow undo":        {undone: map[string]time.Duration{"x": undoLimit}},
 	} {
-		if !f.bad() {
-			t.Errorf("%s does not fail the run", name)
-		}
+		must.Hold(t, f.bad(), "%s does not fail the run", name)
 	}
 	if text := (&figures{lost: []string{"x"}, kills: map[string]int{"apply": 3}}).String(); !strings.Contains(text,
 		"kills tried          3 (apply 3)\n") || !strings.Contains(text, "states lost          1 (must be 0)") {

@@ -41,9 +41,7 @@ func afterKill(t *testing.T, root string, before map[string]string, what string)
 	must.Do(t, err)
 	defer closed()
 	s, err := e.Status(t.Context())
-	if err != nil {
-		t.Fatalf("%s: status: %v", what, err)
-	}
+	must.Need(t, err == nil, "%s: status: %v", what, err)
 	total.status(string(s.State))
 	now := contents(t, root)
 	switch s.State {
@@ -99,9 +97,8 @@ func killedAt(t *testing.T, mode, root, plan string, at int) (over bool) {
 		return true
 	}
 	var died *exec.ExitError
-	if !errors.As(err, &died) || died.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-		t.Fatalf("%s at %d: %v: %s", mode, at, err, out)
-	}
+	must.Need(t, errors.As(err, &died) && died.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL,
+		"%s at %d: %v: %s", mode, at, err, out)
 	return false
 }
 
@@ -122,9 +119,7 @@ func TestKillAtEveryPosition(t *testing.T) {
 			points++
 			total.killed(mode)
 		}
-		if points < 4*planned {
-			t.Fatalf("%s passed only %d points", mode, points)
-		}
+		must.Need(t, points >= 4*planned, "%s passed only %d points", mode, points)
 		t.Logf("%s: killed at %d positions", mode, points)
 	}
 }
@@ -133,9 +128,7 @@ func TestKillAtEveryPosition(t *testing.T) {
 func TestKillTwice(t *testing.T) {
 	for _, first := range []int{30, 130, 230, 330} {
 		for at := 1 + rand.IntN(8); !killOnce(t, "rollback", at, func(root string, _ *plan.Plan, file string) {
-			if killedAt(t, "apply", root, file, first) {
-				t.Fatalf("the apply has fewer than %d positions", first)
-			}
+			must.Need(t, !killedAt(t, "apply", root, file, first), "the apply has fewer than %d positions", first)
 		}); at += 1 + rand.IntN(12) {
 			total.killed("apply and its rollback")
 		}

@@ -50,9 +50,7 @@ type box struct {
 func (b box) must(script string) string {
 	b.Helper()
 	out, err := b.lab.Must(b.Context(), script)
-	if err != nil {
-		b.Fatalf("%s: %v", script, err)
-	}
+	must.Need(b, err == nil, "%s: %v", script, err)
 	return strings.TrimSpace(out)
 }
 

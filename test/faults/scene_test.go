@@ -166,9 +166,8 @@ func makePlan(t *testing.T, root string) *plan.Plan {
 	if err == nil {
 		err = lasting.Add(p, h)
 	}
-	if err != nil || len(p.Changes) < planned+3 {
-		t.Fatalf("%v, %v: expected %d changes and what makes them last", p, err, planned)
-	}
+	must.Need(t, err == nil && len(p.Changes) >= planned+3,
+		"%v, %v: expected %d changes and what makes them last", p, err, planned)
 	return p
 }
 

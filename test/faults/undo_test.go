@@ -57,9 +57,7 @@ func undone(t *testing.T, e *apply.Engine, changes int) time.Duration {
 	if restored[0].Written() != changes {
 		t.Fatalf("%d values were put back, expected %d", restored[0].Written(), changes)
 	}
-	if took >= undoLimit {
-		t.Errorf("put back in %v, expected under %v", took, undoLimit)
-	}
+	must.Hold(t, took < undoLimit, "put back in %v, expected under %v", took, undoLimit)
 	return took
 }
 
@@ -73,9 +71,7 @@ func TestUndo80OfTheKernel(t *testing.T) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS,
 			Pdeathsig: syscall.SIGKILL}
 		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("in a network namespace: %v: %s", err, out)
-		}
+		must.Need(t, err == nil, "in a network namespace: %v: %s", err, out)
 		text := must.Get(os.ReadFile(figure))(t)
 		took := must.Get(time.ParseDuration(string(text)))(t)
 		total.took("60 parameters and 20 masks of the running kernel", took)
@@ -103,9 +99,7 @@ func TestUndo80OfTheKernel(t *testing.T) {
 	p := &plan.Plan{Goal: goal.Unlimited()}
 	add := func(a setting.Address, values ...string) {
 		from := e.Mechanisms.Read(t.Context(), a)
-		if from.State != setting.Known {
-			t.Fatalf("%s: %s", a, from.Why)
-		}
+		must.Need(t, from.State == setting.Known, "%s: %s", a, from.Why)
 		to := values[slices.IndexFunc(values, func(v string) bool { return v != from.Value })]
 		p.Changes = append(p.Changes, plan.Change{ID: "test", Address: a, From: from, To: setting.Value(to),
 			Want: setting.Exact(to), Risk: goal.None})
@@ -119,9 +113,7 @@ func TestUndo80OfTheKernel(t *testing.T) {
 		add(setting.Of(setting.SysfsCPUs, "class/net/ve0/queues/rx-"+strconv.Itoa(queue)+"/rps_cpus"), "0")
 		add(setting.Of(setting.SysfsCPUs, "class/net/ve0/queues/tx-"+strconv.Itoa(queue)+"/xps_cpus"), "0")
 	}
-	if len(p.Changes) != planned {
-		t.Fatalf("%d changes, expected %d", len(p.Changes), planned)
-	}
+	must.Need(t, len(p.Changes) == planned, "%d changes, expected %d", len(p.Changes), planned)
 	before := kernelFiles(t)
 	must.Get(e.Run(t.Context(), p, apply.Options{}))(t)
 	if applied := kernelFiles(t); len(differences(before, applied)) != planned {
@@ -150,9 +142,7 @@ func kernelFiles(t *testing.T) map[string]string {
 	all := map[string]string{}
 	for _, pattern := range []string{"/proc/sys/net/ipv4/conf/*/*", "/sys/class/net/ve0/queues/*/?ps_cpus"} {
 		names, err := filepath.Glob(pattern)
-		if err != nil || len(names) < 10 {
-			t.Fatalf("%s: %v, %v", pattern, names, err)
-		}
+		must.Need(t, err == nil && len(names) >= 10, "%s: %v, %v", pattern, names, err)
 		for _, name := range names {
 			if text, err := os.ReadFile(name); err == nil {
 				all[name] = string(text)

@@ -30,9 +30,8 @@ func bench(t *testing.T, l *lab.Lab, args string) *measure.Run {
 	}
 	run := &answer.Result
 	for _, s := range run.Samples {
-		if s.Sent == 0 || s.Sent != s.Received-s.Duplicated+s.Lost {
-			t.Errorf("%s: sent %d, received %d, duplicated %d, lost %d", args, s.Sent, s.Received, s.Duplicated, s.Lost)
-		}
+		must.Hold(t, s.Sent != 0 && s.Sent == s.Received-s.Duplicated+s.Lost,
+			"%s: sent %d, received %d, duplicated %d, lost %d", args, s.Sent, s.Received, s.Duplicated, s.Lost)
 	}
 	t.Logf("%s: sent %d, received %d, lost %d, out of order %d, %.4g packets/s, limited by %s; %s", args, run.Sent,
 		run.Received, run.Lost,

@@ -103,9 +103,7 @@ func TestPropertiesApply(t *testing.T) {
 		"tuned by a guide": 4, "a path that is not judged": 12, "such a path of a NIC": 2, "a plan with changes": 80,
 		"threads that move": 50, "interrupts that move": 10, "refused guests": 2, "polling processes": 2,
 	} {
-		if found[what] < least {
-			t.Errorf("%s: %d hosts, expected at least %d", what, found[what], least)
-		}
+		must.Hold(t, found[what] >= least, "%s: %d hosts, expected at least %d", what, found[what], least)
 	}
 	t.Logf("%v", found)
 }

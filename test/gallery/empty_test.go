@@ -39,16 +39,12 @@ func TestEmptyPlaces(t *testing.T) {
 			}
 			for _, other := range others {
 				set(other)
-				if err := survives(all); err != nil {
-					t.Errorf("%s: %s = %v: %v", name, way, other, err)
-				}
+				must.Succeed(t, survives(all), "%s: %s = %v", name, way, other)
 			}
 			set(was)
 		})
 	}
-	if len(seen) < 300 {
-		t.Errorf("found %d kinds of place", len(seen))
-	}
+	must.Hold(t, len(seen) >= 300, "found %d kinds of place", len(seen))
 }
 
 // empty calls f for what is in a file, with its way there without positions in lists and numbers in names, and a

@@ -28,24 +28,19 @@ func TestHandover(t *testing.T) {
 	all := allHosts(t)
 	for name, platform := range platformHosts {
 		at := slices.IndexFunc(all, func(s *Spec) bool { return s.Name == name })
-		if at < 0 {
-			t.Fatalf("no host %s", name)
-		}
+		must.Need(t, at >= 0, "no host %s", name)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, flags := range goals {
 				theirs, own := planOf(t, all[at], flags, false), planOf(t, all[at], flags, true)
 				handed := map[setting.Address]plan.Handed{}
 				for _, h := range theirs.Handover {
-					if h.Platform != platform || h.Why == "" || h.SetBy == "" || h.Effect == "" {
-						t.Errorf("%q: %+v", flags, h)
-					}
+					must.Hold(t, h.Platform == platform && h.Why != "" && h.SetBy != "" && h.Effect != "",
+						"%q: %+v", flags, h)
 					handed[h.Address] = h
 				}
 				for _, c := range theirs.Changes {
-					if plan.IsGuests(c.Address) {
-						t.Errorf("%q: %s is planned", flags, c.Address)
-					}
+					must.Hold(t, !plan.IsGuests(c.Address), "%q: %s is planned", flags, c.Address)
 				}
 				for _, c := range own.Changes {
 					h, found := handed[c.Address]
@@ -105,9 +100,7 @@ func checkWords(t *testing.T, s *Spec, flags string, p *plan.Plan) {
 	told := map[string]bool{}
 	for _, sheet := range sheets {
 		for _, w := range sheet.Words {
-			if w.Text == "" || w.Source == "" {
-				t.Errorf("%q: %+v", flags, w)
-			}
+			must.Hold(t, w.Text != "" && w.Source != "", "%q: %+v", flags, w)
 			for _, setting := range w.Settings {
 				told[sheet.Guest+" "+setting] = true
 			}
@@ -120,9 +113,7 @@ func checkWords(t *testing.T, s *Spec, flags string, p *plan.Plan) {
 		}
 	}
 	for _, h := range p.Handover {
-		if !told[h.Guest+" "+h.Setting] {
-			t.Errorf("%q: nothing is said of %s", flags, h.Address)
-		}
+		must.Hold(t, told[h.Guest+" "+h.Setting], "%q: nothing is said of %s", flags, h.Address)
 	}
 	if s.Name == "proxmox-8" && flags == "--pps 1.8M" {
 		checkProxmox(t, sheets)
@@ -132,18 +123,12 @@ func checkWords(t *testing.T, s *Spec, flags string, p *plan.Plan) {
 // checkProxmox: a guest that libvirt does not know is judged by its command line, and qm's lines are right.
 func checkProxmox(t *testing.T, sheets []handover.Sheet) {
 	t.Helper()
-	if len(sheets) == 0 {
-		t.Fatal("nothing is said of Proxmox's guests")
-	}
+	must.Need(t, len(sheets) != 0, "nothing is said of Proxmox's guests")
 	texts := map[string]string{}
 	for _, w := range sheets[0].Words {
 		texts[w.Where] = w.Text
 	}
 	const queues = `qm set 100 --net0 "$(qm config 100 | sed -n 's/^net0: //;T;s/,queues=[^,]*//;p'),queues=4"`
-	if texts["net0"] != queues {
-		t.Errorf("net0: %s, expected %s", texts["net0"], queues)
-	}
-	if !strings.HasPrefix(texts["affinity"], "qm set 100 --affinity ") {
-		t.Errorf("affinity: %q", texts["affinity"])
-	}
+	must.Equal(t, texts["net0"], queues, "net0")
+	must.Hold(t, strings.HasPrefix(texts["affinity"], "qm set 100 --affinity "), "affinity: %q", texts["affinity"])
 }

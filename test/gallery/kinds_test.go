@@ -13,6 +13,7 @@ import (
 	"mpps/internal/golden"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/reach"
+	"mpps/internal/must"
 )
 
 // TestKinds writes the table of kinds of path in docs/hosts.md, and holds what they declare to what there is.
@@ -33,19 +34,13 @@ func TestKinds(t *testing.T) {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", k.Kind, k.What, verdict, families(k.Knobs),
 			quoted(k.Bottlenecks))
 		for _, id := range k.Knobs {
-			if knob.Find(id) == nil {
-				t.Errorf("%s: no knob %q in the catalogue", k.Kind, id)
-			}
+			must.Hold(t, knob.Find(id) != nil, "%s: no knob %q in the catalogue", k.Kind, id)
 		}
 		for _, name := range k.Bottlenecks {
-			if bottleneck.About(bottleneck.Kind(name)).Kind == "" {
-				t.Errorf("%s: diagnose names no %q", k.Kind, name)
-			}
+			must.Hold(t, bottleneck.About(bottleneck.Kind(name)).Kind != "", "%s: diagnose names no %q", k.Kind, name)
 		}
 		for _, name := range k.Needs {
-			if !slices.Contains(fields, name) {
-				t.Errorf("%s: a snapshot has no %q", k.Kind, name)
-			}
+			must.Hold(t, slices.Contains(fields, name), "%s: a snapshot has no %q", k.Kind, name)
 		}
 		for _, name := range slices.Concat(k.Interfaces, k.Devices) {
 			if other := seen[name]; other != "" {

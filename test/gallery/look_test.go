@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // look is what the tests of all hosts keep of one. Its verdicts are not kept: those of all hosts take 1.3 GiB, and each
@@ -32,19 +33,13 @@ func lookAt(t *testing.T, s *Spec, number int) look {
 		return l
 	}
 	all, err := judged(s)
-	if err != nil {
-		t.Fatalf("%s: %v", s.Name, err)
-	}
+	must.Need(t, err == nil, "%s: %v", s.Name, err)
 	l = look{problems: problems{}, has: cases(s, all)}
 	s.check(all, l.problems)
 	m, err := s.Machine()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	one, err := judge(m, moreGoals[number%len(moreGoals)])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s.checkProperties(append(slices.Clone(all), one), number, l.problems)
 	if l.row, err = s.row(all); err != nil {
 		t.Fatal(err)

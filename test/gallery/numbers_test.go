@@ -39,16 +39,12 @@ func TestImplausibleNumbers(t *testing.T) {
 			seen[way] = places[way]
 			for _, n := range implausible {
 				places[way].set(n)
-				if err := survives(all); err != nil {
-					t.Errorf("%s: %s = %s: %v", name, way, n, err)
-				}
+				must.Succeed(t, survives(all), "%s: %s = %s", name, way, n)
 			}
 			places[way].set(places[way].was)
 		}
 	}
-	if len(seen) < 120 {
-		t.Errorf("found %d kinds of number", len(seen))
-	}
+	must.Hold(t, len(seen) >= 120, "found %d kinds of number", len(seen))
 }
 
 // place is a number in a file.

@@ -19,7 +19,5 @@ func TestPagesWhereMemoryIsBound(t *testing.T) {
 			}
 		}
 	}
-	if found != want {
-		t.Errorf("found %q, expected %q", found, want)
-	}
+	must.Equal(t, found, want, "found")
 }

@@ -16,9 +16,7 @@ func host(t *testing.T, name string) *Spec {
 	t.Helper()
 	all := allHosts(t)
 	i := slices.IndexFunc(all, func(s *Spec) bool { return s.Name == name })
-	if i < 0 {
-		t.Fatalf("no host %s", name)
-	}
+	must.Need(t, i >= 0, "no host %s", name)
 	s := *all[i]
 	return &s
 }
@@ -59,9 +57,8 @@ func TestBreaches(t *testing.T) {
 	}
 	after := breaches(m.Host, nil, threads(m.Host))
 	for rule, more := range map[string]int{"vcpu on core, fw": 2, "vhost on CPU, fw": 1} {
-		if after[rule]-before[rule] != more {
-			t.Errorf("%s: %d, then %d; expected %d more", rule, before[rule], after[rule], more)
-		}
+		must.Hold(t, after[rule]-before[rule] == more,
+			"%s: %d, then %d; expected %d more", rule, before[rule], after[rule], more)
 	}
 }
 
@@ -111,8 +108,6 @@ func TestFits(t *testing.T) {
 		{"a*c", "abbc", true}, {"a*c", "ac", true}, {"a*c", "acb", false}, {"*", "", true}, {"*b*", "abc", true},
 		{"ab", "abc", false}, {"", "", true}, {"*x", "abc", false}, {"a*", strings.Repeat("a", 50), true},
 	} {
-		if fits(c.pattern, c.text) != c.want {
-			t.Errorf("%q fits %q: %v", c.text, c.pattern, !c.want)
-		}
+		must.Equal(t, fits(c.pattern, c.text), c.want, "%q fits %q", c.text, c.pattern)
 	}
 }

@@ -51,9 +51,7 @@ func TestArgumentsOfAGuest(t *testing.T) {
 	s.LogTime("applied")
 	options := s.inside("grep ^options " + entry)
 	for _, want := range []string{"isolcpus=2", "nohz_full=2", "rcu_nocbs=2", "idle=poll"} {
-		if !slices.Contains(strings.Fields(options), want) {
-			s.Errorf("the entry does not say %s: %s", want, options)
-		}
+		must.Hold(s, slices.Contains(strings.Fields(options), want), "the entry does not say %s: %s", want, options)
 	}
 	s.waits(3, "not rebooted yet")
 
@@ -66,12 +64,9 @@ func TestArgumentsOfAGuest(t *testing.T) {
 
 	s.MPPS(0, "rollback")
 	s.LogTime("rolled back")
-	if d := cmp.Diff(began, s.inside("busybox stat -c '%a %s' "+entry+"; find /boot /etc /var | grep -v /run")); d != "" {
-		s.Errorf("after the rollback the guest is not as before: %s", d)
-	}
-	if now := s.inside("cat " + entry); now != entryText {
-		s.Errorf("the entry is %q, and was %q", now, entryText)
-	}
+	must.NoDiff(s, cmp.Diff(began, s.inside("busybox stat -c '%a %s' "+entry+"; find /boot /etc /var | grep -v /run")),
+		"after the rollback the guest is not as before")
+	must.Equal(s, s.inside("cat "+entry), entryText, "the entry")
 	s.waits(3, "put back, and not rebooted")
 	s.reboot("options isolcpus=2")
 	s.waits(0, "put back and rebooted")
@@ -87,9 +82,7 @@ func (s *scene) waits(want int, when string) {
 			found++
 		}
 	}
-	if found != want {
-		s.Errorf("%s: %d values wait, expected %d: %+v", when, found, want, status.Rows)
-	}
+	must.Hold(s, found == want, "%s: %d values wait, expected %d: %+v", when, found, want, status.Rows)
 	s.LogTime("status, " + when)
 }
 

@@ -20,6 +20,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func insideOf(p *plan.Plan, kind setting.Kind) []plan.Change {
@@ -79,13 +80,9 @@ func (s *scene) looked() {
 		`uname() { cat /proc/sys/kernel/osrelease; }; uname; cat /proc/cmdline /sys/devices/system/clocksource/clocksource0/current_clocksource /sys/devices/system/cpu/online /sys/devices/system/cpu/isolated; grep -c zram /proc/swaps; cat /sys/devices/system/cpu/vulnerabilities/spectre_v2; cat /sys/class/net/eth0/address; ls -d /sys/class/net/eth0/queues/tx-* | grep -c .`), "\n")
 	want := map[string]string{"release": direct[0], "command line": direct[1], "clock": direct[2], "online": direct[3],
 		"isolated": direct[4], "swap": direct[5], "spectre_v2": direct[6]}
-	if d := cmp.Diff(want, found); d != "" {
-		s.Error(d)
-	}
+	must.NoDiff(s, cmp.Diff(want, found), "difference")
 	at := slices.IndexFunc(in.NICs, func(n facts.NIC) bool { return n.Name == "eth0" })
-	if at < 0 {
-		s.Fatalf("NICs of the guest: %+v", in.NICs)
-	}
+	must.Need(s, at >= 0, "NICs of the guest: %+v", in.NICs)
 	if n := in.NICs[at]; n.MAC != direct[7] || fmt.Sprint(n.TxQueues) != direct[8] || n.Driver != "virtio_net" ||
 		n.Channels == nil || n.Channels.MaxCombined != 2 || len(n.IRQs) < 4 {
 		s.Errorf("the guest's NIC: %+v", n)
@@ -103,15 +100,11 @@ func (s *scene) planned() *plan.Plan {
 		if !slices.Contains(ids, c.ID) {
 			ids = append(ids, c.ID)
 		}
-		if c.Lasts != setting.UntilGuestBoot {
-			s.Errorf("%s lasts %s", c.Address, c.Lasts)
-		}
+		must.Equal(s, c.Lasts, setting.UntilGuestBoot, "%s lasts", c.Address)
 	}
 	slices.Sort(ids)
-	if d := cmp.Diff([]string{"guest.irqbalance", "guest.ksm", "guest.swap", "guest.throttling",
-		"guest.timer_migration", "guest.watchdog", "guest.xps"}, ids); d != "" {
-		s.Errorf("planned inside the guest: %s", d)
-	}
+	must.NoDiff(s, cmp.Diff([]string{"guest.irqbalance", "guest.ksm", "guest.swap", "guest.throttling",
+		"guest.timer_migration", "guest.watchdog", "guest.xps"}, ids), "planned inside the guest")
 	s.write("inside.json", fast, insideOf(quick, setting.Inside)...)
 	s.LogTime(fmt.Sprintf("planned %d changes inside", len(fast.Changes)))
 	return fast
@@ -128,28 +121,20 @@ func (s *scene) applied(p *plan.Plan, before string) {
 		"tx-0/xps_cpus:3", "tx-1/xps_cpus:4", "timer_migration:0", "sched_rt_runtime_us:-1", "watchdog_cpumask:0-1",
 		"ksm/run:2",
 	} {
-		if !strings.Contains(after, want) {
-			s.Errorf("the guest does not say %s:\n%s", want, after)
-		}
+		must.Hold(s, strings.Contains(after, want), "the guest does not say %s:\n%s", want, after)
 	}
-	if strings.Contains(after, "zram") {
-		s.Errorf("the swap area is still on:\n%s", after)
-	}
+	must.Hold(s, !strings.Contains(after, "zram"), "the swap area is still on:\n%s", after)
 	var cpus []string
 	for line := range strings.Lines(after) {
 		if f := strings.Fields(line); len(f) == 3 && f[0] == "irq" && !slices.Contains(cpus, f[2]) {
 			cpus = append(cpus, f[2])
 		}
 	}
-	if len(cpus) != 2 {
-		s.Errorf("interrupts of two queues are on vCPUs %v", cpus)
-	}
+	must.Hold(s, len(cpus) == 2, "interrupts of two queues are on vCPUs %v", cpus)
 	s.MPPS(0, "verify")
 	s.LogTime("verified")
 	s.MPPS(0, "rollback")
-	if d := cmp.Diff(before, s.inside(listing)); d != "" {
-		s.Errorf("after the rollback the guest is not as before: %s", d)
-	}
+	must.NoDiff(s, cmp.Diff(before, s.inside(listing)), "after the rollback the guest is not as before")
 	s.LogTime("rolled back")
 }
 
@@ -258,9 +243,8 @@ func (s *scene) vanishes() {
 	kill -KILL $guest
 	for i in $(seq 600); do [ ! -s /run/apply.code ] || break; sleep 0.1; done`)
 	log := s.Must("cat /run/apply.code /run/apply.log")
-	if !strings.HasPrefix(log, "1\n") || !strings.Contains(log, "does not run") {
-		s.Errorf("the guest vanished, and apply said:\n%s", log)
-	}
+	must.Hold(s, strings.HasPrefix(log, "1\n") && strings.Contains(log, "does not run"),
+		"the guest vanished, and apply said:\n%s", log)
 	if text := s.MPPS(0, "status").Stdout; !strings.HasPrefix(text, "clean") {
 		s.Errorf("the host is not clean:\n%s", text)
 	}

@@ -14,6 +14,7 @@ import (
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // TestLatencyInAGuest measures wake-ups in a guest through its agent, with cyclictest, interrupts it, and meets the
@@ -27,10 +28,9 @@ func TestLatencyInAGuest(t *testing.T) {
 	f := labtest.Answer[wakeup.File](s, 0, "latency", "--guest", guestName, "--for", "4s", "--slice", "2s", "--runs",
 		"2", "--interval", "2ms", "-o", "/share/latency.json")
 	s.LogTime("measured")
-	if f.Tool.Name != "cyclictest" || f.Tool.Version == "" || !f.Tool.Exact || f.Asked.CPUs.String() != "2" ||
-		len(f.Runs) != 2 || f.Partial {
-		s.Errorf("tool %+v, asked %+v, %d runs, partial %v", f.Tool, f.Asked, len(f.Runs), f.Partial)
-	}
+	must.Hold(s, f.Tool.Name == "cyclictest" && f.Tool.Version != "" && f.Tool.Exact && f.Asked.CPUs.String() == "2" &&
+		len(f.Runs) == 2 && !f.Partial,
+		"tool %+v, asked %+v, %d runs, partial %v", f.Tool, f.Asked, len(f.Runs), f.Partial)
 	var count uint64
 	for _, r := range f.Runs {
 		if len(r.Slices) != 2 || len(r.Threads) != 1 || r.Threads[0].CPU != 2 || r.Latency == nil {
@@ -61,16 +61,10 @@ func TestLatencyInAGuest(t *testing.T) {
 	warned := func(code string) bool {
 		return slices.ContainsFunc(f.Warnings, func(w measure.Warning) bool { return w.Code == code })
 	}
-	if !warned("emulated") || !warned("not-pinned") || warned("idle") {
-		s.Errorf("warnings %+v", f.Warnings)
-	}
-	if len(f.Loads) != 2 || f.Loads[0].Where != "host" || f.Loads[0].Error != "" ||
-		!strings.Contains(f.Loads[1].Error, "no such program") {
-		s.Errorf("loads %+v", f.Loads)
-	}
-	if text := s.inside(left); text != "" {
-		s.Errorf("left in the guest: %s", text)
-	}
+	must.Hold(s, warned("emulated") && warned("not-pinned") && !warned("idle"), "warnings %+v", f.Warnings)
+	must.Hold(s, len(f.Loads) == 2 && f.Loads[0].Where == "host" && f.Loads[0].Error == "" &&
+		strings.Contains(f.Loads[1].Error, "no such program"), "loads %+v", f.Loads)
+	must.Equal(s, s.inside(left), "", "left in the guest")
 
 	s.MPPS(0, "report", "/share/latency.json", "-o", "/share/latency.html")
 	if page, err := os.ReadFile(filepath.Join(s.Lab.ShareDir(), "latency.html")); err != nil ||
@@ -87,12 +81,8 @@ func TestLatencyInAGuest(t *testing.T) {
 		len(f.Runs[0].Slices) != 1 || len(f.Runs[0].Slices[0].Long) == 0 {
 		s.Errorf("the own loop: %+v, %+v", f.Tool, l)
 	}
-	if len(f.Loads) != 2 || f.Loads[1].Error != "" || f.Loads[1].CPUs.String() != "0-1" {
-		s.Errorf("loads %+v", f.Loads)
-	}
-	if text := s.inside("pidof mpps || true"); text != "" {
-		s.Errorf("left in the guest: %s", text)
-	}
+	must.Hold(s, len(f.Loads) == 2 && f.Loads[1].Error == "" && f.Loads[1].CPUs.String() == "0-1", "loads %+v", f.Loads)
+	must.Equal(s, s.inside("pidof mpps || true"), "", "left in the guest")
 	s.LogTime("measured by the own loop")
 
 	s.Must("( mpps latency --guest " + guestName + " --cpu 1 --for 600s --slice 600s --runs 1 --interval 2ms --load " +
@@ -105,12 +95,9 @@ func TestLatencyInAGuest(t *testing.T) {
 	}
 	text := s.Must("p=$(cat /run/cut.pid); kill -TERM $p; for i in $(seq 300); do [ -d /proc/$p ] || break; sleep " +
 		"0.1; done; cat /share/cut.log")
-	if !strings.Contains(text, "interrupted: 1 of 1 runs were begun") || !strings.Contains(text, "run 1") {
-		s.Errorf("interrupted, it says:\n%s", text)
-	}
-	if text := s.inside(left); text != "" {
-		s.Errorf("left in the guest by an interrupt: %s", text)
-	}
+	must.Hold(s, strings.Contains(text, "interrupted: 1 of 1 runs were begun") && strings.Contains(text, "run 1"),
+		"interrupted, it says:\n%s", text)
+	must.Equal(s, s.inside(left), "", "left in the guest by an interrupt")
 	s.LogTime("interrupted")
 
 	refused := func(want string, argv ...string) {

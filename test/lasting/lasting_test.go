@@ -132,9 +132,7 @@ func (s scene) sysctlsStand(when string) {
 	s.Helper()
 	got := s.Must(`grep -h '^[^#]*=' /etc/sysctl.d/*mpps.conf | while IFS='= ' read -r name value; do
 now=$(sysctl -n $name | tr '\t' ' '); echo $name $value $now; [ "$now" = "$value" ] || echo "$name is not $value"; done`)
-	if got == "" || strings.Contains(got, " is not ") {
-		s.Errorf("kernel parameters after %s:\n%s", when, got)
-	}
+	must.Hold(s, got != "" && !strings.Contains(got, " is not "), "kernel parameters after %s:\n%s", when, got)
 }
 
 // igbQueue finds the first igb NIC and the mask of its first transmit queue, which its driver resets.
@@ -232,9 +230,8 @@ F=/sys/class/net/$I/flags; echo $I >/root/nic; MPPS_PLAN_FILE=/root/cut.json MPP
 	before := s.Must("/opt/mpps status") // a test that comes first may have left an argument to the running kernel
 	// The shell that applies dies with its connection.
 	out := s.Must(`setsid bash -c '/opt/mpps apply --foreign --yes /root/cut.json --confirm 5s >/root/out 2>&1; kill -9 $$' || true; cat /root/out; systemctl list-timers --all --no-legend 'mpps-confirm-*'`)
-	if !strings.Contains(out, "your way in: ") || !strings.Contains(out, "mpps-confirm-") {
-		t.Errorf("expected the way in to be named, and a timer:\n%s", out)
-	}
+	must.Hold(t, strings.Contains(out, "your way in: ") && strings.Contains(out, "mpps-confirm-"),
+		"expected the way in to be named, and a timer:\n%s", out)
 	cut := time.Now()
 	if reached() {
 		t.Fatalf("the host is reached, nothing was cut: %s", s.Must("ip -br addr; /opt/mpps history"))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mpps/internal/lab/labtest"
+	"mpps/internal/must"
 )
 
 // numad is not in the lab; a service of its name that runs something else is stopped and started in the same way.
@@ -25,10 +26,8 @@ func TestHostRuns(t *testing.T) {
 		"systemctl is-system-running --wait || systemctl --failed --no-legend")); got != "running" {
 		t.Errorf("found %q, want running", got)
 	}
-	if got := strings.TrimSpace(s.Must(
-		"for u in libvirtd tuned irqbalance; do systemctl is-active $u; done")); got != "active\nactive\nactive" {
-		t.Errorf("libvirtd, tuned, irqbalance: found %q", got)
-	}
+	must.Equal(t, strings.TrimSpace(s.Must("for u in libvirtd tuned irqbalance; do systemctl is-active $u; done")),
+		"active\nactive\nactive", "libvirtd, tuned, irqbalance")
 }
 
 // TestServicesAreStoppedAndStarted has the site file want two daemons stopped, for a target that itself needs nothing.

@@ -123,13 +123,9 @@ grep ERROR /var/log/tuned/tuned.log | grep -i -v -e cmdline -e kvmclock_periodic
 		}
 		t.Logf("planned, because TuneD left it there: %s %s (%s)", at, planned[at], strings.TrimSpace(line))
 	}
-	if len(planned) == 0 {
-		t.Error("nothing is planned: guests and interrupts should be")
-	}
+	must.Hold(t, len(planned) != 0, "nothing is planned: guests and interrupts should be")
 	for _, w := range s.answer("plan.json").Warnings {
-		if strings.HasPrefix(w.Code, "tuned-") {
-			t.Errorf("planned against TuneD: %s: %s", w.Code, w.Text)
-		}
+		must.Hold(t, !strings.HasPrefix(w.Code, "tuned-"), "planned against TuneD: %s: %s", w.Code, w.Text)
 	}
 	// Another goal is another opinion, and that is said.
 	if got := s.Must("/opt/mpps plan --latency 20us --cpus 3 --json 2>/dev/null | grep -c '\"code\": " +

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"mpps/internal/lab/labtest"
+	"mpps/internal/must"
 )
 
 // told waits until the watch has told something that a pattern of grep finds.
@@ -80,8 +81,6 @@ func TestWatchService(t *testing.T) {
 		"/run/mpps-watch/mpps.prom"); got != "3" {
 		t.Errorf("metrics: %s", s.Must("cat /run/mpps-watch/mpps.prom"))
 	}
-	if got := s.Must("/opt/mpps rollback >/dev/null; systemctl show -P LoadState mpps-watch; ls /run/mpps-watch " +
-		"/etc/systemd/system/mpps-watch.service 2>&1 | grep -c 'No such'"); got != "not-found\n2" {
-		t.Errorf("after the rollback: %s", got)
-	}
+	must.Equal(t, s.Must("/opt/mpps rollback >/dev/null; systemctl show -P LoadState mpps-watch; ls /run/mpps-watch "+
+		"/etc/systemd/system/mpps-watch.service 2>&1 | grep -c 'No such'"), "not-found\n2", "after the rollback")
 }

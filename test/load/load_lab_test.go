@@ -32,9 +32,7 @@ for i in $(seq 600); do [ "$(cat /sys/class/net/br0/statistics/tx_packets)" -gt 
 mpps diagnose --for 8s -o -
 kill -INT $flood`))(t)
 	h, err := facts.ReadSnapshot(strings.NewReader(text))
-	if err != nil {
-		t.Fatalf("%v: %.400s", err, text)
-	}
+	must.Need(t, err == nil, "%v: %.400s", err, text)
 	load := h.Load
 	t.Logf("%.1f s by %s, cost %.1f ms, unseen %+v\nthreads %+v\nprofile %+v\ndelays %+v\ndrops %+v\nguests %+v",
 		load.Seconds, load.Method, load.CostMS, load.Unseen, load.Threads, load.Profile, load.Delays, load.Drops,
@@ -50,9 +48,8 @@ kill -INT $flood`))(t)
 		return d.Kind == "tap" &&
 			d.Guest == g.Spec.Name
 	})
-	if tap < 0 || load.Devices[tap].TxPackets < 100 {
-		t.Errorf("no tap of the guest that carries packets in %+v", load.Devices)
-	}
+	must.Hold(t, tap >= 0 && load.Devices[tap].TxPackets >= 100,
+		"no tap of the guest that carries packets in %+v", load.Devices)
 	roles := map[string]facts.ThreadLoad{}
 	for _, x := range load.Threads {
 		if x.Guest != g.Spec.Name {
@@ -72,9 +69,7 @@ kill -INT $flood`))(t)
 	if e := roles["emulator"]; e.Exits == 0 {
 		t.Errorf("emulator: %+v, expected exits", e)
 	}
-	if len(load.Guests) != 1 {
-		t.Fatalf("inside: %+v", load.Guests)
-	}
+	must.Need(t, len(load.Guests) == 1, "inside: %+v", load.Guests)
 	in := load.Guests[0]
 	if in.Seconds < load.Seconds*0.9 || len(in.CPUs) != 2 || len(in.Devices) == 0 || in.Devices[0].RxPackets < 100 ||
 		len(in.IRQs) == 0 || len(in.Softnet) != 2 {
@@ -84,9 +79,7 @@ kill -INT $flood`))(t)
 	for _, p := range load.Profile {
 		stages[p.Stage] += p.Share
 	}
-	if stages["tun"]+stages["vhost"]+stages["bridge"]+stages["kvm"] == 0 {
-		t.Errorf("profile: %v", stages)
-	}
+	must.Hold(t, stages["tun"]+stages["vhost"]+stages["bridge"]+stages["kvm"] != 0, "profile: %v", stages)
 	waited := func(tid int) bool {
 		return slices.ContainsFunc(load.Delays, func(d facts.WakeDelay) bool { return d.TID == tid })
 	}

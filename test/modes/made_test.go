@@ -118,9 +118,8 @@ func TestMadeGuests(t *testing.T) {
 			break
 		}
 	}
-	if r.State != acceptance.Done || len(r.Inputs.Made) != 2 || len(r.Inputs.Modes) != 4 {
-		t.Fatalf("%s: %s; guests %+v, modes %v", r.State, r.Why, r.Inputs.Made, r.Inputs.Modes)
-	}
+	must.Need(t, r.State == acceptance.Done && len(r.Inputs.Made) == 2 && len(r.Inputs.Modes) == 4,
+		"%s: %s; guests %+v, modes %v", r.State, r.Why, r.Inputs.Made, r.Inputs.Modes)
 	measured := 0
 	for _, f := range r.Figures {
 		if f.Measured != nil && f.Measured.Value > 0 && (strings.HasPrefix(f.ID, "modes.virtio-") ||

@@ -27,15 +27,11 @@ func TestModes(t *testing.T) {
 	labtest.Place(t)
 	samples := filepath.Join(t.TempDir(), "campaign.jsonl")
 	m := campaign(t, "modes", "--search-budget", "3s", "--seed", "11", "--checkpoint", samples)
-	if m.Partial || m.Samples != 30 || m.Seed != 11 || m.Blocks != 1 || m.Native != "native" || len(m.Rows) != 30 ||
-		len(m.Notes) == 0 {
-		t.Errorf("partial %v, %d samples, %d blocks, %d rows; failures %+v", m.Partial, m.Samples, m.Blocks,
-			len(m.Rows), m.Failures)
-	}
+	must.Hold(t, !m.Partial && m.Samples == 30 && m.Seed == 11 && m.Blocks == 1 && m.Native == "native" &&
+		len(m.Rows) == 30 && len(m.Notes) != 0, "partial %v, %d samples, %d blocks, %d rows; failures %+v", m.Partial,
+		m.Samples, m.Blocks, len(m.Rows), m.Failures)
 	emulated := slices.ContainsFunc(m.Warnings, func(w measure.Warning) bool { return w.Code == "emulated" })
-	if emulated != m.Environment.Emulated {
-		t.Errorf("emulated %v, warnings %+v", m.Environment.Emulated, m.Warnings)
-	}
+	must.Hold(t, emulated == m.Environment.Emulated, "emulated %v, warnings %+v", m.Environment.Emulated, m.Warnings)
 	for i, r := range m.Rows {
 		run := &m.Runs[i]
 		if r.Search != nil {
@@ -48,19 +44,15 @@ func TestModes(t *testing.T) {
 		}
 		switch r.Kind {
 		case measure.RR:
-			if len(r.Percentiles) == 0 {
-				t.Errorf("%s: no delays", r.Mode)
-			}
+			must.Hold(t, len(r.Percentiles) != 0, "%s: no delays", r.Mode)
 		case measure.PPS:
 			for _, s := range run.Samples {
-				if s.Sent != s.Received-s.Duplicated+s.Lost || s.Sent == 0 {
-					t.Errorf("%s: sent %d, received %d, duplicated %d, lost %d", r.Mode, s.Sent, s.Received,
-						s.Duplicated, s.Lost)
-				}
+				must.Hold(t, s.Sent == s.Received-s.Duplicated+s.Lost && s.Sent != 0,
+					"%s: sent %d, received %d, duplicated %d, lost %d", r.Mode, s.Sent, s.Received, s.Duplicated,
+					s.Lost)
 			}
-			if run.Baseline.Generator == nil || run.Baseline.Generator.PPS == 0 {
-				t.Errorf("%s: the generator alone: %+v", r.Mode, run.Baseline.Generator)
-			}
+			must.Hold(t, run.Baseline.Generator != nil && run.Baseline.Generator.PPS != 0,
+				"%s: the generator alone: %+v", r.Mode, run.Baseline.Generator)
 		}
 		t.Logf("%-8s %-6s %8.4g %s, %3.0f %% of native, CPU idle %.0f %%, limited by %s", r.Mode, r.Workload,
 			r.Median.Value, r.Unit, percent(r), r.CPUIdle.Value, r.LimitedBy)
@@ -102,20 +94,17 @@ func TestPaths(t *testing.T) {
 	labtest.Long(t)
 	labtest.Place(t)
 	m := campaign(t, "paths", "--workloads", "pps,rr", "--seed", "3")
-	if m.Partial || m.Samples != 28 || len(m.Rows) != 28 || m.Native != "bridge" || len(m.Failures) > 0 {
-		t.Errorf("partial %v, %d samples, %d rows, of %s; failures %+v", m.Partial, m.Samples, len(m.Rows), m.Native,
-			m.Failures)
-	}
+	must.Hold(t, !m.Partial && m.Samples == 28 && len(m.Rows) == 28 && m.Native == "bridge" && len(m.Failures) <= 0,
+		"partial %v, %d samples, %d rows, of %s; failures %+v", m.Partial, m.Samples, len(m.Rows), m.Native, m.Failures)
 	for i, r := range m.Rows {
 		if len(r.Samples) != 1 || r.Median.Value <= 0 {
 			t.Errorf("row %+v", r)
 		}
 		if run := &m.Runs[i]; r.Kind == measure.PPS {
 			for _, s := range run.Samples {
-				if s.Sent != s.Received-s.Duplicated+s.Lost || s.Received == 0 {
-					t.Errorf("%s: sent %d, received %d, duplicated %d, lost %d", r.Mode, s.Sent, s.Received,
-						s.Duplicated, s.Lost)
-				}
+				must.Hold(t, s.Sent == s.Received-s.Duplicated+s.Lost && s.Received != 0,
+					"%s: sent %d, received %d, duplicated %d, lost %d", r.Mode, s.Sent, s.Received, s.Duplicated,
+					s.Lost)
 			}
 		}
 		t.Logf("%-18s %-3s %8.4g %s", r.Mode, r.Workload, r.Median.Value, r.Unit)

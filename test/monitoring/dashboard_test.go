@@ -119,15 +119,11 @@ func TestNames(t *testing.T) {
 		"../../docs/monitoring.md"} {
 		text := must.Get(os.ReadFile(file))(t)
 		for _, name := range metricName.FindAllString(string(text), -1) {
-			if !exists[name] {
-				t.Errorf("%s: there is no metric %s", file, name)
-			}
+			must.Hold(t, exists[name], "%s: there is no metric %s", file, name)
 		}
 		if file == "../../docs/monitoring.md" {
 			for name := range exists {
-				if !regexp.MustCompile("`" + name + "[`{]").Match(text) {
-					t.Errorf("%s says nothing of %s", file, name)
-				}
+				must.Hold(t, regexp.MustCompile("`"+name+"[`{]").Match(text), "%s says nothing of %s", file, name)
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"mpps/internal/advise/knob"
 	"mpps/internal/change/watch"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // metrics returns the text of a watch that has seen something of everything.
@@ -35,9 +36,8 @@ func promtool(t *testing.T, input string, args ...string) {
 	t.Helper()
 	program, err := exec.LookPath("promtool")
 	if err != nil {
-		if os.Getenv("MPPS_PROMTOOL") == "required" {
-			t.Fatal("promtool is required and not installed: it is in Debian's package prometheus")
-		}
+		must.Need(t, os.Getenv("MPPS_PROMTOOL") != "required",
+			"promtool is required and not installed: it is in Debian's package prometheus")
 		t.Skip("promtool is not installed: it is in Debian's package prometheus")
 	}
 	cmd := exec.CommandContext(t.Context(), program, args...)

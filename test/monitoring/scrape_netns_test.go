@@ -25,9 +25,7 @@ import (
 // TestScraped: a real Prometheus has the metrics of a watch that it scrapes and of one whose file node_exporter
 // carries, and its alerts fire after SIGTERM and after SIGKILL.
 func TestScraped(t *testing.T) {
-	if os.Getenv("MPPS_BIN") == "" {
-		t.Fatal("MPPS_BIN names no mpps: run 'make test-netns'")
-	}
+	must.Need(t, os.Getenv("MPPS_BIN") != "", "MPPS_BIN names no mpps: run 'make test-netns'")
 	dir := t.TempDir()
 	file := filepath.Join(dir, "textfile", "mpps.prom")
 	for _, sub := range []string{"textfile", "data"} {
@@ -60,9 +58,8 @@ scrape_configs:
 		server.until(t, metric, func() bool { return len(server.instances(t, metric)) == 2 })
 	}
 	firing := server.firing(t)
-	if slices.Contains(firing, "MppsWatchStopped") || slices.Contains(firing, "MppsWatchStale") {
-		t.Errorf("while both watches run there is %v", firing)
-	}
+	must.Hold(t, !slices.Contains(firing, "MppsWatchStopped") && !slices.Contains(firing, "MppsWatchStale"),
+		"while both watches run there is %v", firing)
 
 	end(t, byHTTP, syscall.SIGTERM)
 	server.until(t, "the watch that was scraped has stopped", func() bool {
@@ -88,9 +85,7 @@ func writeRules(t *testing.T, file string) {
 	text := must.Get(os.ReadFile("../../deploy/prometheus/mpps.rules.yml"))(t)
 	rules := regexp.MustCompile(`(?m)^( +for:) .*$`).ReplaceAllString(string(text), "$1 1s")
 	soon := strings.Replace(rules, "> 300 + mpps_watch_pause_seconds", "> 5 + mpps_watch_pause_seconds", 1)
-	if soon == rules {
-		t.Fatal("the alert of an old file is not what this test knows")
-	}
+	must.Need(t, soon != rules, "the alert of an old file is not what this test knows")
 	must.Do(t, os.WriteFile(file, []byte(soon), 0o644))
 }
 

@@ -30,9 +30,7 @@ func TestSwitch(t *testing.T) {
 	tunnel, nic := s.count("vxlan_sys_4789", "tx_packets"), s.count(s.nic, "tx_packets")
 	s.ping(1, "10.7.0.99")
 	tunnel, nic = s.count("vxlan_sys_4789", "tx_packets")-tunnel, s.count(s.nic, "tx_packets")-nic
-	if tunnel == 0 || nic < tunnel {
-		t.Errorf("%d packets entered the tunnel, %d left by the NIC", tunnel, nic)
-	}
+	must.Hold(t, tunnel != 0 && nic >= tunnel, "%d packets entered the tunnel, %d left by the NIC", tunnel, nic)
 	s.LogTime("packets were sent")
 	s.drawn()
 	s.counters()
@@ -56,9 +54,7 @@ func (s *scene) drawn() {
 	text := s.MPPS(0, "inspect", "--no-color").Stdout
 	s.Log(text)
 	for _, part := range []string{"vm1", s.tap, "br-int", "br-tun", "vxlan_sys_4789", s.nic} {
-		if !strings.Contains(text, part) {
-			s.Errorf("inspect does not draw %s", part)
-		}
+		must.Hold(s, strings.Contains(text, part), "inspect does not draw %s", part)
 	}
 	s.LogTime("inspect")
 }
@@ -93,9 +89,8 @@ func (s *scene) counters() {
 		for _, n := range []uint64{d.Hit, d.Missed, d.Lost, d.Flows, d.MaskHit, d.Masks, d.CacheHit} {
 			got = append(got, strconv.FormatUint(n, 10))
 		}
-		if !slices.Equal(got, want) || d.Hit == 0 || d.Ports != strings.Count(before, "\n  port ") {
-			s.Errorf("hit, missed, lost, flows, mask hit, masks, cache hit are %v, ovs-dpctl has\n%s", got, before)
-		}
+		must.Hold(s, slices.Equal(got, want) && d.Hit != 0 && d.Ports == strings.Count(before, "\n  port "),
+			"hit, missed, lost, flows, mask hit, masks, cache hit are %v, ovs-dpctl has\n%s", got, before)
 		s.Logf("%s: %v", d.Name, got)
 		s.LogTime("counters")
 		return
@@ -148,9 +143,8 @@ func (s *scene) transaction() {
 	p := s.plan("--pps", "100k")
 	s.put(p, change("max-idle", "8000", "20000"), change("flow-limit", "", "3000"))
 	s.MPPS(0, "apply", "/share/ovs.json", "--foreign", "--yes")
-	if got := s.Must("ovs-vsctl get Open_vSwitch . other_config"); got != `{flow-limit="3000", max-idle="20000"}` {
-		s.Errorf("applied: %s", got)
-	}
+	must.Equal(s, s.Must("ovs-vsctl get Open_vSwitch . other_config"), `{flow-limit="3000", max-idle="20000"}`,
+		"applied")
 	for until := time.Now().Add(time.Minute); s.limit() > 3000; time.Sleep(500 * time.Millisecond) {
 		if time.Now().After(until) {
 			s.Fatalf("ovs-vswitchd allows %d flows after a minute, expected at most 3000", s.limit())
@@ -168,14 +162,10 @@ func (s *scene) transaction() {
 	}
 	s.Must("ovs-vsctl --no-wait set Open_vSwitch . other_config:max-idle=20000")
 	s.MPPS(0, "rollback")
-	if now := counted(s.row()); now != counted(before) {
-		s.Errorf("the row was\n%s\nand is\n%s", before, now)
-	}
+	must.Equal(s, counted(s.row()), counted(before), "the row was\n%s\nand", before)
 	s.put(p, change("hw-offload", "", "true"))
 	s.MPPS(1, "apply", "/share/ovs.json", "--foreign", "--yes")
-	if now := counted(s.row()); now != counted(before) {
-		s.Errorf("refused, but the row was\n%s\nand is\n%s", before, now)
-	}
+	must.Equal(s, counted(s.row()), counted(before), "refused, but the row was\n%s\nand", before)
 	s.LogTime("rollback")
 }
 
@@ -218,9 +208,7 @@ func (s *scene) policed() {
 		d := labtest.Answer[bottleneck.Diagnosis](s.Scene, 0, "diagnose", "--for", "5s")
 		s.Must("kill -INT $(cat /run/flood)")
 		said := d.Bottleneck != nil && d.Bottleneck.Kind == bottleneck.OVSPolicer
-		if said != (rate > 0) {
-			s.Errorf("policer of %d kbit/s: diagnose names %+v", rate, d.Bottleneck)
-		}
+		must.Hold(s, said == (rate > 0), "policer of %d kbit/s: diagnose names %+v", rate, d.Bottleneck)
 	}
 	s.LogTime("policer")
 }

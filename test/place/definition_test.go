@@ -10,6 +10,7 @@ import (
 	"mpps/internal/lab/labtest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // testRendered has a definition made from a few words, and libvirt takes and starts it: its threads, those of vhost
@@ -20,9 +21,7 @@ func testRendered(s *scene) {
 		"--cpus", "1-2", "--node", "0", "--emulator-cpus", "3", "-o", "/run/made.xml")
 	s.Must("virsh -q define /run/made.xml && virsh -q start --paused made")
 	is := s.seats("made")
-	if got := fmt.Sprint(is); got != "{[[1] [2]] [[3] [3]] [3]}" {
-		s.Errorf("threads are on CPUs %s", got)
-	}
+	must.Equal(s, fmt.Sprint(is), "{[[1] [2]] [[3] [3]] [3]}", "threads are on CPUs")
 	if g := s.guest("made"); g.State != "paused" || len(g.Pending) > 0 || len(g.Interfaces) != 1 ||
 		g.Interfaces[0].RxQueueSize != 1024 || g.Interfaces[0].Queues != 2 {
 		s.Errorf("%+v", g)
@@ -31,9 +30,7 @@ func testRendered(s *scene) {
 	r := labtest.Answer[placement.Result](s, 0, "place", "--pps", "100k")
 	for _, g := range r.Guests {
 		for _, v := range g.VCPUs {
-			if (v.CPU == 1 || v.CPU == 2) != (g.Name == "made") {
-				s.Errorf("CPU %d for %s", v.CPU, g.Name)
-			}
+			must.Hold(s, (v.CPU == 1 || v.CPU == 2) == (g.Name == "made"), "CPU %d for %s", v.CPU, g.Name)
 		}
 	}
 	s.Must("virsh -q destroy made && virsh -q undefine made")
@@ -44,9 +41,7 @@ func testRendered(s *scene) {
 func testTuned(s *scene) {
 	before := s.Must("virsh dumpxml --inactive " + first.name)
 	s.MPPS(0, "domain", "tune", first.name, "-o", "/run/same.xml")
-	if text := s.Must("cat /run/same.xml"); text != before {
-		s.Errorf("nothing was asked for, and the definition is another:\n%s", text)
-	}
+	must.Equal(s, s.Must("cat /run/same.xml"), before, "nothing was asked for, and the definition is another")
 	s.MPPS(0, "domain", "tune", first.name, "--rx-queue-size", "512", "--cache", "passthrough", "--hugepages", "2M",
 		"--apply")
 	after := s.Must("virsh dumpxml --inactive " + first.name)
@@ -62,9 +57,7 @@ func testTuned(s *scene) {
 	// What libvirt took for a file is what it has for a guest: defined from the file nothing changes.
 	s.MPPS(0, "domain", "tune", first.name, "-o", "/run/tuned.xml")
 	s.Must("virsh -q define /run/tuned.xml")
-	if text := s.Must("virsh dumpxml --inactive " + first.name); text != after {
-		s.Errorf("defined from its own file it is another:\n%s", text)
-	}
+	must.Equal(s, s.Must("virsh dumpxml --inactive "+first.name), after, "defined from its own file it is another")
 	// What goes with a value comes back with it.
 	s.MPPS(0, "domain", "tune", first.name, "--migratable", "off", "--apply")
 	rigid := s.Must("virsh dumpxml --inactive " + first.name)
@@ -75,9 +68,7 @@ func testTuned(s *scene) {
 	}
 	s.MPPS(0, "rollback")
 	s.MPPS(0, "rollback")
-	if text := s.Must("virsh dumpxml --inactive " + first.name); text != before {
-		s.Errorf("after the rollback:\n%s", text)
-	}
+	must.Equal(s, s.Must("virsh dumpxml --inactive "+first.name), before, "after the rollback")
 
 	for _, c := range []struct {
 		what, because string
@@ -95,9 +86,7 @@ func testTuned(s *scene) {
 		}
 	}
 	s.MPPS(1, "domain", "tune", "nobody", "--queues", "2", "--apply")
-	if text := s.Must("virsh dumpxml --inactive " + first.name); text != before {
-		s.Errorf("after the refusals:\n%s", text)
-	}
+	must.Equal(s, s.Must("virsh dumpxml --inactive "+first.name), before, "after the refusals")
 }
 
 // testFunction gives a guest a virtual function with a MAC address and a VLAN, by a rendered definition: the function
@@ -119,15 +108,11 @@ func testFunction(s *scene) {
 			vf = v
 		}
 	}
-	if vf.Guest != "vf" || vf.Driver != "vfio-pci" || vf.Index != 1 {
-		s.Errorf("%+v", vf)
-	}
+	must.Hold(s, vf.Guest == "vf" && vf.Driver == "vfio-pci" && vf.Index == 1, "%+v", vf)
 	r := labtest.Answer[placement.Result](s, 0, "place", "--pps", "100k")
 	placed := r.Guest("vf")
-	if placed == nil || !placed.Kept || !placed.Nodes.Equal(setting.CPUs(1)) || len(placed.Vhost) > 0 ||
-		placed.VCPUs[0].CPU != 5 {
-		s.Errorf("%+v", placed)
-	}
+	must.Hold(s, placed != nil && placed.Kept && placed.Nodes.Equal(setting.CPUs(1)) && len(placed.Vhost) <= 0 &&
+		placed.VCPUs[0].CPU == 5, "%+v", placed)
 	// All memory of the guest is there and pinned since its start, although it has not run an instruction.
 	if on := s.memoryOn("vf"); on[0] > 0 || on[1] < 256<<8 {
 		s.Errorf("pages by node: %v", on)

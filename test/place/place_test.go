@@ -83,9 +83,7 @@ func testTwoGuests(s *scene) {
 	// Who has a place keeps it, and a newcomer moves nobody.
 	again := labtest.Answer[placement.Result](s, 0,
 		slices.Concat([]string{"place", "--add", "name=new,vcpus=1,memory=128M"}, goal)...)
-	if len(again.Moved) > 0 || again.Guest("new") == nil {
-		s.Errorf("with a newcomer: %+v", again)
-	}
+	must.Hold(s, len(again.Moved) <= 0 && again.Guest("new") != nil, "with a newcomer: %+v", again)
 	for _, name := range names {
 		if g := again.Guest(name); g == nil || !g.Kept || !slices.Equal(g.VCPUs, placed.Guest(name).VCPUs) {
 			s.Errorf("%s with a newcomer: %+v, before: %+v", name, g, placed.Guest(name))
@@ -94,9 +92,8 @@ func testTwoGuests(s *scene) {
 
 	s.MPPS(0, "rollback")
 	for _, name := range names {
-		if text := s.Must("virsh dumpxml --inactive " + name); text != defined[name] {
-			s.Errorf("the definition of %s is not what it was:\n%s", name, text)
-		}
+		must.Equal(s, s.Must("virsh dumpxml --inactive "+name), defined[name],
+			"the definition of %s is not what it", name)
 	}
 	if now := s.seats(second.name); !slices.EqualFunc(now.vcpus, found[second.name].vcpus, setting.CPUSet.Equal) ||
 		!slices.EqualFunc(now.vhost, found[second.name].vhost, setting.CPUSet.Equal) {
@@ -116,13 +113,11 @@ func (s *scene) plugs(placed *placement.Placed) {
 	s.Helper()
 	s.Must("virsh -q attach-interface " + first.name + " bridge br0 --model virtio --mac 52:54:00:0a:01:09 --live")
 	is := s.seats(first.name)
-	if len(is.vhost) != len(placed.Vhost)+1 {
-		s.Fatalf("%d vhost threads, expected one more than %d", len(is.vhost), len(placed.Vhost))
-	}
+	must.Need(s, len(is.vhost) == len(placed.Vhost)+1,
+		"%d vhost threads, expected one more than %d", len(is.vhost), len(placed.Vhost))
 	for _, cpus := range is.vhost {
-		if len(cpus.Minus(placed.Emulator)) > 0 {
-			s.Errorf("a vhost thread is on CPUs %s, those of the guest are %s", cpus, placed.Emulator)
-		}
+		must.Hold(s, len(cpus.Minus(placed.Emulator)) <= 0,
+			"a vhost thread is on CPUs %s, those of the guest are %s", cpus, placed.Emulator)
 	}
 	s.MPPS(0, "restore") // the others stand where they were
 	s.Must("ping -f -q -w 600 " + first.addr + " >/dev/null 2>&1 & echo $! >/run/flood")
@@ -144,10 +139,9 @@ func (s *scene) placed(want *placement.Result, guests ...string) {
 	owner := map[int]string{}
 	for _, name := range guests {
 		is, placed := s.seats(name), want.Guest(name)
-		if len(is.vcpus) != len(placed.VCPUs) || len(is.vhost) != len(placed.Vhost) {
-			s.Fatalf("%s has %d vCPUs and %d vhost threads, the placement %d and %d", name, len(is.vcpus),
-				len(is.vhost), len(placed.VCPUs), len(placed.Vhost))
-		}
+		must.Need(s, len(is.vcpus) == len(placed.VCPUs) && len(is.vhost) == len(placed.Vhost),
+			"%s has %d vCPUs and %d vhost threads, the placement %d and %d", name, len(is.vcpus), len(is.vhost),
+			len(placed.VCPUs), len(placed.Vhost))
 		node := nodeOf(is.vcpus[0])
 		for i, cpus := range is.vcpus {
 			cpu, _ := placed.CPU(i)
@@ -158,9 +152,7 @@ func (s *scene) placed(want *placement.Result, guests ...string) {
 				s.Errorf("CPU %d has a vCPU of %s and one of %s", cpu, name, owner[cpu])
 			}
 			owner[cpu] = name
-			if nodeOf(cpus) != node {
-				s.Errorf("%s: vCPU %d is on CPUs %s, another on node %d", name, i, cpus, node)
-			}
+			must.Hold(s, nodeOf(cpus) == node, "%s: vCPU %d is on CPUs %s, another on node %d", name, i, cpus, node)
 		}
 	}
 	for _, name := range guests {
@@ -172,9 +164,8 @@ func (s *scene) placed(want *placement.Result, guests ...string) {
 					placed.Vhost[i].CPU, owner)
 			}
 		}
-		if !is.main.Equal(placed.Emulator) {
-			s.Errorf("%s: QEMU's main loop is on CPUs %s, the placement has %s", name, is.main, placed.Emulator)
-		}
+		must.Hold(s, is.main.Equal(placed.Emulator),
+			"%s: QEMU's main loop is on CPUs %s, the placement has %s", name, is.main, placed.Emulator)
 	}
 }
 

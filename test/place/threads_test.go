@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // seats is where a guest's threads may run, as the host's kernel says; mpps has no part in it.
@@ -25,9 +26,7 @@ awk -v main=$pid '/^Name:/ { name = substr($0, 7) } /^Pid:/ && $2 == main { name
 	$(ls -d /proc/$pid/task/* | sort -V | sed 's|$|/status|')`)) {
 		name, list, _ := strings.Cut(strings.TrimSpace(line), "|")
 		cpus, err := setting.ParseCPUs(list)
-		if err != nil {
-			s.Fatalf("%s: thread %q on CPUs %q: %v", guest, name, list, err)
-		}
+		must.Need(s, err == nil, "%s: thread %q on CPUs %q: %v", guest, name, list, err)
 		switch {
 		case strings.HasPrefix(name, "CPU "):
 			all.vcpus = append(all.vcpus, cpus)
@@ -58,9 +57,7 @@ func (s *scene) memoryOn(guest string) map[int]int {
 			most, total = pages, sum
 		}
 	}
-	if total == 0 {
-		s.Fatalf("%s has no memory", guest)
-	}
+	must.Need(s, total != 0, "%s has no memory", guest)
 	return most
 }
 

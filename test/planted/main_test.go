@@ -49,8 +49,7 @@ func TestNameOfProcess(t *testing.T) {
 	t.Setenv(wanderVariable, "1")
 	a := must.Get(startActor(t.Context(), "hog", part{Comm: "a name", Hog: &hogPart{}}))(t)
 	comm, err := os.ReadFile("/proc/" + strconv.Itoa(a.process.Process.Pid) + "/comm")
-	if err != nil || string(comm) != "a name\n" {
-		t.Errorf("the process is called %q, %v; expected \"a name\"", comm, err)
-	}
+	must.Hold(t, err == nil && string(comm) == "a name\n",
+		"the process is called %q, %v; expected \"a name\"", comm, err)
 	must.Try(t, a.stop())
 }

@@ -45,9 +45,7 @@ cp /share/planted.test /tmp; cd /tmp && MPPS_BIN=/usr/local/bin/mpps MPPS_PLANTE
 	MPPS_PLANTED_TABLE=/share/table.md MPPS_PLANTED_RECORD=/tmp/loads timeout 1500 ./planted.test -test.v -test.run '^TestPlanted$' </dev/null`,
 		strings.ReplaceAll(names, "'", ""), labScale)))(t)
 	t.Logf("%.0f s\n%s", time.Since(began).Seconds(), r.Stdout)
-	if r.Code != 0 {
-		t.Errorf("exit code %d: %s", r.Code, r.Stderr)
-	}
+	must.Hold(t, r.Code == 0, "exit code %d: %s", r.Code, r.Stderr)
 	if dir := os.Getenv("MPPS_PLANTED_RECORD"); dir != "" {
 		text := must.Get(l.Must(t.Context(), "cd /tmp/loads && for f in *.json; do echo \"@@ $f\"; cat $f; done"))(t)
 		for _, part := range strings.Split("\n"+text, "\n@@ ")[1:] {

@@ -54,9 +54,7 @@ func TestPlanted(t *testing.T) {
 			if out.Right() && s.KnownWrong != "" {
 				t.Errorf("right now: take its known_wrong away (%s)", s.KnownWrong)
 			}
-			if out.Error != nil {
-				t.Error(out.Error)
-			}
+			must.Try(t, out.Error)
 			if out.LeftOut != "" {
 				t.Skip(out.LeftOut)
 			}

@@ -39,9 +39,7 @@ func scenarios(t *testing.T) []Scenario {
 		all = slices.DeleteFunc(all, func(s Scenario) bool {
 			return !slices.ContainsFunc(strings.Split(only, ","), func(pattern string) bool {
 				ok, err := filepath.Match(pattern, s.Name)
-				if err != nil {
-					t.Fatalf("MPPS_PLANTED_ONLY: %v", err)
-				}
+				must.Need(t, err == nil, "MPPS_PLANTED_ONLY: %v", err)
 				return ok
 			})
 		})
@@ -49,9 +47,7 @@ func scenarios(t *testing.T) []Scenario {
 	if os.Getenv("MPPS_PLANTED_OWN_KERNEL") == "only" {
 		all = slices.DeleteFunc(all, func(s Scenario) bool { return !s.Needs.OwnKernel })
 	}
-	if len(all) == 0 {
-		t.Fatal("no scenarios")
-	}
+	must.Need(t, len(all) != 0, "no scenarios")
 	return all
 }
 
@@ -74,9 +70,8 @@ func TestShort(t *testing.T) {
 		if s.Expect.Healthy() {
 			healthy++
 		}
-		if s.Needs.OwnKernel || s.KnownWrong != "" {
-			t.Errorf("%s cannot be played everywhere, or is known to be wrong", s.Name)
-		}
+		must.Hold(t, !s.Needs.OwnKernel && s.KnownWrong == "",
+			"%s cannot be played everywhere, or is known to be wrong", s.Name)
 	}
 	if len(some) < 10 || len(some) > 14 || healthy < 2 || len(stages) < 7 {
 		t.Errorf("%d short scenarios, expected 10 to 14; %d healthy, expected 2; of the stages %v, expected 7",
@@ -101,9 +96,8 @@ func TestScenarios(t *testing.T) {
 			t.Errorf("%s: something is named where nothing is wrong, and that may not stand", s.Name)
 		}
 		for _, kind := range s.Expect.Kinds {
-			if bottleneck.About(bottleneck.Kind(kind)).Kind == "" {
-				t.Errorf("%s expects %q, which is no kind", s.Name, kind)
-			}
+			must.Hold(t, bottleneck.About(bottleneck.Kind(kind)).Kind != "",
+				"%s expects %q, which is no kind", s.Name, kind)
 		}
 		if len(s.Expect.Kinds) > 1 && s.Expect.Why == "" {
 			t.Errorf("%s takes several answers for right, and does not say why", s.Name)
@@ -112,9 +106,7 @@ func TestScenarios(t *testing.T) {
 			t.Errorf("%s expects stage %q, which is none", s.Name, s.Expect.Stage)
 		}
 	}
-	if healthy < 3 {
-		t.Errorf("%d healthy paths, expected 3", healthy)
-	}
+	must.Hold(t, healthy >= 3, "%d healthy paths, expected 3", healthy)
 }
 
 // TestParseCanFail: what is wrong with a scenario is said.
@@ -157,13 +149,9 @@ func TestBursts(t *testing.T) {
 	s := must.Get(Parse("x", "title: a\npath: {ends: [{name: a, kind: counter}]}\ntraffic: [{pps: 50000, "+
 		"burst: 5000}, {pps: 1000}]\n"))(t)
 	for factor, want := range map[float64]time.Duration{1: 100 * time.Millisecond, 0.1: time.Second} {
-		if got := s.scaled(factor).Traffic[0].tick(time.Millisecond); got != want {
-			t.Errorf("scaled by %g: a burst each %v, expected %v", factor, got, want)
-		}
+		must.Equal(t, s.scaled(factor).Traffic[0].tick(time.Millisecond), want, "scaled by %g: a burst each", factor)
 	}
-	if got := s.Traffic[1].tick(time.Millisecond); got != time.Millisecond {
-		t.Errorf("without bursts of its own: each %v", got)
-	}
+	must.Equal(t, s.Traffic[1].tick(time.Millisecond), time.Millisecond, "without bursts of its own: each")
 }
 
 // TestJudge: a wrong answer is seen, and so is a plant that holds nothing back.
@@ -205,10 +193,8 @@ func TestJudge(t *testing.T) {
 	}
 	table, right, ran := Table([]Outcome{{Scenario: planted, LeftOut: "needs 2 CPUs"},
 		{Scenario: planted, Error: errors.New("a|b")}})
-	if right != 0 || ran != 1 || !strings.Contains(table, "left out: needs 2 CPUs") ||
-		!strings.Contains(table, "failed: a/b") {
-		t.Errorf("%d of %d right:\n%s", right, ran, table)
-	}
+	must.Hold(t, right == 0 && ran == 1 && strings.Contains(table, "left out: needs 2 CPUs") &&
+		strings.Contains(table, "failed: a/b"), "%d of %d right:\n%s", right, ran, table)
 }
 
 // TestKnownWrong: what is known to be wrong does not count while it is wrong, and does once it is right.
@@ -241,9 +227,8 @@ func TestKnownWrong(t *testing.T) {
 			c.o.disturb()
 		}
 		table, right, ran := Table([]Outcome{c.o})
-		if right != c.right || ran != c.ran || !strings.Contains(table, c.say) {
-			t.Errorf("%s: %d of %d, expected %d of %d and %q:\n%s", c.name, right, ran, c.right, c.ran, c.say, table)
-		}
+		must.Hold(t, right == c.right && ran == c.ran && strings.Contains(table, c.say),
+			"%s: %d of %d, expected %d of %d and %q:\n%s", c.name, right, ran, c.right, c.ran, c.say, table)
 	}
 }
 
@@ -267,10 +252,9 @@ func TestPlayTwice(t *testing.T) {
 		next := 0
 		all := PlayTwice(func() Outcome { next++; return c.plays[min(next, len(c.plays))-1] })
 		_, right, ran := Table(all)
-		if len(all) != len(c.plays) || next != len(c.plays) || right != c.right || ran != c.ran {
-			t.Errorf("%s: played %d times, %d of %d right; expected %d times, %d of %d", c.name, next, right, ran,
-				len(c.plays), c.right, c.ran)
-		}
+		must.Hold(t, len(all) == len(c.plays) && next == len(c.plays) && right == c.right && ran == c.ran,
+			"%s: played %d times, %d of %d right; expected %d times, %d of %d", c.name, next, right, ran, len(c.plays),
+			c.right, c.ran)
 	}
 }
 
@@ -298,9 +282,7 @@ func recordings(t *testing.T) map[string]Scenario {
 		}
 		found[name] = s
 	}
-	if len(found) < 30 {
-		t.Errorf("%d recordings, expected 30", len(found))
-	}
+	must.Hold(t, len(found) >= 30, "%d recordings, expected 30", len(found))
 	return found
 }
 
@@ -386,12 +368,9 @@ func TestOthers(t *testing.T) {
 	_ = child.Process.Kill()
 	_ = child.Wait()
 	after := read()
-	if running.ours < before.ours+10 || after.ours < running.ours {
-		t.Errorf("a busy child: found %d, %d and %d ticks", before.ours, running.ours, after.ours)
-	}
-	if after.all-before.all < 10 {
-		t.Errorf("all CPUs: found %d ticks more", after.all-before.all)
-	}
+	must.Hold(t, running.ours >= before.ours+10 && after.ours >= running.ours,
+		"a busy child: found %d, %d and %d ticks", before.ours, running.ours, after.ours)
+	must.Hold(t, after.all-before.all >= 10, "all CPUs: found %d ticks more", after.all-before.all)
 	second := cpuTime{at: before.at.Add(time.Second), ours: before.ours + 50, all: before.all + 170}
 	if got := others(before, second); got != 1.2 {
 		t.Errorf("170 ticks of which 50 are ours: found %g CPUs of others, want 1.2", got)

@@ -95,22 +95,17 @@ P=$(cat /run/path.pid); kill -INT $P; while [ -d /proc/$P ]; do sleep 0.2; done`
 	for i, name := range guests {
 		for q := range guestQueues {
 			key := fmt.Sprintf("tap%s %d to %d", name, q, i*guestQueues+q)
-			if from[key] < each || from[key] > each+20 {
-				s.Errorf("%s: %d frames, sent %d: %v", key, from[key], each, from)
-			}
+			must.Hold(s, from[key] >= each && from[key] <= each+20,
+				"%s: %d frames, sent %d: %v", key, from[key], each, from)
 		}
 	}
-	if len(p.Vhost) < len(guests)*guestQueues {
-		s.Errorf("workers: %+v", p.Vhost)
-	}
+	must.Hold(s, len(p.Vhost) >= len(guests)*guestQueues, "workers: %+v", p.Vhost)
 }
 
 func scan(s *scene, text string, into []int) {
 	s.Helper()
 	fields := strings.Fields(text)
-	if len(fields) != len(into) {
-		s.Fatalf("counters: %q, expected %d", text, len(into))
-	}
+	must.Need(s, len(fields) == len(into), "counters: %q, expected %d", text, len(into))
 	for i := range into {
 		must.Get(fmt.Sscan(fields[i], &into[i]))(s)
 	}
@@ -182,9 +177,8 @@ func (s *scene) steers(kind queuepath.Kind, cause string) {
 	s.stop()
 	s.Logf("%.0f packets per second with the fault, %.0f mended: guests that send at a pace, on %d CPUs of this "+
 		"machine", s.rate(ill), s.rate(well), runtime.NumCPU())
-	if len(well.Faults) > 0 || !strings.Contains(r.Stdout, "xps_cpus") {
-		s.Errorf("steered:\n%s\nthen: %+v", r.Stdout, well.Faults)
-	}
+	must.Hold(s, len(well.Faults) <= 0 && strings.Contains(r.Stdout, "xps_cpus"),
+		"steered:\n%s\nthen: %+v", r.Stdout, well.Faults)
 	s.apartAtNIC(well)
 	s.mpps(0, "rollback")
 	if after := s.Must(masks); after != before {
@@ -209,9 +203,7 @@ func (s *scene) mended() {
 	s.Helper()
 	s.apart()
 	p := s.path(3)
-	if len(p.Faults) > 0 {
-		s.Errorf("mended: %+v", p.Faults)
-	}
+	must.Empty(s, p.Faults, "mended")
 	s.apartAtNIC(p)
 }
 
@@ -287,12 +279,9 @@ ping -c 1 -W 5 10.99.0.1 >/dev/null || true`)
 	p := s.path(3)
 	s.stop()
 	s.apartAtNIC(p)
-	if len(p.Faults) > 0 {
-		s.Errorf("steered: %+v", p.Faults)
-	}
+	must.Empty(s, p.Faults, "steered")
 	s.mpps(0, "rollback")
-	if left := s.Must("find /sys/fs/bpf -mindepth 1 -not -type d 2>/dev/null; bpftool prog show | grep -i lane || " +
-		"true"); left != "" {
-		s.Errorf("left by the rollback: %s", left)
-	}
+	must.Equal(s,
+		s.Must("find /sys/fs/bpf -mindepth 1 -not -type d 2>/dev/null; bpftool prog show | grep -i lane || "+"true"),
+		"", "left by the rollback")
 }

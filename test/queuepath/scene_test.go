@@ -84,9 +84,7 @@ func (s *scene) cpusOf(node string) (all []int) {
 		n := must.Get(strconv.Atoi(word))(s)
 		all = append(all, n)
 	}
-	if len(all) < nicQueues {
-		s.Fatalf("node %s has CPUs %v, expected %d", node, all, nicQueues)
-	}
+	must.Need(s, len(all) >= nicQueues, "node %s has CPUs %v, expected %d", node, all, nicQueues)
 	return all
 }
 

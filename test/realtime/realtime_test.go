@@ -42,10 +42,9 @@ func TestRealtimeHost(t *testing.T) {
 	}
 	first := labtest.Answer[apply.Result](s, 0, "apply", "--yes", "--confirm", "0", "/share/plan.json").TX
 	st := s.status()
-	if st.State != apply.IsWaiting || st.Remains == nil || st.Remains.TX != first ||
-		!strings.Contains(st.Remains.Next, "reboot the host") || len(st.Remains.Later) == 0 {
-		t.Errorf("before the reboot: %+v", st.Remains)
-	}
+	must.Hold(t, st.State == apply.IsWaiting && st.Remains != nil && st.Remains.TX == first &&
+		strings.Contains(st.Remains.Next, "reboot the host") && len(st.Remains.Later) != 0,
+		"before the reboot: %+v", st.Remains)
 	s.mpps(1, "apply", "--yes", "--resume")
 	// Huge pages come with the boot: before it the guest starts with what its definition has by now, which does not ask
 	// for them.
@@ -66,9 +65,7 @@ func TestRealtimeHost(t *testing.T) {
 		if c.To.Value == "present" {
 			word = c.Address.Path
 		}
-		if !slices.Contains(words, word) {
-			t.Errorf("booted with %q, without %s", words, word)
-		}
+		must.Hold(t, slices.Contains(words, word), "booted with %q, without %s", words, word)
 	}
 	must.Equal(t, s.Must("cat /sys/devices/system/cpu/isolated"), "2-3", "isolated")
 	st = s.status()
@@ -81,9 +78,7 @@ func TestRealtimeHost(t *testing.T) {
 	}
 
 	second := labtest.Answer[apply.Result](s, 0, "apply", "--yes", "--resume", "--confirm", "0")
-	if second.TX == "" || second.Follows != first {
-		t.Fatalf("went on with %q as %q", second.Follows, second.TX)
-	}
+	must.Need(t, second.TX != "" && second.Follows == first, "went on with %q as %q", second.Follows, second.TX)
 	st = s.status()
 	if r := st.Remains; r == nil || !slices.Equal(r.Chain, []string{first, second.TX}) {
 		t.Errorf("resumed: %+v", r)
@@ -121,16 +116,12 @@ func TestRealtimeHost(t *testing.T) {
 			t.Errorf("%s %s is %s: %s", r.ID, r.Address, r.State, r.Why)
 		}
 	}
-	if len(gone) > 8 {
-		t.Errorf("%d values are not there: %v", len(gone), gone)
-	}
+	must.Hold(t, len(gone) <= 8, "%d values are not there: %v", len(gone), gone)
 	families := s.seen(s.standing(p, slices.Concat(third.Changes, second.Changes), gone))
 	t.Logf("seen by other programs: %v", families)
 	for _, kind := range []setting.Kind{setting.KernelArg, setting.BootKernel, setting.ThreadSched, setting.Sysctl,
 		setting.Domain, setting.DomainLive} {
-		if families[kind] == 0 {
-			t.Errorf("no value of kind %s was set", kind)
-		}
+		must.Hold(t, families[kind] != 0, "no value of kind %s was set", kind)
 	}
 	s.interrupts()
 	s.cyclictest("after")
@@ -179,16 +170,13 @@ func (s *scene) priorities() {
 	seen := map[string]bool{}
 	for line := range strings.Lines(out) {
 		f := strings.Fields(line)
-		if len(f) != 3 || f[1] != "SCHED_FIFO" || f[2] == "0" || f[2] == "1" {
-			s.Errorf("%s: expected SCHED_FIFO of 2 or more", strings.TrimSpace(line))
-		}
+		must.Hold(s, len(f) == 3 && f[1] == "SCHED_FIFO" && f[2] != "0" && f[2] != "1",
+			"%s: expected SCHED_FIFO of 2 or more", strings.TrimSpace(line))
 		name, _, _ := strings.Cut(f[0], "/")
 		seen[name] = true
 	}
 	for _, name := range []string{"rcuc", "rcub", "ksoftirqd", "ktimers"} {
-		if !seen[name] {
-			s.Errorf("a kernel with PREEMPT_RT has threads %s, none was found", name)
-		}
+		must.Hold(s, seen[name], "a kernel with PREEMPT_RT has threads %s, none was found", name)
 	}
 }
 

@@ -91,9 +91,8 @@ func (s *scene) cyclictest(when string) {
 	s.Helper()
 	out, code := labtest.Inside(s, s.Lab, guestName, "cat /sys/kernel/realtime; cyclictest -m -q -p 80 -i 2000 -l "+
 		"1000 -t 1 -a 1")
-	if code != 0 || !strings.HasPrefix(out, "1\n") || !strings.Contains(out, "Max:") {
-		s.Errorf("cyclictest %s: exit %d: %s", when, code, out)
-	}
+	must.Hold(s, code == 0 && strings.HasPrefix(out, "1\n") && strings.Contains(out, "Max:"),
+		"cyclictest %s: exit %d: %s", when, code, out)
 	s.LogTime("cyclictest " + when + ", emulated: " + out[strings.LastIndexByte(out, '\n')+1:])
 }
 
@@ -118,9 +117,8 @@ func (s *scene) seen(changes []plan.Change) map[setting.Kind]int {
 			continue // of other
 		}
 		families[c.Address.Kind]++
-		if !c.Want.Met(r) {
-			s.Errorf("%s %s: wanted %s, another program finds %s (%s)", c.ID, c.Address, c.Want, r, r.Why)
-		}
+		must.Hold(s, c.Want.Met(r),
+			"%s %s: wanted %s, another program finds %s (%s)", c.ID, c.Address, c.Want, r, r.Why)
 	}
 	return families
 }

@@ -66,13 +66,10 @@ func (b box) status() (string, map[string]string) {
 	}
 	b.answer(&verify, "verify")
 	for _, r := range verify.Rows {
-		if rows[r.Address] != r.State {
-			b.Errorf("%s is %s in verify and %q in status: %s", r.Address, r.State, rows[r.Address], r.Why)
-		}
+		must.Hold(b, rows[r.Address] == r.State,
+			"%s is %s in verify and %q in status: %s", r.Address, r.State, rows[r.Address], r.Why)
 	}
-	if len(verify.Rows) != len(rows) {
-		b.Errorf("verify has %d rows, status %d", len(verify.Rows), len(rows))
-	}
+	must.Hold(b, len(verify.Rows) == len(rows), "verify has %d rows, status %d", len(verify.Rows), len(rows))
 	return s.State, rows
 }
 
@@ -80,13 +77,9 @@ func (b box) status() (string, map[string]string) {
 func (b box) all(state, row string, addresses []string) {
 	b.Helper()
 	got, rows := b.status()
-	if got != state {
-		b.Errorf("status is %s, expected %s", got, state)
-	}
+	must.Equal(b, got, state, "status")
 	for _, a := range addresses {
-		if rows[a] != row {
-			b.Errorf("%s is %q, expected %s", a, rows[a], row)
-		}
+		must.Equal(b, rows[a], row, "%s", a)
 	}
 }
 
@@ -149,9 +142,8 @@ printf '# of this site\nGRUB_CMDLINE_LINUX_DEFAULT="nohz_full=3 quiet"\n' >/etc/
 update-grub 2>&1`)
 	b.reboot()
 	line := b.Must("cat /proc/cmdline")
-	if !strings.HasSuffix(line, " nohz_full=3 quiet") {
-		t.Fatalf("booted with %q: the administrator's arguments are not there", line)
-	}
+	must.Need(t, strings.HasSuffix(line, " nohz_full=3 quiet"),
+		"booted with %q: the administrator's arguments are not there", line)
 	byItself := b.Must(kernel)
 	own := strings.TrimSpace(b.Must("uname -r"))
 	b.Must(install)
@@ -198,14 +190,10 @@ update-grub 2>&1`)
 				c.Needs)
 		}
 	}
-	if !chosen {
-		t.Error("the default kernel is not planned, which the site file asks for")
-	}
+	must.Hold(t, chosen, "the default kernel is not planned, which the site file asks for")
 	for _, name := range []string{"isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity", "skew_tick",
 		"hugepagesz+hugepages", "quiet", "processor.max_cstate"} {
-		if !slices.Contains(addresses, "kernel-arg:"+name) {
-			t.Errorf("%s is not planned: %v", name, addresses)
-		}
+		must.Hold(t, slices.Contains(addresses, "kernel-arg:"+name), "%s is not planned: %v", name, addresses)
 	}
 	b.killed(files)
 	b.timed("apply --yes -q --confirm 0 /share/plan.json")
@@ -223,17 +211,13 @@ update-grub 2>&1`)
 	words := strings.Fields(b.Must("cat /proc/cmdline"))
 	for _, word := range []string{"isolcpus=managed_irq,domain,2-3", "nohz_full=2-3", "rcu_nocbs=2-3",
 		"irqaffinity=0-1", "skew_tick=1", "mce=ignore_ce", "tsc=reliable", "processor.max_cstate=1"} {
-		if !slices.Contains(words, word) {
-			t.Errorf("the kernel was booted with %q, without %s", words, word)
-		}
+		must.Hold(t, slices.Contains(words, word), "the kernel was booted with %q, without %s", words, word)
 	}
 	if i := slices.Index(words, "hugepagesz=1G"); i < 0 || i+1 >= len(words) || words[i+1] != "hugepages=1" {
 		t.Errorf("the kernel was booted with %q, without hugepagesz=1G hugepages=1 in this order", words)
 	}
 	for _, word := range []string{"nohz_full=3", "quiet"} {
-		if slices.Contains(words, word) {
-			t.Errorf("the kernel was booted with %q, still with %s", words, word)
-		}
+		must.Hold(t, !slices.Contains(words, word), "the kernel was booted with %q, still with %s", words, word)
 	}
 
 	b.timed("rollback -q")

@@ -40,9 +40,7 @@ func TestFourTurnsPlayEverything(t *testing.T) {
 	lines, packages, err := parse(recorded)
 	must.Do(t, err)
 	for _, l := range lines {
-		if !played[l.Package+" "+l.Test] {
-			t.Errorf("scenes.txt: %s has no long scene %s", l.Package, l.Test)
-		}
+		must.Hold(t, played[l.Package+" "+l.Test], "scenes.txt: %s has no long scene %s", l.Package, l.Test)
 		delete(played, l.Package+" "+l.Test)
 	}
 	for name := range played {
@@ -75,9 +73,8 @@ func TestTurnsFit(t *testing.T) {
 // TestEveryTurnBegins: what belongs to every turn takes longest, and is begun first.
 func TestEveryTurnBegins(t *testing.T) {
 	scenes := all(t)
-	if !slices.ContainsFunc(scenes, func(s Scene) bool { return s.Turn == Every }) {
-		t.Error("no scene belongs to every turn")
-	}
+	must.Hold(t, slices.ContainsFunc(scenes, func(s Scene) bool { return s.Turn == Every }),
+		"no scene belongs to every turn")
 	for turn := range Turns {
 		sets := Turn(scenes, turn, 0)
 		for _, scene := range scenes {
@@ -103,10 +100,8 @@ func TestAnotherSceneMovesNone(t *testing.T) {
 	after := join(append([]Scene{added}, found...), lines)
 	must.Same(t, after, join(append([]Scene{added}, found...), lines),
 		"the same scenes get other turns the second time")
-	if len(after) != len(before)+1 || after[0].Test != "TestNew" || after[0].Seconds != unknown ||
-		!slices.Equal(after[1:], before) {
-		t.Errorf("with one more scene: %v\nbefore: %v", after, before)
-	}
+	must.Hold(t, len(after) == len(before)+1 && after[0].Test == "TestNew" && after[0].Seconds == unknown &&
+		slices.Equal(after[1:], before), "with one more scene: %v\nbefore: %v", after, before)
 	none := join(found, nil) // without any record the scenes spread over all turns
 	turns := map[int]bool{}
 	for _, s := range none {
@@ -129,9 +124,8 @@ func TestLongTests(t *testing.T) {
 	} {
 		file := must.Get(parser.ParseFile(token.NewFileSet(), "a_test.go", "package a\n"+c.text, 0))(t)
 		tests, err := longTests(file)
-		if strings.Join(tests, " ") != c.tests || (err != nil) != (c.err != "") {
-			t.Errorf("%s: found %v, %v", c.text, tests, err)
-		}
+		must.Hold(t, strings.Join(tests, " ") == c.tests && (err != nil) == (c.err != ""),
+			"%s: found %v, %v", c.text, tests, err)
 	}
 }
 
@@ -151,9 +145,8 @@ func TestOrderMovesOn(t *testing.T) {
 		first := map[string]bool{}
 		for visit := range len(sets) {
 			now := Turn(all(t), turn, visit)
-			if len(now) != len(sets) {
-				t.Fatalf("turn %d has %d sets at visit %d and %d at the first", turn, len(now), visit, len(sets))
-			}
+			must.Need(t, len(now) == len(sets),
+				"turn %d has %d sets at visit %d and %d at the first", turn, len(now), visit, len(sets))
 			at := 0
 			for now[at].every {
 				at++

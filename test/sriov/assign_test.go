@@ -13,6 +13,7 @@ import (
 	"mpps/internal/lab"
 	"mpps/internal/lab/labtest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // given is the answer of assign, as far as the tests look at it.
@@ -97,15 +98,11 @@ func TestAssign(t *testing.T) {
 func testInterface(s *scene) {
 	before := s.idle("a")
 	g := labtest.Answer[given](s, 0, "sriov", "assign", "a", "--pf", s.pf, "--vlan", "7", "--rate", "100")
-	if g.Index != 0 || g.Form != facts.ByInterface || g.PF != s.pf || g.Transaction.TX == "" ||
-		g.Memory.Needs != 128<<20 {
-		s.Errorf("%+v", g)
-	}
+	must.Hold(s, g.Index == 0 && g.Form == facts.ByInterface && g.PF == s.pf && g.Transaction.TX != "" &&
+		g.Memory.Needs == 128<<20, "%+v", g)
 	with := s.definition("a")
-	if !strings.Contains(with, "<interface type='hostdev' managed='yes'>") || !strings.Contains(with, g.MAC) ||
-		!strings.Contains(with, "<tag id='7'/>") {
-		s.Errorf("definition:\n%s", with)
-	}
+	must.Hold(s, strings.Contains(with, "<interface type='hostdev' managed='yes'>") && strings.Contains(with, g.MAC) &&
+		strings.Contains(with, "<tag id='7'/>"), "definition:\n%s", with)
 	if all, _ := s.vfs(); all[0].MAC == g.MAC || !strings.Contains(all[0].brief(), "vlan 0 qos 0 rate 100") {
 		s.Errorf("before the start: %s", all[0].brief())
 	}
@@ -113,9 +110,7 @@ func testInterface(s *scene) {
 	if all, _ := s.vfs(); !strings.Contains(all[0].brief(), "mac "+g.MAC+" vlan 7 qos 0 rate 100") {
 		s.Errorf("after the start: %s", all[0].brief())
 	}
-	if got := s.who(); got != "a running, free" {
-		s.Errorf("who: %s", got)
-	}
+	must.Equal(s, s.who(), "a running, free", "who")
 
 	// The watcher stays because of a value of another function: it sets back what the guest leaves.
 	s.MPPS(0, "sriov", "set", s.pf+"/1", "rate", "50")
@@ -194,19 +189,13 @@ func testPool(s *scene) {
 	}
 	s.Must("virsh -q destroy p2")
 	s.MPPS(0, "rollback", second.Transaction.TX)
-	if s.definition("p2") != before["p2"] {
-		s.Errorf("after the rollback:\n%s", s.definition("p2"))
-	}
+	must.Equal(s, s.definition("p2"), before["p2"], "after the rollback")
 	s.MPPS(0, "sriov", "assign", "p3", "--as", "network")
 	for _, name := range []string{"p1", "p3"} {
 		s.MPPS(0, "sriov", "release", name)
-		if s.definition(name) != before[name] {
-			s.Errorf("%s after the release:\n%s", name, s.definition(name))
-		}
+		must.Equal(s, s.definition(name), before[name], "%s after the release", name)
 	}
-	if s.left() != "" {
-		s.Errorf("left: %s", s.left())
-	}
+	must.Equal(s, s.left(), "", "left")
 	s.Must("virsh -q net-destroy fast; virsh -q net-undefine fast; for g in p1 p2 p3; do virsh -q undefine $g; done")
 }
 
@@ -243,12 +232,10 @@ func testPlugged(s *scene) {
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
-	if !strings.Contains(found, g.MAC) || !strings.Contains(found, "0000:") {
-		s.Errorf("inside: %s, expected %s", found, g.MAC)
-	}
-	if !strings.Contains(s.Must("virsh dumpxml "+guest), g.MAC) || !strings.Contains(s.definition(guest), g.MAC) {
-		s.Error("it is in one of the two definitions at most")
-	}
+	must.Hold(s, strings.Contains(found, g.MAC) && strings.Contains(found, "0000:"),
+		"inside: %s, expected %s", found, g.MAC)
+	must.Hold(s, strings.Contains(s.Must("virsh dumpxml "+guest), g.MAC) &&
+		strings.Contains(s.definition(guest), g.MAC), "it is in one of the two definitions at most")
 	s.MPPS(0, "sriov", "release", guest, "--live")
 	if found, _ = s.inside(guest, look); strings.Contains(found, g.MAC) ||
 		ports.ReplaceAllString(s.definition(guest), "") != before || s.left() != "" {
@@ -280,9 +267,7 @@ func testAtOnce(s *scene) {
 		}
 		s.Must("virsh -q undefine " + name)
 	}
-	if s.left() != "" {
-		s.Errorf("left: %s", s.left())
-	}
+	must.Equal(s, s.left(), "", "left")
 }
 
 // killedAt are numbers of records that the journal has when the process is killed: the reservation is written,
@@ -315,9 +300,8 @@ echo $struck; sleep 1 # libvirt ends what it was asked for`, s.pf, records))
 			said := s.MPPS(4, "sriov", "check", "--fail-on", "high").Stdout
 			for _, want := range []string{"is interrupted", "for guest k, whose definition does not name it",
 				"do: mpps rollback"} {
-				if !strings.Contains(strings.Join(strings.Fields(said), " "), want) {
-					s.Errorf("check after the kill does not say %q:\n%s", want, said)
-				}
+				must.Hold(s, strings.Contains(strings.Join(strings.Fields(said), " "), want),
+					"check after the kill does not say %q:\n%s", want, said)
 			}
 		}
 		s.MPPS(0, "rollback")
@@ -328,8 +312,6 @@ echo $struck; sleep 1 # libvirt ends what it was asked for`, s.pf, records))
 		}
 		s.Logf("%d records: %s", records, struck)
 	}
-	if got := s.who(); got != "free, free" {
-		s.Errorf("who: %s", got)
-	}
+	must.Equal(s, s.who(), "free, free", "who")
 	s.Must("virsh -q undefine k")
 }

@@ -70,9 +70,8 @@ func TestCreate(t *testing.T) {
 	// A guest that is shut off misses its function afterwards, and it is said.
 	s.withFunction("off", 2)
 	r := s.MPPS(0, "--json", "sriov", "destroy", s.pf)
-	if !strings.Contains(r.Stdout, "guest off is defined with function 2") {
-		t.Errorf("nothing is said of the guest:\n%s%s", r.Stdout, r.Stderr)
-	}
+	must.Hold(t, strings.Contains(r.Stdout, "guest off is defined with function 2"),
+		"nothing is said of the guest:\n%s%s", r.Stdout, r.Stderr)
 	s.Must("virsh -q undefine off")
 	must.Equal(t, s.functions(), "0 0 0 0", "after destroy")
 	must.Equal(t, s.Must(traces), "", "left by destroy")
@@ -80,9 +79,8 @@ func TestCreate(t *testing.T) {
 	s.MPPS(0, "rollback")
 	must.Equal(t, s.functions(), "3 3 0 0", "after the rollback of destroy")
 	kept("after the rollback of destroy")
-	if got := s.Must("systemctl is-enabled mpps-vfs mpps-restore; systemctl is-active mpps-restore"); got != "enabled\nenabled\nactive" {
-		t.Errorf("services after the rollback of destroy: %s", got)
-	}
+	must.Equal(t, s.Must("systemctl is-enabled mpps-vfs mpps-restore; systemctl is-active mpps-restore"),
+		"enabled\nenabled\nactive", "services after the rollback of destroy")
 	s.MPPS(0, "rollback", first, "--with-later")
 	must.Equal(t, s.functions()+s.Must(traces+"; cat /sys/class/net/"+s.pf+"/flags"), "0 0 0 00x1002",
 		"after all rollbacks")
@@ -130,10 +128,8 @@ func TestFunctionsByUdev(t *testing.T) {
 	s := openScene(t)
 	s.MPPS(0, "sriov", "create", s.pf, "-n", "3", "--persist", "link", "--blacklist")
 	link := s.Must("cat /etc/systemd/network/70-mpps-" + s.pf + ".link /etc/modprobe.d/90-mpps-vf-igbvf.conf")
-	if !strings.Contains(link, "SR-IOVVirtualFunctions=3") || !strings.Contains(link, "NamePolicy=") ||
-		!strings.Contains(link, "blacklist igbvf") {
-		t.Errorf("files:\n%s", link)
-	}
+	must.Hold(t, strings.Contains(link, "SR-IOVVirtualFunctions=3") && strings.Contains(link, "NamePolicy=") &&
+		strings.Contains(link, "blacklist igbvf"), "files:\n%s", link)
 	must.Equal(t, s.Must("grep -c vf-count /var/lib/mpps/desired.json || true"), "0",
 		"a service makes the functions too")
 	// The card appears again.
@@ -160,10 +156,8 @@ func TestFunctionsAtBoot(t *testing.T) {
 	s.withFunction("auto", 2)
 	s.Must("virsh -q autostart auto")
 	must.Do(t, s.Lab.Reboot(t.Context()))
-	if got := s.Must("systemctl is-system-running --wait || systemctl --failed --no-legend; systemctl is-active " +
-		"mpps-vfs || journalctl -b -u mpps-vfs --no-pager"); got != "running\nactive" {
-		t.Errorf("after the reboot the host is %s", got)
-	}
+	must.Equal(t, s.Must("systemctl is-system-running --wait || systemctl --failed --no-legend; systemctl is-active "+
+		"mpps-vfs || journalctl -b -u mpps-vfs --no-pager"), "running\nactive", "after the reboot the host")
 	if got := s.functions(); !strings.HasPrefix(got, "3 3 ") {
 		t.Errorf("after the reboot: %s", got)
 	}
@@ -179,9 +173,8 @@ func TestFunctionsAtBoot(t *testing.T) {
 	}
 	made, errMade := strconv.Atoi(times[1])
 	started, errStarted := strconv.Atoi(times[2])
-	if errMade != nil || errStarted != nil || made == 0 || made > started {
-		t.Errorf("functions were made by %d µs, libvirtd started at %d µs", made, started)
-	}
+	must.Hold(t, errMade == nil && errStarted == nil && made != 0 && made <= started,
+		"functions were made by %d µs, libvirtd started at %d µs", made, started)
 	t.Logf("functions %.1f s before libvirtd\n%s", float64(started-made)/1e6,
 		s.Must("journalctl -b -u mpps-vfs -o short-monotonic --no-pager"))
 	if got := s.Must("for i in $(seq 240); do virsh domstate auto | grep -q running && break; sleep 0.5; done; virsh " +

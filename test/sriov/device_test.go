@@ -92,19 +92,16 @@ func TestDevices(t *testing.T) {
 		at := setting.Of(setting.Domain, guest, "interface/"+vfMAC)
 		tx, _ := s.apply(0, to(at, "", nic.Value()))
 		with := definition()
-		if !strings.Contains(with, vfMAC) || strings.Count(with, "<address type='pci'") <= strings.Count(before,
-			"<address type='pci'") {
-			t.Errorf("the definition is now\n%s", with)
-		}
+		must.Hold(t, strings.Contains(with, vfMAC) &&
+			strings.Count(with, "<address type='pci'") > strings.Count(before, "<address type='pci'"),
+			"the definition is now\n%s", with)
 		if status := strings.Join(strings.Fields(s.MPPS(0, "status").Stdout), " "); !strings.Contains(status,
 			"takes effect when it is shut down and started") {
 			t.Errorf("status: %s", status)
 		}
 		s.MPPS(0, "verify")
 		out, _ := s.apply(0, to(at, nic.Value(), ""))
-		if definition() == with {
-			t.Error("nothing was taken out")
-		}
+		must.Hold(t, definition() != with, "nothing was taken out")
 		s.MPPS(0, "rollback", out)
 		must.Equal(t, definition(), with, "brought back")
 		s.MPPS(0, "rollback", tx)
@@ -157,9 +154,8 @@ func TestDevices(t *testing.T) {
 			t.Errorf("plugged in again it runs with\n%s\nand did with\n%s", again, live)
 		}
 		s.MPPS(0, "rollback", tx)
-		if driver(pci) != was || strings.Contains(s.Must("virsh dumpxml "+guest), vfMAC) {
-			t.Error("the rollback left it plugged in")
-		}
+		must.Hold(t, driver(pci) == was && !strings.Contains(s.Must("virsh dumpxml "+guest), vfMAC),
+			"the rollback left it plugged in")
 	})
 
 	t.Run("pool", func(t *testing.T) {
@@ -180,9 +176,8 @@ func TestDevices(t *testing.T) {
 				taken = append(taken, f.PCI)
 			}
 		}
-		if len(taken) != 1 || h.Pool(pool.Name) == nil || !h.Pool(pool.Name).Active {
-			t.Errorf("functions %v are the guest's; pools %+v", taken, h.Pools)
-		}
+		must.Hold(t, len(taken) == 1 && h.Pool(pool.Name) != nil && h.Pool(pool.Name).Active,
+			"functions %v are the guest's; pools %+v", taken, h.Pools)
 		if _, said := s.apply(1, to(of("active"), "yes", "no")); !strings.Contains(said, "used by running guests: "+
 			guest) {
 			t.Errorf("stopping a network that is used: %s", said)

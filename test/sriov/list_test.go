@@ -55,9 +55,7 @@ func TestListAndCheck(t *testing.T) {
 	}
 	define("ell1", pci[1])
 	l := labtest.Answer[sriov.List](s, 0, "sriov", "list", s.pf)
-	if len(l.VFs) != 4 || len(l.PFs) != 1 || l.PFs[0].Used != 1 || l.PFs[0].Free != 3 {
-		t.Fatalf("list: %+v", l)
-	}
+	must.Need(t, len(l.VFs) == 4 && len(l.PFs) == 1 && l.PFs[0].Used == 1 && l.PFs[0].Free == 3, "list: %+v", l)
 	f := l.VFs[1]
 	group := s.Must("basename $(readlink /sys/bus/pci/devices/" + pci[1] + "/iommu_group)")
 	if f.PCI != pci[1] || fmt.Sprint(f.Group) != group || f.Driver != "igbvf" || f.Guest != "ell1" ||
@@ -66,9 +64,7 @@ func TestListAndCheck(t *testing.T) {
 		!*f.Trust || f.LinkState != "" && f.LinkState != "auto" {
 		t.Errorf("function 1: %+v", f)
 	}
-	if f.Traffic != nil {
-		t.Errorf("igb counts no traffic of functions, found %+v", f.Traffic)
-	}
+	must.Hold(t, f.Traffic == nil, "igb counts no traffic of functions, found %+v", f.Traffic)
 	if free := labtest.Answer[sriov.List](s, 0, "sriov", "list", "--free"); len(free.VFs) != 3 {
 		t.Errorf("free ones: %+v", free.VFs)
 	}
@@ -111,9 +107,8 @@ func TestListAndCheck(t *testing.T) {
 	// Without root it works and says what it did not see; of a snapshot it says the same.
 	out := s.Must("cp /share/mpps /run/mpps-nobody; chmod 755 /run/mpps-nobody; setpriv --reuid 65534 --regid 65534 " +
 		"--clear-groups /run/mpps-nobody sriov check " + s.pf)
-	if !strings.Contains(out, "run without root") || !strings.Contains(out, "could not be told") {
-		t.Errorf("without root:\n%s", out)
-	}
+	must.Hold(t, strings.Contains(out, "run without root") && strings.Contains(out, "could not be told"),
+		"without root:\n%s", out)
 	s.Must("mpps snapshot -o /run/ell.json")
 	if again := labtest.Answer[sriov.List](s, 0, "sriov", "list", s.pf, "--snapshot",
 		"/run/ell.json"); fmt.Sprint(again.PFs) != fmt.Sprint(l.PFs) {
@@ -144,9 +139,7 @@ func TestManyFunctions(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)
 	cards := s.simulated(8, 127)
-	if len(cards) != 8 {
-		t.Fatalf("interfaces of simulated cards: %v", cards)
-	}
+	must.Need(t, len(cards) == 8, "interfaces of simulated cards: %v", cards)
 	s.Must("ip link set " + cards[7] + " vf 126 mac 52:54:00:00:0e:7e vlan 7 qos 3 spoofchk on trust on state " +
 		"enable; ip link set " + cards[7] + " vf 126 max_tx_rate 500 min_tx_rate 100")
 	var best time.Duration
@@ -156,9 +149,7 @@ func TestManyFunctions(t *testing.T) {
 		if took := time.Since(began); best == 0 || took < best {
 			best = took
 		}
-		if len(l.VFs) != 1016 {
-			t.Fatalf("%d functions, want 1016", len(l.VFs))
-		}
+		must.Need(t, len(l.VFs) == 1016, "%d functions, want 1016", len(l.VFs))
 		f := l.VFs[1015]
 		if f.PF != cards[7] || f.MAC != "52:54:00:00:0e:7e" || *f.VLAN != 7 || *f.QoS != 3 || *f.MaxTxRate != 500 ||
 			*f.MinTxRate != 100 || !*f.SpoofChk ||

@@ -125,10 +125,9 @@ func (s *scene) addresses(pci string) {
 		began := time.Now()
 		s.Must(host + a.before + "\ndmesg -C")
 		got := s.try(a)
-		if got.changes != a.changes || got.works != a.works {
-			s.Errorf("%s: changes %v, works %v; expected %v and %v:\n%s", a.name, got.changes, got.works, a.changes,
-				a.works, got.text)
-		}
+		must.Hold(s, got.changes == a.changes && got.works == a.works,
+			"%s: changes %v, works %v; expected %v and %v:\n%s", a.name, got.changes, got.works, a.changes, a.works,
+			got.text)
 		if log := s.Must("dmesg"); !strings.Contains(log, a.log) {
 			s.Errorf("%s: the host's kernel does not say %q:\n%s", a.name, a.log, log)
 		}
@@ -158,9 +157,7 @@ reach() { for i in 1 2 3 4 5 6 7 8; do busybox ping -c 1 -W 1 ` + a.peer + ` >/d
 	must := func(script string) string {
 		s.Helper()
 		text, code := s.inside(tenant, find+"\n"+own+script)
-		if code != 0 {
-			s.Fatalf("%s: exit %d\n%s", a.name, code, text)
-		}
+		must.Need(s, code == 0, "%s: exit %d\n%s", a.name, code, text)
 		return text
 	}
 	text := must(`reach || { echo "out of reach with its own address"; exit 3; }

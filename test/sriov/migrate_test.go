@@ -31,10 +31,8 @@ func (s *scene) migration(home, there string) {
 	before := s.Must("virsh dumpxml --inactive " + tenant)
 	plan := labtest.Answer[sriov.Migration](s, 0, "sriov", "migrate-plan", tenant, "--to", elsewhere, "--to-snapshot",
 		"/share/kvm2.json")
-	if plan.Live || !strings.Contains(plan.Why, "refused by libvirt and QEMU") || len(plan.Functions) != 1 ||
-		plan.Functions[0].Target != there {
-		s.Fatalf("%+v", plan)
-	}
+	must.Need(s, !plan.Live && strings.Contains(plan.Why, "refused by libvirt and QEMU") && len(plan.Functions) == 1 &&
+		plan.Functions[0].Target == there, "%+v", plan)
 	done := s.carryOut(plan.Ways[0].Steps)
 	s.reaches()
 	if xml := s.Must("virsh dumpxml --inactive " + tenant); strings.Contains(xml, pciXML(home)) ||
@@ -49,9 +47,7 @@ func (s *scene) migration(home, there string) {
 		}
 	}
 	s.reaches()
-	if xml := s.Must("virsh dumpxml --inactive " + tenant); xml != before {
-		s.Errorf("after all was undone the definition is:\n%s\nand was:\n%s", xml, before)
-	}
+	must.Equal(s, s.Must("virsh dumpxml --inactive "+tenant), before, "after all was undone the definition")
 }
 
 // other writes the snapshot of "the other host": this one by another name, without the guest, and with one function
@@ -111,9 +107,7 @@ busybox ip addr replace `+functAddr+` dev $n
 for i in 1 2 3 4 5 6 7 8; do busybox ping -c 1 -W 1 `+outside+` && exit 0; done
 busybox ip addr
 exit 1`)
-	if code != 0 {
-		s.Errorf("the guest does not reach %s by its function:\n%s", outside, text)
-	}
+	must.Hold(s, code == 0, "the guest does not reach %s by its function:\n%s", outside, text)
 }
 
 // pciXML is an address as libvirt's XML has it.

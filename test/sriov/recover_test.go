@@ -8,6 +8,7 @@ import (
 
 	mended "mpps/internal/advise/sriov"
 	"mpps/internal/lab/labtest"
+	"mpps/internal/must"
 )
 
 // TestRecover mends a function that was left with vfio-pci, one that no driver took, and a card that is down; a process
@@ -23,9 +24,7 @@ func TestRecover(t *testing.T) {
 		return s.Must("d=$(readlink " + dev + "/driver); echo ${d##*/} $(cat " + dev + "/driver_override)")
 	}
 	found := bound()
-	if found != "igbvf (null)" {
-		t.Fatalf("the function begins with %s", found)
-	}
+	must.Need(t, found == "igbvf (null)", "the function begins with %s", found)
 	recovers := func(code int, words ...string) mended.Recovery {
 		t.Helper()
 		return labtest.Answer[mended.Recovery](s, code, append([]string{"sriov", "recover", one}, words...)...)

@@ -160,9 +160,7 @@ func TestSet(t *testing.T) {
 	for _, v := range all {
 		before, now = strings.ReplaceAll(before, v.MAC, "its own"), strings.ReplaceAll(now, v.MAC, "its own")
 	}
-	if !strings.Contains(all[1].brief(), untouched) {
-		t.Errorf("after the rollbacks:\n%sbefore:\n%s", now, before)
-	}
+	must.Hold(t, strings.Contains(all[1].brief(), untouched), "after the rollbacks:\n%sbefore:\n%s", now, before)
 	s.MPPS(3, "status", "--detailed-exit-code")
 }
 

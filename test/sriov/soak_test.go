@@ -28,9 +28,7 @@ func TestSoak(t *testing.T) {
 	rounds := usualRounds
 	if text := os.Getenv("MPPS_SOAK"); text != "" {
 		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			t.Fatalf("MPPS_SOAK: expected a number of rounds, found %q", text)
-		}
+		must.Need(t, err == nil && n >= 1, "MPPS_SOAK: expected a number of rounds, found %q", text)
 		rounds = n
 	}
 	soak := rounds > usualRounds

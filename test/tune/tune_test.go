@@ -96,9 +96,8 @@ func TestTune(t *testing.T) {
 		result = tune.Result{}
 		must.Do(t, json.Unmarshal(text, &result))
 	}
-	if !slices.Contains(result.Kept, "netfilter.bridge") {
-		t.Errorf("kept %v, expected netfilter.bridge among them", result.Kept)
-	}
+	must.Hold(t, slices.Contains(result.Kept, "netfilter.bridge"),
+		"kept %v, expected netfilter.bridge among them", result.Kept)
 	if result.Whole.Ratio < 1.1 {
 		t.Errorf("everything that was kept: %s, expected more than 1.1", result.Whole)
 	}
@@ -127,9 +126,7 @@ func TestTuneKilled(t *testing.T) {
 	sleep 0.05
 done
 kill -9 $(cat /tmp/tune.pid) || { echo "nothing was tried:"; cat /tmp/tune.log; }`)
-	if out != "" {
-		t.Fatal(out)
-	}
+	must.Need(t, out == "", "%v", out)
 	// The process that puts back what was never accepted may be at work: then both say that another mpps is.
 	const busy = 11
 	for begin := time.Now(); ; time.Sleep(time.Second) {
@@ -137,9 +134,7 @@ kill -9 $(cat /tmp/tune.pid) || { echo "nothing was tried:"; cat /tmp/tune.log; 
 		if r.Code == busy && time.Since(begin) < time.Minute {
 			continue
 		}
-		if r.Code != 0 {
-			t.Fatalf("rollback after a kill: exit status %d: %s", r.Code, r.Stderr)
-		}
+		must.Need(t, r.Code == 0, "rollback after a kill: exit status %d: %s", r.Code, r.Stderr)
 		break
 	}
 	if now := s.Must(values); now != beginning {

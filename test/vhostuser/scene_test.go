@@ -109,9 +109,7 @@ func (s *scene) run(cmd *exec.Cmd) *exec.Cmd {
 func (s *scene) await(what string, is func() bool) {
 	s.Helper()
 	for until := time.Now().Add(60 * time.Second); !is(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(until) {
-			s.Fatalf("waited a minute for %s", what)
-		}
+		must.Need(s, !time.Now().After(until), "waited a minute for %s", what)
 	}
 }
 

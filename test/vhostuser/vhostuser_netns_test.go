@@ -32,15 +32,12 @@ func TestPackets(t *testing.T) {
 	h := s.host()
 	paths := reach.Of(h).Paths
 	want := "[{vhu0 vhost-user 0} {br0 pmd 0} {p0 dpdk 0}]" // all in the host's namespace
-	if len(paths) != 1 || !paths[0].Judged() || fmt.Sprint(paths[0].Hops) != want {
-		t.Fatalf("path %+v, expected %s", paths, want)
-	}
+	must.Need(t, len(paths) == 1 && paths[0].Judged() && fmt.Sprint(paths[0].Hops) == want,
+		"path %+v, expected %s", paths, want)
 	if pmd := h.OpenVSwitch.Polled.PMD(pmdCPU); pmd == nil || len(pmd.Queues) != 2 {
 		t.Errorf("polling threads: %+v", h.OpenVSwitch.Polled.PMDs)
 	}
-	if len(h.OpenVSwitch.Polled.Pools) == 0 {
-		t.Errorf("no pool of buffers was read: %+v", h.Unseen)
-	}
+	must.Hold(t, len(h.OpenVSwitch.Polled.Pools) != 0, "no pool of buffers was read: %+v", h.Unseen)
 	for _, c := range []struct {
 		name     string
 		rate     int

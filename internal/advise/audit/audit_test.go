@@ -132,9 +132,7 @@ func TestKnobs(t *testing.T) {
 	}
 	for _, k := range knob.Catalogue() {
 		for _, state := range []State{OK, Off, Unknown} {
-			if !shown[k.ID][state] {
-				t.Errorf("no case shows %s as %s", k.ID, state)
-			}
+			must.Hold(t, shown[k.ID][state], "no case shows %s as %s", k.ID, state)
 		}
 	}
 }
@@ -192,47 +190,36 @@ func TestPure(t *testing.T) {
 	before := must.Get(json.Marshal(h))(t)
 	for _, g := range []goal.Goal{goal.Unlimited(), {}, {PPS: 2e5}, {Latency: 20000}, {PPS: 5e6}} {
 		first, second := Run(h, g, knob.Catalogue()), Run(h, g, knob.Catalogue())
-		if !reflect.DeepEqual(first, second) {
-			t.Errorf("two audits of the same facts differ for %+v", g)
-		}
+		must.Hold(t, reflect.DeepEqual(first, second), "two audits of the same facts differ for %+v", g)
 	}
 	after, err := json.Marshal(h)
-	if err != nil || string(after) != string(before) {
-		t.Error("the audit changed the facts")
-	}
+	must.Hold(t, err == nil && string(after) == string(before), "the audit changed the facts")
 }
 
 func TestDefaultTier(t *testing.T) {
 	r := Run(host(t, nil), goal.Goal{PPS: 50e3}, knob.Catalogue())
-	if r.Tier != goal.Default || !strings.HasPrefix(r.Verdict, "nothing needs tuning") || r.Counts[Off] != 0 ||
-		r.Counts[NotApplicable] != len(r.Findings) {
-		t.Errorf("tier %s, %q, %v", r.Tier, r.Verdict, r.Counts)
-	}
+	must.Hold(t, r.Tier == goal.Default && strings.HasPrefix(r.Verdict, "nothing needs tuning") && r.Counts[Off] == 0 &&
+		r.Counts[NotApplicable] == len(r.Findings), "tier %s, %q, %v", r.Tier, r.Verdict, r.Counts)
 }
 
 // TestPassthrough: from 3 M on bridge, virtio and vhost no longer matter, and it is said why.
 func TestPassthrough(t *testing.T) {
 	r := Run(host(t, map[string]any{"guests/0/interfaces/0/model": "e1000", "netfilter/br_netfilter": true}),
 		goal.Goal{PPS: 3e6}, knob.Catalogue())
-	if r.Tier != goal.Passthrough || !strings.Contains(r.Why, "VF") {
-		t.Errorf("tier %s: %s", r.Tier, r.Why)
-	}
+	must.Hold(t, r.Tier == goal.Passthrough && strings.Contains(r.Why, "VF"), "tier %s: %s", r.Tier, r.Why)
 	said := map[string]bool{}
 	for _, f := range r.Findings {
 		switch family, _, _ := strings.Cut(f.ID, "."); family {
 		case "netfilter", "bridge", "overlay", "softirq", "vhost":
-			if f.State != NotApplicable || !strings.Contains(f.Why, "no longer applies") {
-				t.Errorf("%s at %s: %s, %s", f.ID, f.Address, f.State, f.Why)
-			}
+			must.Hold(t, f.State == NotApplicable && strings.Contains(f.Why, "no longer applies"),
+				"%s at %s: %s, %s", f.ID, f.Address, f.State, f.Why)
 			said[family] = true
 		}
 		if strings.HasPrefix(f.Address.Path, "vm1/interface/") && f.State != NotApplicable {
 			t.Errorf("%s at %s: %s", f.ID, f.Address, f.State)
 		}
 	}
-	if len(said) != 5 || r.Counts[Off]+r.Counts[OK]+r.Counts[Unknown] == 0 {
-		t.Errorf("spoke of %v; %v", said, r.Counts)
-	}
+	must.Hold(t, len(said) == 5 && r.Counts[Off]+r.Counts[OK]+r.Counts[Unknown] != 0, "spoke of %v; %v", said, r.Counts)
 }
 
 func TestVerdict(t *testing.T) {
@@ -271,9 +258,7 @@ func TestWellTuned(t *testing.T) {
 		h := host(t, map[string]any{"guests/0/state": guests})
 		h.Readings[setting.Of(setting.Sysctl, "net.x")] = setting.Value("0")
 		r := Run(h, goal.Unlimited(), odd)
-		if said := strings.Contains(r.Verdict, "well tuned"); said != want {
-			t.Errorf("a guest that is %s: %s", guests, r.Verdict)
-		}
+		must.Equal(t, strings.Contains(r.Verdict, "well tuned"), want, "a guest that is %s: %s", guests, r.Verdict)
 	}
 }
 
@@ -299,9 +284,7 @@ func TestOrder(t *testing.T) {
 			last = at
 		}
 	}
-	if n := len(r.AtLeast(knob.High)); n != 2 {
-		t.Errorf("%d findings of severity high or more; expected 2", n)
-	}
+	must.Equal(t, len(r.AtLeast(knob.High)), 2, "findings of severity high or more")
 }
 
 func indexOf(s State) int {
@@ -333,12 +316,8 @@ func TestMadeUp(t *testing.T) {
 	}
 	seen := map[spot]bool{}
 	for _, f := range r.Findings {
-		if seen[spot{f.ID, f.Address}] {
-			t.Errorf("%s says two things of %s", f.ID, f.Address)
-		}
+		must.Hold(t, !seen[spot{f.ID, f.Address}], "%s says two things of %s", f.ID, f.Address)
 		seen[spot{f.ID, f.Address}] = true
 	}
-	if len(r.Findings) > 500_000 {
-		t.Errorf("%d findings", len(r.Findings))
-	}
+	must.Hold(t, len(r.Findings) <= 500_000, "%d findings", len(r.Findings))
 }

@@ -8,6 +8,7 @@ import (
 	"mpps/internal/model/datapath"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
+	"mpps/internal/must"
 )
 
 // TestDeclined: nothing that serves a path without rules is judged. The second of two bridges of the host leads into
@@ -24,9 +25,8 @@ func TestDeclined(t *testing.T) {
 		h := facts.Synthetic(facts.Size{CPUs: 64, NICs: 2, Queues: 4, Guests: 4})
 		edit(h)
 		r := Run(h, goal.Unlimited(), knob.Catalogue())
-		if len(r.NotJudged) != 4 {
-			t.Errorf("%s: %d paths are not judged, expected those of two guests with two NICs", name, len(r.NotJudged))
-		}
+		must.Hold(t, len(r.NotJudged) == 4,
+			"%s: %d paths are not judged, expected those of two guests with two NICs", name, len(r.NotJudged))
 		judged := 0
 		for _, f := range r.Findings {
 			guest, _ := f.Address.GuestNIC()
@@ -39,9 +39,7 @@ func TestDeclined(t *testing.T) {
 				judged++
 			}
 		}
-		if judged == 0 {
-			t.Errorf("%s: nothing of eth0 was judged, which serves a bridge alone", name)
-		}
+		must.Hold(t, judged != 0, "%s: nothing of eth0 was judged, which serves a bridge alone", name)
 	}
 }
 
@@ -75,9 +73,7 @@ func TestOpenVSwitch(t *testing.T) {
 	}
 	before, _ := states(bridged)
 	after, notJudged := states(h)
-	if notJudged != 0 {
-		t.Errorf("%d paths are not judged", notJudged)
-	}
+	must.Equal(t, notJudged, 0, "paths are not judged")
 	same := 0
 	for at, state := range after {
 		family, _, _ := strings.Cut(at.id, ".")
@@ -85,13 +81,9 @@ func TestOpenVSwitch(t *testing.T) {
 		case family == "netfilter" && (state == Off || state == OK), at.id == "bridge.unicast_flood":
 			t.Errorf("%s at %s: %s, on a host without a bridge", at.id, at.at, state)
 		case family == "nic" || family == "domain" || family == "vhost" || at.id == "bridge.tap_qdisc":
-			if before[at] != state {
-				t.Errorf("%s at %s: %s, with a bridge %s", at.id, at.at, state, before[at])
-			}
+			must.Hold(t, before[at] == state, "%s at %s: %s, with a bridge %s", at.id, at.at, state, before[at])
 			same++
 		}
 	}
-	if same < 100 {
-		t.Errorf("only %d values of NICs, guests and taps were compared", same)
-	}
+	must.Hold(t, same >= 100, "only %d values of NICs, guests and taps were compared", same)
 }

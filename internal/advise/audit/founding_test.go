@@ -79,28 +79,21 @@ func TestFounding(t *testing.T) {
 	r := Run(founding(t), goal.Unlimited(), knob.Catalogue())
 	odd := map[string]bool{}
 	for _, f := range r.InState(Off) {
-		if f.Severity > knob.Info {
-			t.Errorf("%s at %s: %s, wanted %s (%s): %s", f.ID, f.Address, f.Found, f.Wanted, f.Severity, f.Why)
-		}
+		must.Hold(t, f.Severity <= knob.Info,
+			"%s at %s: %s, wanted %s (%s): %s", f.ID, f.Address, f.Found, f.Wanted, f.Severity, f.Why)
 		odd[f.ID] = true
 	}
 	for _, id := range []string{"domain.vnuma", "domain.machine", "nic.numa"} {
-		if !odd[id] {
-			t.Errorf("%s does not find it odd", id)
-		}
+		must.Hold(t, odd[id], "%s does not find it odd", id)
 	}
-	if len(odd) != 3 {
-		t.Errorf("odd is also %v", odd)
-	}
+	must.Hold(t, len(odd) == 3, "odd is also %v", odd)
 	good := map[string]int{}
 	for _, f := range r.InState(OK) {
 		good[f.ID]++
 	}
 	for id, n := range map[string]int{"domain.vcpupin": 9, "domain.emulatorpin": 1, "domain.nic_model": 3,
 		"domain.queues": 2, "domain.coalesce": 2, "placement.siblings": 1, "domain.numatune": 1} {
-		if good[id] != n {
-			t.Errorf("%s is fine at %d addresses; expected %d", id, good[id], n)
-		}
+		must.Equal(t, good[id], n, "%s is fine at addresses", id)
 	}
 	t.Log(r.Verdict)
 }

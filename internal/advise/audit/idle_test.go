@@ -11,6 +11,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // iceLake is an untouched Intel host of 64 CPUs whose firmware switched HWP on, with the given states of its CPUs
@@ -71,9 +72,8 @@ func TestIdle(t *testing.T) {
 						f.Wanted, want)
 				}
 			}
-			if limits != 4 {
-				t.Errorf("SMT %t, %d µs: %d CPUs are limited, expected the four isolated ones", smt, us, limits)
-			}
+			must.Hold(t, limits == 4,
+				"SMT %t, %d µs: %d CPUs are limited, expected the four isolated ones", smt, us, limits)
 		}
 	}
 }

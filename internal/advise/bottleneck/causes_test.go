@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // hop is a namespace with two veths of 30,000 packets each way, in 3 s.
@@ -163,8 +164,6 @@ func TestCostOfOthers(t *testing.T) {
 		if b := Find(h, l).Bottleneck; b != nil && b.Stage == "netfilter" {
 			kind = b.Kind
 		}
-		if kind != c.kind {
-			t.Errorf("%s: found %q, expected %q", c.name, kind, c.kind)
-		}
+		must.Equal(t, kind, c.kind, "%s", c.name)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 const rounds = 40
@@ -68,9 +69,7 @@ func TestEveryKindIsPlanted(t *testing.T) {
 		planted[p.kind] = true
 	}
 	for _, m := range meanings {
-		if !planted[m.Kind] {
-			t.Errorf("%s: nothing plants it", m.Kind)
-		}
+		must.Hold(t, planted[m.Kind], "%s: nothing plants it", m.Kind)
 	}
 }
 
@@ -100,9 +99,7 @@ func TestHealthy(t *testing.T) {
 		t.Errorf("a machine without guests (%s): %s", d.Role, d.Why)
 	}
 	d := Find(&facts.Host{}, &facts.Load{})
-	if d.Bottleneck != nil || d.Unseen == nil || d.Stages == nil {
-		t.Errorf("an empty load: %+v", d)
-	}
+	must.Hold(t, d.Bottleneck == nil && d.Unseen != nil && d.Stages != nil, "an empty load: %+v", d)
 }
 
 // TestCalibrated compares the confidence with how often the answer is right, over all plants and scenes.
@@ -152,12 +149,9 @@ func TestSame(t *testing.T) {
 		p.make(one)
 		p.make(other)
 		a, b := Find(one.h, one.l), Find(one.h, one.l)
-		if !reflect.DeepEqual(a, b) {
-			t.Errorf("%s: two answers for one load", p.name)
-		}
-		if !reflect.DeepEqual(one.l, other.l) || !reflect.DeepEqual(one.h, other.h) {
-			t.Errorf("%s: judging changed what is judged", p.name)
-		}
+		must.Hold(t, reflect.DeepEqual(a, b), "%s: two answers for one load", p.name)
+		must.Hold(t, reflect.DeepEqual(one.l, other.l) && reflect.DeepEqual(one.h, other.h),
+			"%s: judging changed what is judged", p.name)
 	}
 }
 
@@ -170,9 +164,8 @@ func TestFoundingExample(t *testing.T) {
 		s := newScene(1)
 		p.make(s)
 		b := Find(s.h, s.l).Bottleneck
-		if b == nil || b.Object != "vhost-2100 (queue 3)" || !strings.Contains(b.Say, "of CPU 7 while vCPUs are at") ||
-			!strings.Contains(b.Advice, "fewer vCPUs, more queues and vhost CPUs") {
-			t.Errorf("%+v", b)
-		}
+		must.Hold(t, b != nil && b.Object == "vhost-2100 (queue 3)" &&
+			strings.Contains(b.Say, "of CPU 7 while vCPUs are at") &&
+			strings.Contains(b.Advice, "fewer vCPUs, more queues and vhost CPUs"), "%+v", b)
 	}
 }

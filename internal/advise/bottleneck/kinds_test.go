@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"mpps/internal/advise/knob"
+	"mpps/internal/must"
 )
 
 func TestKinds(t *testing.T) {
@@ -23,12 +24,10 @@ func TestKinds(t *testing.T) {
 		}
 		seen[m.Kind] = true
 		for _, id := range m.Knobs {
-			if !slices.ContainsFunc(knob.Catalogue(), func(k *knob.Knob) bool { return k.ID == id }) {
-				t.Errorf("%s: no knob %q in the catalogue", m.Kind, id)
-			}
+			must.Hold(t, slices.ContainsFunc(knob.Catalogue(), func(k *knob.Knob) bool { return k.ID == id }),
+				"%s: no knob %q in the catalogue", m.Kind, id)
 		}
 	}
-	if About("nothing").Kind != "" || About(Vhost).Kind != Vhost {
-		t.Error("a kind is found by its name, and nothing by another")
-	}
+	must.Hold(t, About("nothing").Kind == "" && About(Vhost).Kind == Vhost,
+		"a kind is found by its name, and nothing by another")
 }

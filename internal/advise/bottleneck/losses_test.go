@@ -5,15 +5,15 @@ import (
 	"testing"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // TestReasons: what is not left to another rule is said in words, also for reasons that came later.
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	for name, m := range dropReasons {
-		if (m.what == "" || m.do == "") == (m.place == "") {
-			t.Errorf("%s: expected another rule's place, or what it means and what to do", name)
-		}
+		must.Hold(t, (m.what == "" || m.do == "") != (m.place == ""),
+			"%s: expected another rule's place, or what it means and what to do", name)
 	}
 	for _, c := range []struct {
 		name, function string
@@ -123,10 +123,9 @@ func TestSmallPort(t *testing.T) {
 	}
 	s.dropFor("IP_RPFILTER", "ip_rcv_finish_core", "eth0", 0.5)
 	d := Find(s.h, s.l)
-	if d.Bottleneck == nil || d.Bottleneck.Reason != "IP_RPFILTER" || d.Bottleneck.Function != "ip_rcv_finish_core" ||
-		d.Next == nil || d.Next.Object != "vnet7" {
-		t.Errorf("beside a larger fault: %s; next %+v", d.Why, d.Next)
-	}
+	must.Hold(t, d.Bottleneck != nil && d.Bottleneck.Reason == "IP_RPFILTER" &&
+		d.Bottleneck.Function == "ip_rcv_finish_core" && d.Next != nil && d.Next.Object == "vnet7",
+		"beside a larger fault: %s; next %+v", d.Why, d.Next)
 	s.l.Devices = append(s.l.Devices, facts.DeviceLoad{Name: "vnet8", Kind: "tap", Guest: "vm8", SpeedMbps: -1,
 		TxPackets: s.count(70), Counters: map[string]uint64{"tx_dropped": s.count(500)}})
 	if d := Find(s.h, s.l); len(d.Besides) != 1 || d.Besides[0].Object != "vnet8" {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // openVSwitch turns the scene's bridge into Open vSwitch: of so many packets per second a share has no flow, and for
@@ -118,8 +119,6 @@ func TestFewMasks(t *testing.T) {
 			s.blind()
 		}
 		b := Find(s.h, s.l).Bottleneck
-		if b == nil || b.Kind == OVSMasks || b.Kind == NetfilterRules {
-			t.Errorf("seed %d: %+v", seed, b)
-		}
+		must.Hold(t, b != nil && b.Kind != OVSMasks && b.Kind != NetfilterRules, "seed %d: %+v", seed, b)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // pmdScene is a host whose two polling threads carry a guest's packets, without anything wrong: no device of the kernel
@@ -121,9 +122,7 @@ func TestPMDs(t *testing.T) {
 		if d.Bottleneck != nil {
 			got = d.Bottleneck.Kind
 		}
-		if got != c.want {
-			t.Errorf("%s: expected %q, got %q: %s", name, c.want, got, d.Why)
-		}
+		must.Hold(t, got == c.want, "%s: expected %q, got %q: %s", name, c.want, got, d.Why)
 		if d.Bottleneck != nil && len(d.Bottleneck.Evidence) == 0 {
 			t.Errorf("%s: no evidence", name)
 		}

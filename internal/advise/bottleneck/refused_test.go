@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // TestRefused has devices that do not take packets, as they were recorded: the reason that the kernel gives comes
@@ -53,9 +54,8 @@ func TestRefused(t *testing.T) {
 	} {
 		b := Find(&facts.Host{}, &facts.Load{Seconds: 3, Method: facts.ByTracepoints, Devices: c.devices,
 			Drops: c.drops, Local: []facts.LocalLoad{{}}}).Bottleneck
-		if b == nil || b.Kind != c.kind || b.Object != c.object || !strings.Contains(b.Say, c.say) {
-			t.Errorf("%s: found %+v, expected %s at %s: %q", name, b, c.kind, c.object, c.say)
-		}
+		must.Hold(t, b != nil && b.Kind == c.kind && b.Object == c.object && strings.Contains(b.Say, c.say),
+			"%s: found %+v, expected %s at %s: %q", name, b, c.kind, c.object, c.say)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestPolledStations: ports and threads of Open vSwitch's own datapath stand in path order with what they counted, and
@@ -48,9 +49,7 @@ func TestPolledStations(t *testing.T) {
 	}
 	want := "pmd vpp_main (8)\nnic dpdk0\npmd 2 threads\nvhost vhost-user port vhu1 of vm1\nvcpu vm1 vCPU 0 of vm1\n" +
 		"beside stress (71)"
-	if strings.Join(got, "\n") != want {
-		t.Errorf("found\n%s\nwanted\n%s", strings.Join(got, "\n"), want)
-	}
+	must.Hold(t, strings.Join(got, "\n") == want, "found\n%s\nwanted\n%s", strings.Join(got, "\n"), want)
 	for _, c := range []struct {
 		name               string
 		use, in, out, loss float64

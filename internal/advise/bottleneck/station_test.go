@@ -10,6 +10,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // busy returns a host with a full vhost thread: one NIC, a bridge, a guest with two queues, and a thread off the path.
@@ -77,9 +78,8 @@ func TestStationsAreInPathOrder(t *testing.T) {
 		"vcpu vm1 vCPU 0 of vm1",
 		"tap vnet9 of vm2", "vcpu vm2 vCPU 0 of vm2", "beside stress (14)",
 	}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("found\n%s\nwanted\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	must.Hold(t, strings.Join(got, "\n") == strings.Join(want, "\n"),
+		"found\n%s\nwanted\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 }
 
 func TestStationsHaveTheirFigures(t *testing.T) {
@@ -151,20 +151,14 @@ func TestStationsOfNothing(t *testing.T) {
 func TestStationsOfRecordings(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/recorded/*.json")
-	if err != nil || len(files) < 20 {
-		t.Fatalf("%d recordings, %v", len(files), err)
-	}
+	must.Need(t, err == nil && len(files) >= 20, "%d recordings, %v", len(files), err)
 	found, all := 0, 0
 	for _, file := range files {
 		text, err := os.Open(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		h, err := facts.ReadSnapshot(text)
 		text.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		named := map[string]bool{}
 		for _, s := range Stations(h, h.Load) {
 			for _, p := range append(s.Parts, s) {
@@ -180,9 +174,7 @@ func TestStationsOfRecordings(t *testing.T) {
 				named["UDP socket"] = true
 			}
 		}
-		if len(named) == 0 {
-			t.Errorf("%s: no station", file)
-		}
+		must.Hold(t, len(named) != 0, "%s: no station", file)
 		if d := Find(h, h.Load); d.Bottleneck != nil {
 			all++
 			if named[d.Bottleneck.Object] {
@@ -192,9 +184,7 @@ func TestStationsOfRecordings(t *testing.T) {
 			}
 		}
 	}
-	if found < all*2/3 {
-		t.Errorf("of %d bottlenecks %d stand among the stations", all, found)
-	}
+	must.Hold(t, found >= all*2/3, "of %d bottlenecks %d stand among the stations", all, found)
 }
 
 // TestInsideStandsWithItsGuest checks that a guest's own report comes after its vCPUs.

@@ -107,9 +107,7 @@ func TestSiblingsAreAlike(t *testing.T) {
 		t.Errorf("classes %+v\noutliers %+v\nsplit %+v", r.Classes, r.Outliers[:min(5, len(r.Outliers))],
 			r.Split[:min(5, len(r.Split))])
 	}
-	if r.Compared < 1000 {
-		t.Errorf("compared only %d values", r.Compared)
-	}
+	must.Hold(t, r.Compared >= 1000, "compared only %d values", r.Compared)
 }
 
 // plants are single faults of a host, and the row of each.
@@ -224,9 +222,8 @@ func TestThreeOfForty(t *testing.T) {
 	}
 	slices.Reverse(hosts)
 	reversed := fleetOf(hosts)
-	if !reflect.DeepEqual(r.Outliers, reversed.Outliers) || !reflect.DeepEqual(r.Classes, reversed.Classes) {
-		t.Error("the order of the files matters")
-	}
+	must.Hold(t, reflect.DeepEqual(r.Outliers, reversed.Outliers) && reflect.DeepEqual(r.Classes, reversed.Classes),
+		"the order of the files matters")
 }
 
 // TestDifferences: two siblings differ in what was planted, though every name differs.
@@ -236,9 +233,8 @@ func TestDifferences(t *testing.T) {
 		a, b := one(t, 3), one(t, 17)
 		p.plant(b)
 		found, _, err := Differences(a, b)
-		if err != nil || len(found) < 1 || found[0].Path+" "+found[0].After+" "+found[0].Before != p.row {
-			t.Errorf("%s: %v %v", p.name, found, err)
-		}
+		must.Hold(t, err == nil && len(found) >= 1 && found[0].Path+" "+found[0].After+" "+found[0].Before == p.row,
+			"%s: %v %v", p.name, found, err)
 		if len(found) > 1 && p.name != "governor" { // a row for each CPU
 			t.Errorf("%s: %v", p.name, found)
 		}
@@ -255,9 +251,7 @@ func TestLabels(t *testing.T) {
 		names[h.Name] = true
 	}
 	for _, want := range []string{"0", "3", `"a, kvm-03"`, `"a\x1b[2J"`} {
-		if !names[want] {
-			t.Errorf("no %s in %v", want, names)
-		}
+		must.Hold(t, names[want], "no %s in %v", want, names)
 	}
 }
 
@@ -270,7 +264,6 @@ func TestClasses(t *testing.T) {
 	}
 	hosts[9].Kernel.Release = "5.14.0-503.el9"
 	r := fleetOf(hosts)
-	if len(r.Classes) != 3 || r.Classes[0].Hosts != 6 || r.Classes[2].Hosts != 1 || len(r.Outliers) > 0 {
-		t.Errorf("%+v %+v", r.Classes, r.Outliers)
-	}
+	must.Hold(t, len(r.Classes) == 3 && r.Classes[0].Hosts == 6 && r.Classes[2].Hosts == 1 && len(r.Outliers) <= 0,
+		"%+v %+v", r.Classes, r.Outliers)
 }

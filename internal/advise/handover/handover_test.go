@@ -130,25 +130,17 @@ func TestPlatforms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sheets := Of(&facts.Host{Guests: []facts.Guest{*c.guest}}, c.handed, "")
-			if len(sheets) != 1 {
-				t.Fatalf("%d sheets", len(sheets))
-			}
+			must.Need(t, len(sheets) == 1, "%d sheets", len(sheets))
 			found, notes := map[string]string{}, ""
 			for _, w := range sheets[0].Words {
 				found[w.Where] = w.Text
 				notes += w.Note + "\n"
-				if w.Source == "" {
-					t.Errorf("%s has no source", w.Where)
-				}
+				must.Hold(t, w.Source != "", "%s has no source", w.Where)
 			}
 			for where, text := range c.words {
-				if found[where] != text {
-					t.Errorf("%s: %s\nexpected %s", where, found[where], text)
-				}
+				must.Equal(t, found[where], text, "%s", where)
 			}
-			if len(found) != len(c.words) {
-				t.Errorf("expected %d words, found %q", len(c.words), found)
-			}
+			must.Hold(t, len(found) == len(c.words), "expected %d words, found %q", len(c.words), found)
 			for _, setting := range c.unsaid {
 				if !slices.ContainsFunc(sheets[0].Unsaid, func(u Unsaid) bool { return u.Setting == setting && u.Why != "" }) {
 					t.Errorf("%s is not among what cannot be said: %+v", setting, sheets[0].Unsaid)

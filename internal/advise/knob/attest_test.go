@@ -3,6 +3,8 @@ package knob
 import (
 	"testing"
 	"time"
+
+	"mpps/internal/must"
 )
 
 func TestAge(t *testing.T) {
@@ -12,9 +14,7 @@ func TestAge(t *testing.T) {
 		now.AddDate(-1, 0, 0): "365 days ago",
 		{}:                    "at an unknown time", now.Add(time.Hour): "at an unknown time",
 	} {
-		if got := Age(at, now); got != want {
-			t.Errorf("%v: %q, expected %q", at, got, want)
-		}
+		must.Equal(t, Age(at, now), want, "%v", at)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestLintRealLines: command lines of real hosts and of our own advice have nothing odd about them.
@@ -68,9 +69,7 @@ func TestLintSlips(t *testing.T) {
 // TestOwnArguments: mpps writes no argument that its own dictionary does not know.
 func TestOwnArguments(t *testing.T) {
 	names := documented()
-	if len(names) < 900 {
-		t.Fatalf("%d documented names, expected about a thousand", len(names))
-	}
+	must.Need(t, len(names) >= 900, "%d documented names, expected about a thousand", len(names))
 	h := everything()
 	for _, release := range []string{"6.12.0", "4.18.0", "3.10.0-957.el7.x86_64"} {
 		h.Kernel.Release = release

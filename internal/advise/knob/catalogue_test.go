@@ -24,9 +24,7 @@ func TestIDs(t *testing.T) {
 	listed := strings.Fields(string(text))
 	given := map[string]bool{}
 	for _, k := range Catalogue() {
-		if given[k.ID] {
-			t.Errorf("two knobs are called %s", k.ID)
-		}
+		must.Hold(t, !given[k.ID], "two knobs are called %s", k.ID)
 		given[k.ID] = true
 		if !slices.Contains(listed, k.ID) {
 			if *golden {
@@ -37,9 +35,7 @@ func TestIDs(t *testing.T) {
 		}
 	}
 	for _, id := range listed {
-		if !given[id] {
-			t.Errorf("%s was given out and is gone: IDs are never renamed", id)
-		}
+		must.Hold(t, given[id], "%s was given out and is gone: IDs are never renamed", id)
 	}
 	if *golden {
 		must.Do(t, os.WriteFile("testdata/ids.txt", []byte(strings.Join(listed, "\n")+"\n"), 0o644))
@@ -53,24 +49,15 @@ func TestDefinitions(t *testing.T) {
 	}
 	last := 0
 	for _, k := range Catalogue() {
-		if k.Title == "" || k.Where == nil || k.Want == nil {
-			t.Errorf("%s needs a Title (it has %q), a Where (there is one: %v) and a Want (%v)", k.ID, k.Title,
-				k.Where != nil, k.Want != nil)
-		}
-		if _, err := k.Stage.MarshalText(); err != nil {
-			t.Errorf("%s: %v", k.ID, err)
-		}
-		if !slices.Contains(goal.Risks(), k.Risk) {
-			t.Errorf("%s: risk %q", k.ID, k.Risk)
-		}
+		must.Hold(t, k.Title != "" && k.Where != nil && k.Want != nil,
+			"%s needs a Title (it has %q), a Where (there is one: %v) and a Want (%v)", k.ID, k.Title, k.Where != nil,
+			k.Want != nil)
+		must.Pass(k.Stage.MarshalText())(t, "%s", k.ID)
+		must.Hold(t, slices.Contains(goal.Risks(), k.Risk), "%s: risk %q", k.ID, k.Risk)
 		for _, after := range k.After {
-			if !known[after] {
-				t.Errorf("%s comes after %s, which there is not", k.ID, after)
-			}
+			must.Hold(t, known[after], "%s comes after %s, which there is not", k.ID, after)
 		}
-		if k.AppliesTo(goal.Default) {
-			t.Errorf("%s speaks for targets that need no tuning", k.ID)
-		}
+		must.Hold(t, !k.AppliesTo(goal.Default), "%s speaks for targets that need no tuning", k.ID)
 		if stage := int(k.Stage); stage < last {
 			t.Errorf("%s (%s) stands behind a later stage", k.ID, k.Stage)
 		} else {
@@ -161,9 +148,7 @@ func TestOldAdvice(t *testing.T) {
 		doc := k.Doc()
 		text := doc.Why + strings.Join(doc.Traps, " ")
 		for _, word := range words {
-			if !strings.Contains(text, word) {
-				t.Errorf("%s does not speak of %q", id, word)
-			}
+			must.Hold(t, strings.Contains(text, word), "%s does not speak of %q", id, word)
 		}
 	}
 }
@@ -231,16 +216,12 @@ func TestWhere(t *testing.T) {
 	for _, k := range Catalogue() {
 		all := k.Where(h)
 		if len(all) == 0 {
-			if k.ID != "kvm.amd_avic" {
-				t.Errorf("%s has no address on a host with everything", k.ID)
-			}
+			must.Hold(t, k.ID == "kvm.amd_avic", "%s has no address on a host with everything", k.ID)
 			continue
 		}
 		for _, a := range all {
 			parsed, err := setting.ParseAddress(a.String())
-			if err != nil || parsed != a {
-				t.Errorf("%s: address %q: %v", k.ID, a, err)
-			}
+			must.Hold(t, err == nil && parsed == a, "%s: address %q: %v", k.ID, a, err)
 			if other, taken := owner[a]; taken {
 				t.Errorf("%s and %s both speak of %s", other, k.ID, a)
 			}
@@ -260,9 +241,7 @@ func TestWhere(t *testing.T) {
 	for _, k := range Catalogue() {
 		none = append(none, k.Where(&facts.Host{})...)
 	}
-	if len(none) > 110 {
-		t.Errorf("%d addresses on a host of which nothing is known", len(none))
-	}
+	must.Hold(t, len(none) <= 110, "%d addresses on a host of which nothing is known", len(none))
 }
 
 func TestFind(t *testing.T) {
@@ -284,9 +263,7 @@ func TestNear(t *testing.T) {
 		}
 	}
 	for _, id := range []string{"completely-other-word", strings.Repeat("x", 1<<20)} {
-		if near := Near(id); len(near) != 0 {
-			t.Errorf("Near(%.20q) = %v", id, near)
-		}
+		must.Empty(t, Near(id), "Near(%.20q)", id)
 	}
 }
 
@@ -312,8 +289,6 @@ func TestQueueOf(t *testing.T) {
 		if !ok {
 			got = -1
 		}
-		if got != want {
-			t.Errorf("QueueOf(%q) = %d; expected %d", name, got, want)
-		}
+		must.Equal(t, got, want, "QueueOf(%q)", name)
 	}
 }

@@ -34,9 +34,8 @@ func chineseIDs(t *testing.T) []string {
 func TestChinese(t *testing.T) {
 	ids := chineseIDs(t)
 	for _, id := range ids {
-		if Find(id) == nil || slices.Index(ids, id) != len(ids)-1-slices.Index(reversed(ids), id) {
-			t.Errorf("docs/knobs/zh-CN: %s is no knob, or there twice", id)
-		}
+		must.Hold(t, Find(id) != nil && slices.Index(ids, id) == len(ids)-1-slices.Index(reversed(ids), id),
+			"docs/knobs/zh-CN: %s is no knob, or there twice", id)
 	}
 	for _, k := range Catalogue() {
 		brief, found := k.Chinese()
@@ -82,8 +81,6 @@ func TestJoinChinese(t *testing.T) {
 		"ethtool\n的": "ethtool的",
 		"`mpps` 一":   "mpps 一",
 	} {
-		if have := joinChinese(in); have != want {
-			t.Errorf("%q: %q, expected %q", in, have, want)
-		}
+		must.Equal(t, joinChinese(in), want, "%q", in)
 	}
 }

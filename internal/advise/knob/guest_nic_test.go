@@ -23,9 +23,7 @@ func TestStripe(t *testing.T) {
 		{"0,2,4", 3, "[0 2 4]"}, {"0-7", 3, "[0-2 3-5 6-7]"}, {"", 2, "[ ]"},
 	} {
 		cpus := must.Get(setting.ParseCPUs(c.cpus))(t)
-		if got := fmt.Sprint(stripe(cpus, c.queues)); got != c.want {
-			t.Errorf("%d queues on %s: %s, expected %s", c.queues, c.cpus, got, c.want)
-		}
+		must.Equal(t, fmt.Sprint(stripe(cpus, c.queues)), c.want, "%d queues on %s", c.queues, c.cpus)
 	}
 }
 
@@ -35,9 +33,7 @@ func TestPicksByCPU(t *testing.T) {
 		"3.10.108": true, "3.8.13": true, "3.12.74": true, "3.13.0-170-generic": false, "3.2.0": false,
 		"4.18.0-553.el8.x86_64": false, "6.12.48+deb13-amd64": false, "": false,
 	} {
-		if got := picksByCPU(release); got != want {
-			t.Errorf("%q: %v", release, got)
-		}
+		must.Equal(t, picksByCPU(release), want, "%q", release)
 	}
 }
 
@@ -53,9 +49,7 @@ func TestChannelsUnseen(t *testing.T) {
 		inside.Unseen = unseen
 		v := NewView(h, goal.Goal{})
 		at := guestChannels.Where(h)
-		if len(at) != 1 {
-			t.Fatalf("addresses: %v", at)
-		}
+		must.Need(t, len(at) == 1, "addresses: %v", at)
 		if advice := guestChannels.Want(v, at[0]); !strings.Contains(advice.Unsure, why) {
 			t.Errorf("%+v, expected unknown because %q", advice, why)
 		}

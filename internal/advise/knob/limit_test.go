@@ -112,9 +112,8 @@ func TestArguments(t *testing.T) {
 				continue
 			}
 			want, listed := argumentArch[a.Path]
-			if !listed || !slices.Equal(want, k.limitOf(a).Arch) {
-				t.Errorf("%s: %s is for %v, expected %v (listed: %t)", k.ID, a, k.limitOf(a).Arch, want, listed)
-			}
+			must.Hold(t, listed && slices.Equal(want, k.limitOf(a).Arch),
+				"%s: %s is for %v, expected %v (listed: %t)", k.ID, a, k.limitOf(a).Arch, want, listed)
 		}
 	}
 }

@@ -8,14 +8,13 @@ import (
 
 	"mpps/docs/knobs"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // TestPages: each knob has a page, and each page can be read.
 func TestPages(t *testing.T) {
 	for _, k := range Catalogue() {
-		if _, err := parsePage(k.ID, knobs.Page(k.ID)); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, must.Err(parsePage(k.ID, knobs.Page(k.ID))))
 	}
 }
 
@@ -91,10 +90,8 @@ func TestParsePage(t *testing.T) {
 		{"[All knobs]", "[All]", `expected "[All knobs](README.md)"`},
 		{"README.md)\n", "README.md)\n\nMore.\n", "text after"},
 	} {
-		if _, err := parsePage("nic.x", strings.Replace(goodPage, c.from, c.to, 1)); err == nil ||
-			!strings.Contains(err.Error(), c.found) {
-			t.Errorf("%q for %q: %v, expected %q", c.to, c.from, err, c.found)
-		}
+		must.Say(t, must.Err(parsePage("nic.x", strings.Replace(goodPage, c.from, c.to, 1))), c.found,
+			"%q for %q", c.to, c.from)
 	}
 }
 

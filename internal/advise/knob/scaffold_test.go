@@ -40,28 +40,20 @@ func TestNewKnob(t *testing.T) {
 		}
 		name := strings.ReplaceAll(id, ".", "_")
 		for _, file := range []string{"internal/advise/knob/" + name + ".go", "internal/advise/knob/catalogue.go"} {
-			if _, err := parser.ParseFile(token.NewFileSet(), filepath.Join(tree, file), nil, 0); err != nil {
-				t.Errorf("%s: %v", file, err)
-			}
+			must.Pass(parser.ParseFile(token.NewFileSet(), filepath.Join(tree, file), nil, 0))(t, "%s", file)
 			if text, err := os.ReadFile(filepath.Join(tree, file)); err != nil ||
 				!strings.Contains(string(text), variable) {
 				t.Errorf("%s does not name %s: %v", file, variable, err)
 			}
 		}
-		if _, err := os.Stat(filepath.Join(tree, "internal/advise/audit/testdata/knobs", name+".json")); err != nil {
-			t.Error(err)
-		}
+		must.Try(t, must.Err(os.Stat(filepath.Join(tree, "internal/advise/audit/testdata/knobs", name+".json"))))
 	}
 	compiles(t, tree)
 	page := must.Get(os.ReadFile(filepath.Join(tree, "docs/knobs/softirq.made_up.md")))(t)
 	const line = "docs/knobs/softirq.made_up.md:5:"
-	if _, err := parsePage("softirq.made_up", string(page)); err == nil || !strings.Contains(err.Error(), line) {
-		t.Errorf("a page to be filled in: %v, expected %s", err, line)
-	}
+	must.Say(t, must.Err(parsePage("softirq.made_up", string(page))), line, "a page to be filled in")
 	filled := strings.NewReplacer("<", "", ">", "").Replace(string(page))
-	if _, err := parsePage("softirq.made_up", filled); err != nil {
-		t.Errorf("the page filled in: %v", err)
-	}
+	must.Pass(parsePage("softirq.made_up", filled))(t, "the page filled in")
 	text := must.Get(os.ReadFile(filepath.Join(tree, "internal/advise/knob/catalogue.go")))(t)
 	if at := strings.Index(string(text), "softirqMadeUp"); at < strings.Index(string(text), "softirqWeight") ||
 		at > strings.Index(string(text), "kvmHaltPoll") {
@@ -110,8 +102,6 @@ func TestArchitectureShowsOne(t *testing.T) {
 			}
 			b.WriteString(line)
 		}
-		if !strings.Contains(string(text), b.String()) {
-			t.Errorf("docs/adding.md does not show %s as it is", file)
-		}
+		must.Hold(t, strings.Contains(string(text), b.String()), "docs/adding.md does not show %s as it is", file)
 	}
 }

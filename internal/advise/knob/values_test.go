@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestValues: whatever mpps sets is named on its page, and by a name that holds on any host.
@@ -19,10 +20,8 @@ func TestValues(t *testing.T) {
 		}
 		for _, v := range all {
 			kind, path, ok := strings.Cut(v.Address, ":")
-			if !ok || path == "" || v.What == "" || setting.Kinds[setting.Kind(kind)].What != v.What ||
-				kind == string(setting.Fact) {
-				t.Errorf("%s: %+v", k.ID, v)
-			}
+			must.Hold(t, ok && path != "" && v.What != "" && setting.Kinds[setting.Kind(kind)].What == v.What &&
+				kind != string(setting.Fact), "%s: %+v", k.ID, v)
 		}
 	}
 	k := Find("nic.irq_affinity")

@@ -6,6 +6,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
+	"mpps/internal/must"
 )
 
 // TestWireNote: a gigabit carries 1488 kpps of the shortest frames.
@@ -33,8 +34,7 @@ func TestWireNote(t *testing.T) {
 		"no NIC":       {host(), goal.Goal{PPS: 1.8e6}, ""},
 	} {
 		got := WireNote(c.h, c.g)
-		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
-			t.Errorf("%s: expected %q, found %q", name, c.want, got)
-		}
+		must.Hold(t, (got == "") == (c.want == "") && strings.Contains(got, c.want),
+			"%s: expected %q, found %q", name, c.want, got)
 	}
 }

@@ -124,9 +124,7 @@ func objectsOf(t *testing.T, text string) (all []any) {
 		if err == io.EOF {
 			return all
 		}
-		if err != nil {
-			t.Fatalf("%v in\n%s", err, text)
-		}
+		must.Need(t, err == nil, "%v in\n%s", err, text)
 		all = append(all, value)
 	}
 }
@@ -135,17 +133,13 @@ func objectsOf(t *testing.T, text string) (all []any) {
 func valid(t *testing.T, crd field, text string, count int) {
 	t.Helper()
 	all := objectsOf(t, text)
-	if len(all) != count {
-		t.Fatalf("%d objects, expected %d:\n%s", len(all), count, text)
-	}
+	must.Need(t, len(all) == count, "%d objects, expected %d:\n%s", len(all), count, text)
 	for _, object := range all {
 		if wrong := crd.check("", object); len(wrong) > 0 {
 			t.Errorf("%s\n%s", strings.Join(wrong, "\n"), text)
 		}
 		object.(map[string]any)["spec"].(map[string]any)["nothing"] = 1
-		if len(crd.check("", object)) != 1 {
-			t.Error("a field that there is not is taken")
-		}
+		must.Hold(t, len(crd.check("", object)) == 1, "a field that there is not is taken")
 	}
 }
 
@@ -179,13 +173,11 @@ func TestTuned(t *testing.T) {
 		}
 		must.Do(t, yaml.Unmarshal([]byte(e.Text), &o))
 		data, r := o.Spec.Profile[0].Data, o.Spec.Recommend[0]
-		if !strings.HasPrefix(data, "[main]\n") || !strings.Contains(data, "[variables]\nisolated_cores=2-3\n") ||
-			strings.Contains(data, "PROFILE_DIR") {
-			t.Errorf("data:\n%s", data)
-		}
-		if o.Metadata.Name != "mpps-rt1" || r.Profile != o.Spec.Profile[0].Name || len(e.NotHeld) != left {
-			t.Errorf("%s, %+v, not held: %+v", o.Metadata.Name, r, e.NotHeld)
-		}
+		must.Hold(t, strings.HasPrefix(data, "[main]\n") &&
+			strings.Contains(data, "[variables]\nisolated_cores=2-3\n") && !strings.Contains(data, "PROFILE_DIR"),
+			"data:\n%s", data)
+		must.Hold(t, o.Metadata.Name == "mpps-rt1" && r.Profile == o.Spec.Profile[0].Name && len(e.NotHeld) == left,
+			"%s, %+v, not held: %+v", o.Metadata.Name, r, e.NotHeld)
 		if byPool := len(r.MachineConfigLabels) == 1; byPool != (pool != "") || byPool == (len(r.Match) > 0) {
 			t.Errorf("pool %q: %+v", pool, r)
 		}
@@ -193,9 +185,7 @@ func TestTuned(t *testing.T) {
 			t.Errorf("match: %+v", r.Match)
 		}
 	}
-	if _, err := Tuned(&export.Profile{Name: "___"}, "1", "h", "", ""); err == nil {
-		t.Error("a name without letters is taken")
-	}
+	must.Fail(Tuned(&export.Profile{Name: "___"}, "1", "h", "", ""))(t, "a name without letters is taken")
 }
 
 // TestSRIOVPolicy: each run of free functions of one kind has a policy; those in use, and attributes, are listed.
@@ -213,20 +203,16 @@ func TestSRIOVPolicy(t *testing.T) {
 	var names []string
 	for _, o := range objectsOf(t, e.Text) {
 		spec := o.(map[string]any)["spec"].(map[string]any)
-		if spec["externallyManaged"] != true || spec["numVfs"] != 6 {
-			t.Errorf("%v", spec)
-		}
+		must.Hold(t, spec["externallyManaged"] == true && spec["numVfs"] == 6, "%v", spec)
 		if name := spec["resourceName"].(string); strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
 			t.Errorf("resource name %q", name)
 		}
 		names = append(names, fmt.Sprintf("%v %v", spec["nicSelector"].(map[string]any)["pfNames"], spec["deviceType"]))
 	}
-	if got := strings.Join(names, " "); got != "[ens1f0#0-1] netdevice [ens1f0#3-3] netdevice [ens1f0#4-5] vfio-pci" {
-		t.Errorf("policies: %s", got)
-	}
-	if len(e.NotHeld) != 2 || !strings.Contains(e.NotHeld[0].Why, "vm1") || !strings.Contains(e.NotHeld[1].What, "vlan 7") {
-		t.Errorf("not held: %+v", e.NotHeld)
-	}
+	must.Equal(t, strings.Join(names, " "), "[ens1f0#0-1] netdevice [ens1f0#3-3] netdevice [ens1f0#4-5] vfio-pci",
+		"policies")
+	must.Hold(t, len(e.NotHeld) == 2 && strings.Contains(e.NotHeld[0].Why, "vm1") &&
+		strings.Contains(e.NotHeld[1].What, "vlan 7"), "not held: %+v", e.NotHeld)
 	if e, err = SRIOVPolicy(&facts.Host{}, "1", ""); err != nil || len(objectsOf(t, e.Text)) > 0 {
 		t.Errorf("without functions: %v\n%s", err, e.Text)
 	}
@@ -245,17 +231,13 @@ func TestFeatures(t *testing.T) {
 			continue
 		}
 		key, value, found := strings.Cut(line, "=")
-		if !found || len(key) > 63 || len(value) > 63 || strings.ContainsAny(key+value, " /:") {
-			t.Errorf("%q is no label", line)
-		}
+		must.Hold(t, found && len(key) <= 63 && len(value) <= 63 && !strings.ContainsAny(key+value, " /:"),
+			"%q is no label", line)
 		labels[key] = value
 	}
-	if labels["mpps.limits"] != "2" || labels["mpps.worst"] != "high" || labels["mpps.tier"] != "aggressive" {
-		t.Errorf("labels: %v", labels)
-	}
-	if !strings.Contains(text, "\n# +expiry-time=1970-01-01T01:00:00Z\nmpps.") {
-		t.Errorf("they do not end:\n%s", text)
-	}
+	must.Hold(t, labels["mpps.limits"] == "2" && labels["mpps.worst"] == "high" && labels["mpps.tier"] == "aggressive",
+		"labels: %v", labels)
+	must.Hold(t, strings.Contains(text, "\n# +expiry-time=1970-01-01T01:00:00Z\nmpps."), "they do not end:\n%s", text)
 }
 
 // TestProblems: the rule sets a condition that is declared, and is over before the plugin's own time is.
@@ -286,17 +268,15 @@ func TestDaemonSet(t *testing.T) {
 	}
 	must.Do(t, yaml.Unmarshal([]byte(e.Text), &o))
 	pod := o.Spec.Template
-	if o.APIVersion != "apps/v1" || fmt.Sprint(o.Spec.Selector.MatchLabels) != fmt.Sprint(pod.Metadata.Labels) ||
-		pod.Spec.NodeSelector["kvm"] != "true" || !slices.Contains(pod.Spec.Containers[0].Command, "--watch") {
-		t.Errorf("%+v", o)
-	}
+	must.Hold(t, o.APIVersion == "apps/v1" &&
+		fmt.Sprint(o.Spec.Selector.MatchLabels) == fmt.Sprint(pod.Metadata.Labels) &&
+		pod.Spec.NodeSelector["kvm"] == "true" && slices.Contains(pod.Spec.Containers[0].Command, "--watch"), "%+v", o)
 	for _, m := range pod.Spec.Containers[0].Mounts {
 		if !m.ReadOnly && m.MountPath != "/host"+metricsFolder {
 			t.Errorf("%s can be written", m.MountPath)
 		}
-		if !slices.ContainsFunc(pod.Spec.Volumes, func(v volume) bool { return v.Name == m.Name }) {
-			t.Errorf("there is no volume %s", m.Name)
-		}
+		must.Hold(t, slices.ContainsFunc(pod.Spec.Volumes, func(v volume) bool { return v.Name == m.Name }),
+			"there is no volume %s", m.Name)
 	}
 }
 

@@ -35,13 +35,10 @@ func TestFunctionsComeBackInOrder(t *testing.T) {
 	order := facts.Map(values, func(v Value) string { return v.Address.String() })
 	want := "sysfs:class/net/eth0/device/sriov_drivers_autoprobe nic-state:eth0 vf-count:eth0 vf-attr:eth0/3/mac " +
 		"vf-attr:eth0/0/vlan nic-ring:eth0/rx"
-	if got := strings.Join(order, " "); got != want {
-		t.Errorf("put back in the order\n%s\nexpected\n%s", got, want)
-	}
+	must.Equal(t, strings.Join(order, " "), want, "put back in the order")
 	for i, c := range p.Changes[:5] {
-		if !strings.Contains(c.Kept, VFsName) || c.Lasts != setting.AcrossReboot {
-			t.Errorf("change %d is kept by %q, lasts %s", i, c.Kept, c.Lasts)
-		}
+		must.Hold(t, strings.Contains(c.Kept, VFsName) && c.Lasts == setting.AcrossReboot,
+			"change %d is kept by %q, lasts %s", i, c.Kept, c.Lasts)
 	}
 	if unit := find(p, "lasting.vfs-service"); unit == nil || unit.To.Value != "idle" ||
 		find(p, "lasting.vfs-unit") == nil || find(p, "lasting.service") == nil {
@@ -68,14 +65,11 @@ func TestForgotten(t *testing.T) {
 	p := add(t, with, forget...)
 	for _, a := range []setting.Address{desiredAddress, unitAddress, unitFile, vfsAddress, vfsFile} {
 		after(with, p)
-		if with.Readings[a].State != setting.Absent {
-			t.Errorf("%s is left: %s", a, with.Readings[a])
-		}
+		must.Hold(t, with.Readings[a].State == setting.Absent, "%s is left: %s", a, with.Readings[a])
 	}
 	for _, c := range p.Changes[:3] {
-		if c.Kept != "" || c.Lasts == setting.AcrossReboot {
-			t.Errorf("%s is said to last: %s, %s", c.Address, c.Kept, c.Lasts)
-		}
+		must.Hold(t, c.Kept == "" && c.Lasts != setting.AcrossReboot,
+			"%s is said to last: %s, %s", c.Address, c.Kept, c.Lasts)
 	}
 	with = after(host(), add(t, host(), append(made(), change("nic-ring:eth0/rx", "512", "256"))...))
 	after(with, add(t, with, forget...))
@@ -83,9 +77,8 @@ func TestForgotten(t *testing.T) {
 		!strings.Contains(text, "nic-ring") {
 		t.Errorf("with a ring left:\n%s", text)
 	}
-	if with.Readings[unitAddress].State != setting.Known || with.Readings[vfsAddress].State != setting.Absent {
-		t.Errorf("services: %s, %s", with.Readings[unitAddress], with.Readings[vfsAddress])
-	}
+	must.Hold(t, with.Readings[unitAddress].State == setting.Known && with.Readings[vfsAddress].State == setting.Absent,
+		"services: %s, %s", with.Readings[unitAddress], with.Readings[vfsAddress])
 }
 
 // TestForgottenComesBack: a rollback brings back what was taken out, also where others have written to the list since.
@@ -97,9 +90,8 @@ func TestForgottenComesBack(t *testing.T) {
 	p := add(t, h, c)
 	out := *find(p, "lasting.desired")
 	after(h, p)
-	if !Holds(desiredAddress, out.From, out.To, h.Readings[desiredAddress]) {
-		t.Fatal("what was taken out is said to be there")
-	}
+	must.Need(t, Holds(desiredAddress, out.From, out.To, h.Readings[desiredAddress]),
+		"what was taken out is said to be there")
 	after(h, add(t, h, change("nic-ring:eth0/rx", "512", "256")))
 	if to, done := Undo(desiredAddress, out.From, out.To, h.Readings[desiredAddress]); !done ||
 		!strings.Contains(to.Value, "vf-attr:eth0/3/mac") || !strings.Contains(to.Value, "nic-ring") {
@@ -138,26 +130,22 @@ func TestGivenNeedsTheService(t *testing.T) {
 	h := host()
 	after(h, add(t, h, give(one)))
 	h.Reservations = []facts.Reservation{one}
-	if h.Readings[unitAddress].State != setting.Known || h.Readings[desiredAddress].State != setting.Absent {
-		t.Fatalf("given: service %s, list %s", h.Readings[unitAddress], h.Readings[desiredAddress])
-	}
-	if !Needed(unitAddress, []setting.Address{one.Address()}) || Needed(vfsAddress, []setting.Address{one.Address()}) {
-		t.Error("which service a gift needs")
-	}
+	must.Need(t, h.Readings[unitAddress].State == setting.Known && h.Readings[desiredAddress].State == setting.Absent,
+		"given: service %s, list %s", h.Readings[unitAddress], h.Readings[desiredAddress])
+	must.Hold(t, Needed(unitAddress, []setting.Address{one.Address()}) &&
+		!Needed(vfsAddress, []setting.Address{one.Address()}), "which service a gift needs")
 	after(h, add(t, h, give(two), change("vf-attr:eth0/1/trust", "off", "on")))
 	h.Reservations = []facts.Reservation{one, two}
 	forgotten := change("vf-attr:eth0/1/trust", "on", "off")
 	forgotten.Forget = true
 	after(h, add(t, h, take(two), forgotten))
 	h.Reservations = []facts.Reservation{one}
-	if h.Readings[unitAddress].State != setting.Known || h.Readings[desiredAddress].State != setting.Absent ||
-		h.Readings[vfsAddress].State != setting.Absent {
-		t.Errorf("one is left: service %s, list %s", h.Readings[unitAddress], h.Readings[desiredAddress])
-	}
+	must.Hold(t, h.Readings[unitAddress].State == setting.Known && h.Readings[desiredAddress].State == setting.Absent &&
+		h.Readings[vfsAddress].State == setting.Absent,
+		"one is left: service %s, list %s", h.Readings[unitAddress], h.Readings[desiredAddress])
 	after(h, add(t, h, take(one)))
-	if h.Readings[unitAddress].State != setting.Absent || h.Readings[unitFile].State != setting.Absent {
-		t.Errorf("none is left: service %s, unit %s", h.Readings[unitAddress], h.Readings[unitFile])
-	}
+	must.Hold(t, h.Readings[unitAddress].State == setting.Absent && h.Readings[unitFile].State == setting.Absent,
+		"none is left: service %s, unit %s", h.Readings[unitAddress], h.Readings[unitFile])
 }
 
 // TestKeptOnce: an attribute that is set again is kept once, for the guest that has the function now.
@@ -169,7 +157,6 @@ func TestKeptOnce(t *testing.T) {
 	c.From, c.To, c.Want, c.For = setting.Value("100"), setting.Value("200"), setting.Exact("200"), "vm2"
 	after(h, add(t, h, c, change("vf-attr:eth0/1/trust", "off", "on")))
 	values, err := ParseDesired(h.Readings[desiredAddress].Value)
-	if err != nil || len(values) != 2 || values[0].To.Value != "200" || values[0].For != "vm2" || values[1].For != "" {
-		t.Errorf("%+v, %v", values, err)
-	}
+	must.Hold(t, err == nil && len(values) == 2 && values[0].To.Value == "200" && values[0].For == "vm2" &&
+		values[1].For == "", "%+v, %v", values, err)
 }

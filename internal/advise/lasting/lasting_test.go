@@ -67,13 +67,9 @@ func TestAdd(t *testing.T) {
 		" ") != want {
 		t.Fatalf("planned %v, expected %s", ids, want)
 	}
-	if text := find(p, "lasting.sysctl").To.Value; text != sysctlHeader+
-		"net.core.dev_weight = 128\nnet.bridge.bridge-nf-call-iptables = 0\n" {
-		t.Errorf("sysctl.d:\n%s", text)
-	}
-	if text := find(p, "lasting.module").To.Value; text != moduleHeader+"options kvm_intel ple_gap=0\n" {
-		t.Errorf("modprobe.d:\n%s", text)
-	}
+	must.Equal(t, find(p, "lasting.sysctl").To.Value,
+		sysctlHeader+"net.core.dev_weight = 128\nnet.bridge.bridge-nf-call-iptables = 0\n", "sysctl.d")
+	must.Equal(t, find(p, "lasting.module").To.Value, moduleHeader+"options kvm_intel ple_gap=0\n", "modprobe.d")
 	if text := find(p, "lasting.unit").To.Value; !strings.Contains(text, "\nExecStart=/opt/mpps restore --watch\n") {
 		t.Errorf("unit:\n%s", text)
 	}
@@ -103,13 +99,10 @@ func TestAdd(t *testing.T) {
 	byHand := h.Readings[sysctlAddress].Value + "# mine\nvm.swappiness=5"
 	h.Readings[sysctlAddress] = setting.Value(byHand)
 	again := add(t, h, change("sysctl:net/core/dev_weight", "128", "256"), change("nic-ring:eth0/rx", "256", "1024"))
-	if len(again.Changes) != 4 {
-		t.Fatalf("%d changes, expected 4: the service runs already", len(again.Changes))
-	}
-	if text := find(again, "lasting.sysctl").To.Value; text != sysctlHeader+
-		"net/core/dev_weight = 256\nnet.bridge.bridge-nf-call-iptables = 0\n# mine\nvm.swappiness=5\n" {
-		t.Errorf("sysctl.d:\n%s", text)
-	}
+	must.Need(t, len(again.Changes) == 4, "%d changes, expected 4: the service runs already", len(again.Changes))
+	must.Equal(t, find(again, "lasting.sysctl").To.Value,
+		sysctlHeader+"net/core/dev_weight = 256\nnet.bridge.bridge-nf-call-iptables = 0\n# mine\nvm.swappiness=5\n",
+		"sysctl.d")
 	if values, err := ParseDesired(find(again, "lasting.desired").To.Value); err != nil || len(values) != 4 ||
 		values[1].To.Value != "1024" {
 		t.Errorf("%+v, %v", values, err)
@@ -128,10 +121,8 @@ func TestAdd(t *testing.T) {
 
 	before := p.Digest
 	Strip(p)
-	if len(p.Changes) != 6 || p.Changes[1].Lasts != setting.UntilReboot || p.Changes[1].Kept != "" ||
-		p.Digest == before {
-		t.Errorf("stripped: %+v", p.Changes)
-	}
+	must.Hold(t, len(p.Changes) == 6 && p.Changes[1].Lasts == setting.UntilReboot && p.Changes[1].Kept == "" &&
+		p.Digest != before, "stripped: %+v", p.Changes)
 }
 
 func TestAddLeavesOthersFilesAlone(t *testing.T) {
@@ -139,21 +130,16 @@ func TestAddLeavesOthersFilesAlone(t *testing.T) {
 	h.Readings[sysctlAddress] = setting.Value("net.core.dev_weight = 9\n")
 	h.Readings[desiredAddress] = setting.Value(about + " but damaged")
 	p := add(t, h, change("nic-ring:eth0/rx", "512", "256"), change("sysctl:net.core.dev_weight", "64", "128"))
-	if len(p.Changes) != 2 || !strings.Contains(p.Changes[1].Kept, "not written by mpps") ||
-		!strings.Contains(p.Changes[0].Kept, "not put back: /var/lib/mpps/desired.json") {
-		t.Errorf("%+v", p.Changes)
-	}
-	if p.Changes[1].Lasts != setting.UntilReboot {
-		t.Errorf("lasts %q", p.Changes[1].Lasts)
-	}
+	must.Hold(t, len(p.Changes) == 2 && strings.Contains(p.Changes[1].Kept, "not written by mpps") &&
+		strings.Contains(p.Changes[0].Kept, "not put back: /var/lib/mpps/desired.json"), "%+v", p.Changes)
+	must.Equal(t, p.Changes[1].Lasts, setting.UntilReboot, "lasts")
 	h = host()
 	h.Readings[moduleFolder] = setting.Missing("there is none")
 	h.Lasting.Systemd = false
 	p = add(t, h, change("module-param:kvm/halt_poll_ns", "1", "0"))
-	if len(p.Changes) != 4 || p.Changes[1].Address != moduleFolder ||
-		!strings.Contains(p.Changes[0].Kept, "has to be started at boot") {
-		t.Errorf("without systemd and directory: %+v", p.Changes)
-	}
+	must.Hold(t, len(p.Changes) == 4 && p.Changes[1].Address == moduleFolder &&
+		strings.Contains(p.Changes[0].Kept, "has to be started at boot"),
+		"without systemd and directory: %+v", p.Changes)
 }
 
 func TestOwners(t *testing.T) {
@@ -201,9 +187,7 @@ func TestOwners(t *testing.T) {
 	}
 	// Where the plan stops the daemon, it owns nothing any more.
 	p = add(t, h, change("service:irqbalance", "running", "stopped"), change("irq-affinity:eth0/rx-0/45", "0-3", "1"))
-	if len(p.Changes[1].Owners) != 0 {
-		t.Errorf("owners %v", p.Changes[1].Owners)
-	}
+	must.Empty(t, p.Changes[1].Owners, "owners")
 }
 
 // TestOwnersOfTheSwitch: where OVN or Neutron manages Open vSwitch, a change of its settings names them.
@@ -227,17 +211,10 @@ func TestUnitsAreTheDeployedOnes(t *testing.T) {
 	for name, template := range map[string]string{UnitName: unitTemplate, VFsName: vfsTemplate,
 		WatchName: watchTemplate} {
 		text := must.Get(os.ReadFile("../../../deploy/systemd/" + name))(t)
-		if string(text) != template {
-			t.Errorf("internal/advise/lasting/%s differs from deploy/systemd: copy it", name)
-		}
+		must.Hold(t, string(text) == template, "internal/advise/lasting/%s differs from deploy/systemd: copy it", name)
 	}
-	if got := unitText(unitTemplate, "/opt/my tools/m%s"); !strings.Contains(got,
-		`ExecStart="/opt/my tools/m%%s" restore --watch`) {
-		t.Error(got)
-	}
-	if got := unitText(vfsTemplate, "/opt/mpps"); !strings.Contains(got, "ExecStart=/opt/mpps restore --vfs\n") {
-		t.Error(got)
-	}
+	must.Contain(t, unitText(unitTemplate, "/opt/my tools/m%s"), `ExecStart="/opt/my tools/m%%s" restore --watch`)
+	must.Contain(t, unitText(vfsTemplate, "/opt/mpps"), "ExecStart=/opt/mpps restore --vfs\n")
 }
 
 func FuzzParseDesired(f *testing.F) {
@@ -251,9 +228,8 @@ func FuzzParseDesired(f *testing.F) {
 			return
 		}
 		for _, v := range values {
-			if ways[v.Address.Kind] == byItself || v.To.State == setting.Unknown {
-				t.Errorf("%s was let through", v.Address)
-			}
+			must.Hold(t, ways[v.Address.Kind] != byItself && v.To.State != setting.Unknown,
+				"%s was let through", v.Address)
 		}
 		again := must.Get(render(values))(t)
 		if _, err := ParseDesired(again); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // profiled is a host on which TuneD isolates CPUs 1 to 3.
@@ -47,9 +48,7 @@ func TestDisputes(t *testing.T) {
 		"irq-affinity:eth0/rx-1/46 2  scheduler.isolated_cores resets",
 		"thread-cpus:other 0-1  scheduler.isolated_cores resets",
 	}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("disputes:\n%s\nexpected\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	must.Equal(t, strings.Join(got, "\n"), strings.Join(want, "\n"), "disputes")
 	for _, i := range []int{1, 3} {
 		if c := p.Changes[i]; !strings.HasPrefix(c.Kept, "TuneD profile quiet") || c.Lasts != setting.AcrossReboot {
 			t.Errorf("%s is kept by %q", c.Address, c.Kept)
@@ -87,7 +86,5 @@ func TestDisputes(t *testing.T) {
 	}
 	h = profiled()
 	h.Lasting.Tuned.Running = false
-	if all := Disputes(add(t, h, change(thp, "always", "madvise")), h); len(all) != 0 {
-		t.Errorf("where TuneD does not run: %+v", all)
-	}
+	must.Empty(t, Disputes(add(t, h, change(thp, "always", "madvise")), h), "where TuneD does not run")
 }

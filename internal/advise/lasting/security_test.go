@@ -48,7 +48,6 @@ func TestWatchIsNotRoot(t *testing.T) {
 		options[key] = value
 	}
 	const has = "CAP_DAC_READ_SEARCH CAP_NET_ADMIN CAP_SYS_PTRACE CAP_SYS_RAWIO"
-	if options["DynamicUser"] != "yes" || options["AmbientCapabilities"] != has || options["CapabilityBoundingSet"] != has {
-		t.Errorf("found %q", options)
-	}
+	must.Hold(t, options["DynamicUser"] == "yes" && options["AmbientCapabilities"] == has &&
+		options["CapabilityBoundingSet"] == has, "found %q", options)
 }

@@ -5,6 +5,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // Three guests are given functions of a pool, by a transaction each. Whichever is undone first, the others' entries
@@ -37,14 +38,9 @@ func TestUndoPool(t *testing.T) {
 		"no file of ours":            {file(), file("1"), setting.Value("{}"), setting.Value("{}"), false, false},
 	} {
 		to, done := Undo(at, c.before, c.after, c.found)
-		if done != c.done || !to.Same(c.want) {
-			t.Errorf("%s: %v %s", name, done, to)
-		}
-		if holds := Holds(at, c.before, c.after, c.found); holds != c.holds {
-			t.Errorf("%s: holds is %v", name, holds)
-		}
+		must.Hold(t, done == c.done && to.Same(c.want), "%s: %v %s", name, done, to)
+		must.Equal(t, Holds(at, c.before, c.after, c.found), c.holds, "%s: holds", name)
 	}
-	if !Shared(at) || Shared(setting.Of(setting.File, setting.Reservations, "0000:01:10.0.json")) {
-		t.Error("which files are shared")
-	}
+	must.Hold(t, Shared(at) && !Shared(setting.Of(setting.File, setting.Reservations, "0000:01:10.0.json")),
+		"which files are shared")
 }

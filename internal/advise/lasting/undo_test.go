@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/advise/plan"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestUndoInAnyOrder lets several applies write to the same files and takes them back in any order: what the others
@@ -42,27 +43,22 @@ func TestUndoInAnyOrder(t *testing.T) {
 			g := applies[at]
 			applies = append(applies[:at], applies[at+1:]...)
 			for a, after := range g.after {
-				if !Holds(a, g.before[a], after, h.Readings[a]) {
-					t.Fatalf("seed %d: %s does not hold what was given:\n%s", seed, a, h.Readings[a].Value)
-				}
+				must.Need(t, Holds(a, g.before[a], after, h.Readings[a]),
+					"seed %d: %s does not hold what was given:\n%s", seed, a, h.Readings[a].Value)
 				to, done := Undo(a, g.before[a], after, h.Readings[a])
-				if !done || Holds(a, g.before[a], after, to) {
-					t.Fatalf("seed %d: %s is %v after undoing", seed, a, to)
-				}
+				must.Need(t, done && !Holds(a, g.before[a], after, to), "seed %d: %s is %v after undoing", seed, a, to)
 				h.Readings[a] = to
 			}
 			for _, other := range applies {
 				for a, after := range other.after {
-					if !Holds(a, other.before[a], after, h.Readings[a]) {
-						t.Fatalf("seed %d: %s lost what another gave:\n%s", seed, a, h.Readings[a].Value)
-					}
+					must.Need(t, Holds(a, other.before[a], after, h.Readings[a]),
+						"seed %d: %s lost what another gave:\n%s", seed, a, h.Readings[a].Value)
 				}
 			}
 		}
 		for _, a := range []setting.Address{sysctlAddress, moduleAddress, desiredAddress} {
-			if h.Readings[a].State != setting.Absent {
-				t.Fatalf("seed %d: %s is left:\n%s", seed, a, h.Readings[a].Value)
-			}
+			must.Need(t, h.Readings[a].State == setting.Absent,
+				"seed %d: %s is left:\n%s", seed, a, h.Readings[a].Value)
 		}
 	}
 }

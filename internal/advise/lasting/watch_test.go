@@ -16,9 +16,7 @@ func TestWatchIsAskedFor(t *testing.T) {
 	h := host()
 	h.Readings[wantsFolder] = setting.Missing("there is none")
 	p := add(t, h, change("ksm:run", "1", "2"))
-	if find(p, "lasting.watch-service") != nil {
-		t.Error("it is planned without being asked for")
-	}
+	must.Hold(t, find(p, "lasting.watch-service") == nil, "it is planned without being asked for")
 	digest := p.Digest
 	must.Do(t, Watch(p, h))
 	unit, service := find(p, "lasting.watch-unit"), find(p, "lasting.watch-service")
@@ -31,9 +29,7 @@ func TestWatchIsAskedFor(t *testing.T) {
 	}
 	seen := map[setting.Address]bool{}
 	for _, c := range p.Changes {
-		if seen[c.Address] {
-			t.Errorf("%s is planned twice", c.Address)
-		}
+		must.Hold(t, !seen[c.Address], "%s is planned twice", c.Address)
 		seen[c.Address] = true
 	}
 	after(h, p)
@@ -41,15 +37,12 @@ func TestWatchIsAskedFor(t *testing.T) {
 	if err := Watch(again, h); err != nil || len(again.Changes) != 0 {
 		t.Errorf("it is there: %v, %+v", err, again.Changes)
 	}
-	if Needed(watchAddress, []setting.Address{desiredAddress}) {
-		t.Error("the service is kept for a transaction that did not bring it")
-	}
+	must.Hold(t, !Needed(watchAddress, []setting.Address{desiredAddress}),
+		"the service is kept for a transaction that did not bring it")
 
 	h = host()
 	h.Lasting.Systemd = false
-	if err := Watch(&plan.Plan{}, h); !errors.Is(err, ErrNoWatch) {
-		t.Errorf("without systemd: %v", err)
-	}
+	must.Is(t, Watch(&plan.Plan{}, h), ErrNoWatch, "without systemd")
 	h = host()
 	h.Readings[watchFile] = setting.Value("[Service]\n")
 	if err := Watch(&plan.Plan{}, h); !errors.Is(err, ErrNoWatch) ||

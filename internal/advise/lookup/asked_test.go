@@ -3,6 +3,8 @@ package lookup
 import (
 	"slices"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // asked is what people of the field type: options of programs, settings, lines of scripts and definitions, symptoms,
@@ -181,9 +183,7 @@ func TestAsked(t *testing.T) {
 	for _, c := range asked {
 		var first []string
 		for _, h := range Search(c.text) {
-			if h.Title == "" || h.Text == "" || h.Field == "" {
-				t.Errorf("%q: %+v", c.text, h)
-			}
+			must.Hold(t, h.Title != "" && h.Text != "" && h.Field != "", "%q: %+v", c.text, h)
 			first = append(first, h.ID)
 		}
 		if first = first[:min(3, len(first))]; !slices.Contains(first, c.want) {

@@ -52,9 +52,8 @@ func TestLists(t *testing.T) {
 			}
 		}
 		t.Logf("%s: developed on %d of %d, measured only %d of %d", list.name, right[0], (len(all)+1)/2, right[1], len(all)/2)
-		if right[0] < list.developed || right[1] < list.unseen || len(all) != list.n {
-			t.Errorf("%s: %v right of %d", list.name, right, len(all))
-		}
+		must.Hold(t, right[0] >= list.developed && right[1] >= list.unseen && len(all) == list.n,
+			"%s: %v right of %d", list.name, right, len(all))
 	}
 }
 
@@ -78,16 +77,13 @@ func TestAdvice(t *testing.T) {
 	n := 0
 	for _, page := range advice.Pages() {
 		entries, err := parseAdvice(page)
-		if err != nil || len(entries) == 0 {
-			t.Errorf("%d entries: %v", len(entries), err)
-		}
+		must.Hold(t, err == nil && len(entries) != 0, "%d entries: %v", len(entries), err)
 		n += len(entries)
 	}
 	seen := map[string]bool{}
 	for _, e := range Advice() {
-		if seen[e.ID] || !strings.HasPrefix(e.ID, advicePrefix) || len(e.Names) == 0 {
-			t.Errorf("%q stands twice, or has a wrong ID or no name", e.ID)
-		}
+		must.Hold(t, !seen[e.ID] && strings.HasPrefix(e.ID, advicePrefix) && len(e.Names) != 0,
+			"%q stands twice, or has a wrong ID or no name", e.ID)
 		seen[e.ID] = true
 		if hits := Search(e.Names[0]); len(hits) == 0 || hits[0].ID != e.ID {
 			t.Errorf("%q does not find %s first but %v", e.Names[0], e.ID, ids(hits))
@@ -95,22 +91,16 @@ func TestAdvice(t *testing.T) {
 	}
 	for _, e := range Advice() {
 		title, answer := e.Chinese()
-		if title == "" || answer == "" {
-			t.Errorf("%s has no title or no answer in Chinese", e.ID)
-		}
+		must.Hold(t, title != "" && answer != "", "%s has no title or no answer in Chinese", e.ID)
 		for _, id := range aName.FindAllString(e.NotHere+" "+e.Instead+" "+answer, -1) {
 			if knob.Find(id) == nil && !seen[id] {
 				t.Errorf("%s speaks of %s, which there is not", e.ID, id)
 			}
 		}
 	}
-	if n != len(seen) || n < 60 {
-		t.Errorf("%d entries, %d of them different", n, len(seen))
-	}
+	must.Hold(t, n == len(seen) && n >= 60, "%d entries, %d of them different", n, len(seen))
 	for id := range knobNames() {
-		if knob.Find(id) == nil {
-			t.Errorf("names.txt: there is no knob %s", id)
-		}
+		must.Hold(t, knob.Find(id) != nil, "names.txt: there is no knob %s", id)
 	}
 }
 
@@ -127,9 +117,7 @@ func TestSynonyms(t *testing.T) {
 	seen := map[string]bool{}
 	for line := range strings.Lines(synonymText) {
 		_, all, found := strings.Cut(strings.TrimSpace(line), " = ")
-		if found == strings.HasPrefix(line, "#") {
-			t.Errorf("%q is no line of the table", line)
-		}
+		must.Hold(t, found != strings.HasPrefix(line, "#"), "%q is no line of the table", line)
 		for phrase := range strings.SplitSeq(all, ", ") {
 			if seen[phrase] && found {
 				t.Errorf("%q stands twice", phrase)
@@ -155,9 +143,7 @@ func TestNearest(t *testing.T) {
 			t.Errorf("%q finds nothing and offers nothing", text)
 		}
 		for _, word := range found.Nearest {
-			if len(Search(word)) == 0 {
-				t.Errorf("%q is offered for %q and finds nothing", word, text)
-			}
+			must.Hold(t, len(Search(word)) != 0, "%q is offered for %q and finds nothing", word, text)
 		}
 	}
 }

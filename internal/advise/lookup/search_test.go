@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"mpps/internal/advise/knob"
+	"mpps/internal/must"
 )
 
 // TestSearch types in what people have read somewhere, right or wrong.
@@ -38,17 +39,13 @@ func TestSearch(t *testing.T) {
 			continue
 		}
 		for _, h := range hits {
-			if h.Title == "" || h.Text == "" || h.Field == "" {
-				t.Errorf("%q: %+v", text, h)
-			}
+			must.Hold(t, h.Title != "" && h.Text != "" && h.Field != "", "%q: %+v", text, h)
 		}
 	}
 	for _, text := range []string{"", "  ", "completely-other-word", strings.Repeat("x", 1<<20), "zzzz qqqq",
 		"crashkernel=auto", "hw:boot_menu=true", "ethtool -T eth0", "ethtool -K eth0 rx-fcs on", "qm set 100 --ostype l26",
 		"trait:HW_NIC_SRIOV=required", "how do I cook rice"} {
-		if hits := Search(text); len(hits) > 0 {
-			t.Errorf("%.20q finds %+v", text, hits)
-		}
+		must.Empty(t, Search(text), "%.20q finds", text)
 	}
 }
 
@@ -68,9 +65,7 @@ func TestSentence(t *testing.T) {
 		{"One. Two has net.core.x in it. Three.", "net.core.x", "Two has net.core.x in it."},
 		{"One. Two", "one", "One."}, {"Only", "nothing", "Only"},
 	} {
-		if got := sentence(c.text, c.part); got != c.want {
-			t.Errorf("sentence(%q, %q) = %q", c.text, c.part, got)
-		}
+		must.Equal(t, sentence(c.text, c.part), c.want, "sentence(%q, %q)", c.text, c.part)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // brute tries every way to place the guests of a small host on its CPUs, and scores each as a whole: no bounds, no
@@ -258,8 +259,6 @@ func TestBruteForce(t *testing.T) {
 				r.Cost.Total, r.Proved, n, best, picture(r), r.Cost, ask)
 		}
 	}
-	if proved < 80 {
-		t.Errorf("%d of 100 are proved", proved)
-	}
+	must.Hold(t, proved >= 80, "%d of 100 are proved", proved)
 	t.Logf("%d placements tried; %d of 100 proved to be the best, in %d a guest is refused", tried, proved, short)
 }

@@ -24,13 +24,9 @@ func TestRecordedMachines(t *testing.T) {
 
 func onMachine(t *testing.T, h *facts.Host) {
 	bare := From(h, goal.Unlimited())
-	if len(bare.CPUs) == 0 {
-		t.Fatal("no CPU online")
-	}
+	must.Need(t, len(bare.CPUs) != 0, "no CPU online")
 	for _, r := range []*Result{Place(bare), Place(From(h, goal.Goal{Latency: 20000}))} {
-		if len(r.Housekeeping) == 0 {
-			t.Errorf("without guests the host keeps %q", r.Housekeeping)
-		}
+		must.Hold(t, len(r.Housekeeping) != 0, "without guests the host keeps %q", r.Housekeeping)
 	}
 	for seed := range uint64(4) {
 		rnd := rand.New(rand.NewPCG(seed, 5))

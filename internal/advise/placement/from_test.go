@@ -7,6 +7,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestPaused checks that a paused guest keeps its CPUs, and that one that is shut off has none.
@@ -20,9 +21,7 @@ func TestPaused(t *testing.T) {
 			{Name: "new", State: "running", VCPUs: 2, Memory: 1 << 28},
 		}
 		r := Place(From(h, goal.Goal{PPS: 100e3, Guest: "new"}))
-		if got := r.Guest("old") != nil; got != taken {
-			t.Errorf("%s: has a place: %v", state, got)
-		}
+		must.Equal(t, r.Guest("old") != nil, taken, "%s: has a place", state)
 		for _, v := range r.Guest("new").VCPUs {
 			if taken && (v.CPU == 2 || v.CPU == 3) {
 				t.Errorf("%s: its CPU %d is given away", state, v.CPU)
@@ -60,8 +59,7 @@ func TestQuiet(t *testing.T) {
 		ask.NICs = []NIC{{Name: "eth0", Node: 0}}
 		ask.Guests = nil
 		on := setting.CPUs(Place(ask).NIC("eth0").CPUs...)
-		if quiet := len(on.And(given)) == 0; quiet != (g.Latency > 0) {
-			t.Errorf("%s: interrupts on CPUs %s, given are %s", name, on, given)
-		}
+		must.Equal(t, len(on.And(given)) == 0, g.Latency > 0,
+			"%s: interrupts on CPUs %s, given are %s", name, on, given)
 	}
 }

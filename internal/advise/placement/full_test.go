@@ -5,6 +5,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestConfined: a guest whose control group confines it to some CPUs has no thread elsewhere.
@@ -33,9 +34,8 @@ func TestManyThreads(t *testing.T) {
 	for _, w := range p.Vhost {
 		on[w.CPU]++
 	}
-	if len(on) < 4 || len(house.And(p.vhostCPUs())) > 0 {
-		t.Errorf("expected four free cores or more and none of %s, found %v", house, on)
-	}
+	must.Hold(t, len(on) >= 4 && len(house.And(p.vhostCPUs())) <= 0,
+		"expected four free cores or more and none of %s, found %v", house, on)
 }
 
 // TestHouse: where emulators of several guests are pinned apart from their vhost threads is the host's part, not the

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestGroups: guests of several control groups keep all of their threads within them, and one whose group is too
@@ -31,9 +32,8 @@ func TestGroups(t *testing.T) {
 		}
 		for what, cpus := range map[string]setting.CPUSet{"vCPUs": p.VCPUSet(), "vhost": p.vhostCPUs(),
 			"emulator": p.Emulator} {
-			if len(cpus) == 0 || len(cpus.Minus(g.Confined)) > 0 {
-				t.Errorf("%s of %s on %s, its group has %s", what, g.Name, cpus, g.Confined)
-			}
+			must.Hold(t, len(cpus) != 0 && len(cpus.Minus(g.Confined)) <= 0,
+				"%s of %s on %s, its group has %s", what, g.Name, cpus, g.Confined)
 		}
 	}
 	if r.Refusal("large") == nil {

@@ -139,9 +139,8 @@ func TestImprovement(t *testing.T) {
 	}
 	t.Logf("points: %.1f times fewer than by number, %.1f times fewer than floating",
 		float64(byNumber.points)/float64(ours.points), float64(anywhere.points)/float64(ours.points))
-	if better < hosts || proved < hosts/2 {
-		t.Errorf("better than both defaults on %d of %d hosts, proved on %d", better, hosts, proved)
-	}
+	must.Hold(t, better >= hosts && proved >= hosts/2,
+		"better than both defaults on %d of %d hosts, proved on %d", better, hosts, proved)
 }
 
 // full is a host of two sockets with 128 CPUs each and 60 guests of random sizes.

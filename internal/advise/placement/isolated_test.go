@@ -10,6 +10,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // hostOf returns a host of 64 CPUs on 2 nodes, with SMT (siblings N and N+32), with CPUs set aside at boot and nothing
@@ -105,9 +106,7 @@ func TestIsolatedGuestsStay(t *testing.T) {
 					t.Errorf("%s, %s: the emulator of %s moves to %s", name, tier, guest.Name, p.Emulator)
 				}
 				for _, w := range p.Vhost {
-					if w.CPU > 3 {
-						t.Errorf("%s, %s: vhost of %s on CPU %d", name, tier, guest.Name, w.CPU)
-					}
+					must.Hold(t, w.CPU <= 3, "%s, %s: vhost of %s on CPU %d", name, tier, guest.Name, w.CPU)
 				}
 			}
 		}
@@ -134,9 +133,7 @@ func TestSharedAndDedicated(t *testing.T) {
 		t.Fatalf("web: %+v, refused %+v, left %+v", p, r.Refused, r.Left)
 	}
 	for _, w := range p.Vhost {
-		if h.Topology.Isolated.Has(w.CPU) {
-			t.Errorf("vhost on isolated CPU %d", w.CPU)
-		}
+		must.Hold(t, !h.Topology.Isolated.Has(w.CPU), "vhost on isolated CPU %d", w.CPU)
 	}
 }
 
@@ -181,13 +178,9 @@ func TestPollers(t *testing.T) {
 		}
 		ask.Taken = wholeCores(ask.CPUs, ask.Taken)
 		r := Place(ask)
-		if on := r.Housekeeping.And(ask.Taken); len(on) > 0 {
-			t.Errorf("seed %d: the host keeps %s", seed, on)
-		}
+		must.Empty(t, r.Housekeeping.And(ask.Taken), "seed %d: the host keeps", seed)
 		for _, n := range r.NICs {
-			if on := setting.CPUs(n.CPUs...).And(ask.Taken); len(on) > 0 {
-				t.Errorf("seed %d: interrupts on %s", seed, on)
-			}
+			must.Empty(t, setting.CPUs(n.CPUs...).And(ask.Taken), "seed %d: interrupts", seed)
 		}
 		for _, p := range r.Guests {
 			if on := p.VCPUSet().And(ask.Taken); len(on) > 0 && !p.Kept {
@@ -230,9 +223,7 @@ func TestNoRuleBecomesWorse(t *testing.T) {
 			}
 		}
 	}
-	if moved == 0 {
-		t.Error("no guest moves anywhere")
-	}
+	must.Hold(t, moved != 0, "no guest moves anywhere")
 }
 
 // lived is a random host on which guests run: pinned well, badly, or not at all, with threads here and there.

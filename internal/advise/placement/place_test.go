@@ -9,6 +9,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // sized returns a host with CPUs numbered as Linux does: first threads of all cores first.
@@ -134,10 +135,8 @@ func TestExamples(t *testing.T) {
 func TestRefusal(t *testing.T) {
 	r := Place(sized(2, 4, 1).nic(0).guest("vm", 9, 1))
 	refused := r.Refusal("vm")
-	if refused == nil || !strings.Contains(refused.Shortage, "needs 9 CPUs of its own, and 7 are left") ||
-		refused.Relax != "give it 7 vCPUs" {
-		t.Errorf("refusal %+v", refused)
-	}
+	must.Hold(t, refused != nil && strings.Contains(refused.Shortage, "needs 9 CPUs of its own, and 7 are left") &&
+		refused.Relax == "give it 7 vCPUs", "refusal %+v", refused)
 }
 
 func TestSpread(t *testing.T) {
@@ -157,19 +156,14 @@ func TestSpread(t *testing.T) {
 					workers++
 				}
 			}
-			if workers > (9+queues-1)/queues {
-				t.Errorf("%d queues: queue %d has %d of 9 vhost threads", queues, q, workers)
-			}
+			must.Hold(t, workers <= (9+queues-1)/queues,
+				"%d queues: queue %d has %d of 9 vhost threads", queues, q, workers)
 		}
 		for cpu := range 40 {
-			if seen[cpu] != 1 {
-				t.Errorf("%d queues: CPU %d is in %d of them", queues, cpu, seen[cpu])
-			}
+			must.Hold(t, seen[cpu] == 1, "%d queues: CPU %d is in %d of them", queues, cpu, seen[cpu])
 		}
 	}
-	if r.Spread(setting.CPUs(all...), 0) != nil {
-		t.Error("no queues, but CPUs in them")
-	}
+	must.Hold(t, r.Spread(setting.CPUs(all...), 0) == nil, "no queues, but CPUs in them")
 }
 
 func TestQueues(t *testing.T) {
@@ -189,10 +183,9 @@ func TestQueues(t *testing.T) {
 		{big, 9, 100e3, 1, 9, 9}, {big, 9, 500e3, 3, 9, 9}, {big, 9, 1.8e6, 4, 9, 9}, {big, 2, 1.8e6, 2, 2, 2},
 	} {
 		least, most, write := Queues(c.ask, c.vcpus, c.rate)
-		if least != c.least || most != c.most || write != c.write {
-			t.Errorf("%.0f packets per second, %d vCPUs among %d guests: %d to %d, %d; expected %d to %d, %d", c.rate,
-				c.vcpus, len(c.ask.Guests), least, most, write, c.least, c.most, c.write)
-		}
+		must.Hold(t, least == c.least && most == c.most && write == c.write,
+			"%.0f packets per second, %d vCPUs among %d guests: %d to %d, %d; expected %d to %d, %d", c.rate, c.vcpus,
+			len(c.ask.Guests), least, most, write, c.least, c.most, c.write)
 	}
 }
 
@@ -301,8 +294,6 @@ func TestAlike(t *testing.T) {
 		c.free = append(c.free, core{id: id, seats: []int{id}, alike: kind})
 	}
 	for _, core := range c.take(3, nil) {
-		if core.alike != 2 {
-			t.Errorf("core %d is of kind %d, expected 2", core.id, core.alike)
-		}
+		must.Hold(t, core.alike == 2, "core %d is of kind %d, expected 2", core.id, core.alike)
 	}
 }

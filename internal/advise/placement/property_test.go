@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // random returns a host of any shape with guests of any size, some of them pinned, with daemons and reserves.
@@ -213,15 +214,11 @@ func TestStable(t *testing.T) {
 		}
 		for _, g := range base.Guests {
 			now := r.Guest(g.Name)
-			if now == nil || !reflect.DeepEqual(now.VCPUs, g.VCPUs) || !reflect.DeepEqual(now.Vhost, g.Vhost) ||
-				!now.Emulator.Equal(g.Emulator) || !now.Nodes.Equal(g.Nodes) ||
-				!reflect.DeepEqual(now.Memory, g.Memory) {
-				t.Errorf("seed %d: %s was %+v and is %+v", seed, g.Name, g, now)
-			}
+			must.Hold(t, now != nil && reflect.DeepEqual(now.VCPUs, g.VCPUs) && reflect.DeepEqual(now.Vhost, g.Vhost) &&
+				now.Emulator.Equal(g.Emulator) && now.Nodes.Equal(g.Nodes) && reflect.DeepEqual(now.Memory, g.Memory),
+				"seed %d: %s was %+v and is %+v", seed, g.Name, g, now)
 		}
-		if len(base.Moved) < len(r.Moved) {
-			t.Errorf("seed %d: %v move", seed, r.Moved)
-		}
+		must.Hold(t, len(base.Moved) >= len(r.Moved), "seed %d: %v move", seed, r.Moved)
 		for _, problem := range Check(Ask{CPUs: ask.CPUs, Nodes: ask.Nodes, NICs: ask.NICs,
 			Guests: append(slices.Clone(ask.Guests), more)}, r) {
 			t.Errorf("seed %d: %s", seed, problem)
@@ -233,9 +230,7 @@ func TestStable(t *testing.T) {
 				len(r.Refused))
 		}
 	}
-	if fitted < 20 {
-		t.Errorf("the new guest fitted in %d of 60 cases", fitted)
-	}
+	must.Hold(t, fitted >= 20, "the new guest fitted in %d of 60 cases", fitted)
 	t.Logf("the new guest fitted in %d of 60 cases", fitted)
 }
 
@@ -292,8 +287,6 @@ func TestApplied(t *testing.T) {
 					p.Vhost, p.Emulator, now)
 			}
 		}
-		if len(again.Moved) > 0 {
-			t.Errorf("seed %d: %v move", seed, again.Moved)
-		}
+		must.Empty(t, again.Moved, "seed %d: move", seed)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // with changes the last guest of an ask.
@@ -41,18 +42,14 @@ func TestFoundingAlternatives(t *testing.T) {
 		{What: "CPUs kept for the host", Cost: 360},
 		{What: "sibling threads on node 0 (CPUs 21-29)", Cost: 540},
 	}
-	if len(p.Others) != len(want) {
-		t.Fatalf("%+v", p.Others)
-	}
+	must.Need(t, len(p.Others) == len(want), "%+v", p.Others)
 	for i, w := range want {
 		if got := p.Others[i]; got.What != w.What || got.Cost != w.Cost || got.Chosen != w.Chosen || got.Why == "" {
 			t.Errorf("found %+v, expected %+v", got, w)
 		}
 	}
-	if !strings.Contains(p.VhostWhy, "every packet crosses to node 0 (9 threads, distance 11 more); node 0 has no "+
-		"cores left, and the sibling threads there would take half of the vCPUs' cores") {
-		t.Error(p.VhostWhy)
-	}
+	must.Contain(t, p.VhostWhy, "every packet crosses to node 0 (9 threads, distance 11 more); node 0 has no "+
+		"cores left, and the sibling threads there would take half of the vCPUs' cores")
 }
 
 // TestRules checks the rules that always hold, each on a host where it decides.
@@ -155,10 +152,8 @@ func TestStrict(t *testing.T) {
 	ask := sized(2, 4, 1).nic(0).guest("vm", 6, 1)
 	ask.Strict = true
 	r := Place(ask)
-	if len(r.Refused) != 1 || !strings.HasPrefix(r.Refused[0].Relax,
-		"let a rule give way: vm is spread over nodes 0-1") {
-		t.Errorf("%+v", r.Refused)
-	}
+	must.Hold(t, len(r.Refused) == 1 &&
+		strings.HasPrefix(r.Refused[0].Relax, "let a rule give way: vm is spread over nodes 0-1"), "%+v", r.Refused)
 }
 
 // TestReserves checks that the user's reserves are kept, and that daemons have their own CPUs.
@@ -171,9 +166,7 @@ func TestReserves(t *testing.T) {
 		r) != want {
 		t.Errorf("found    %s\n expected %s", picture(r), want)
 	}
-	if len(r.Daemons) != 1 || r.Daemons[0].CPUs.String() != "2-3" {
-		t.Errorf("%+v", r.Daemons)
-	}
+	must.Hold(t, len(r.Daemons) == 1 && r.Daemons[0].CPUs.String() == "2-3", "%+v", r.Daemons)
 	if n := r.Nodes[1]; n.Left != 4<<30 || n.Kept != 6 || n.Vhost != 2 {
 		t.Errorf("%+v", n)
 	}
@@ -190,8 +183,7 @@ func TestReserveTaken(t *testing.T) {
 		r := Place(ask)
 		found := slices.ContainsFunc(r.Relaxed,
 			func(text string) bool { return strings.Contains(text, "guests stay that are pinned to 5 of its 8") })
-		if found != said {
-			t.Errorf("%d CPUs: said %v, expected %v: %v, kept %s", cpus, found, said, r.Relaxed, r.Housekeeping)
-		}
+		must.Hold(t, found == said,
+			"%d CPUs: said %v, expected %v: %v, kept %s", cpus, found, said, r.Relaxed, r.Housekeeping)
 	}
 }

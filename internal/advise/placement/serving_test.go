@@ -7,6 +7,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // ports returns the founding host: two sockets of ten cores, two ports of ten busy queues each on node 0, and one guest
@@ -56,9 +57,8 @@ func TestInterrupts(t *testing.T) {
 		if got := picture(r); c.want != "" && got != c.want {
 			t.Errorf("%s:\n found    %s\n expected %s\n%s", c.name, got, c.want, strings.Join(r.Relaxed, "\n"))
 		}
-		if !strings.Contains(strings.Join(r.Relaxed, "\n"), c.relaxed) {
-			t.Errorf("%s: nothing gives way as %q in %q", c.name, c.relaxed, r.Relaxed)
-		}
+		must.Hold(t, strings.Contains(strings.Join(r.Relaxed, "\n"), c.relaxed),
+			"%s: nothing gives way as %q in %q", c.name, c.relaxed, r.Relaxed)
 		load := map[int]int{}
 		for _, s := range r.NICs {
 			for q := range 10 {
@@ -71,9 +71,8 @@ func TestInterrupts(t *testing.T) {
 			for _, o := range s.Others {
 				chosen += count01(o.Chosen)
 			}
-			if s.Most == 0 || s.Most > c.most || len(s.Others) < 2 || chosen == 0 {
-				t.Errorf("%s: %s: %d for a CPU, choices %+v", c.name, s.Name, s.Most, s.Others)
-			}
+			must.Hold(t, s.Most != 0 && s.Most <= c.most && len(s.Others) >= 2 && chosen != 0,
+				"%s: %s: %d for a CPU, choices %+v", c.name, s.Name, s.Most, s.Others)
 		}
 		for _, problem := range Check(c.ask, r) {
 			t.Errorf("%s: %s", c.name, problem)
@@ -87,9 +86,7 @@ func TestBusyQueues(t *testing.T) {
 		{4, 16, 0, 9}, {9, 16, 0, 9}, {4, 6, 0, 6}, {12, 16, 0, 12}, {40, 40, 0, 16}, {0, 16, 4, 4},
 	} {
 		n := &facts.NIC{Channels: &facts.Channels{Combined: c.combined, MaxCombined: c.most, Rx: c.rx}}
-		if got := busyQueues(n, goal.Goal{PPS: 1.8e6}); got != c.want {
-			t.Errorf("%+v: %d busy queues", c, got)
-		}
+		must.Equal(t, busyQueues(n, goal.Goal{PPS: 1.8e6}), c.want, "%+v: busy queues", c)
 	}
 }
 
@@ -98,9 +95,7 @@ func TestKeptWorkers(t *testing.T) {
 	ask := sized(1, 8, 2).nic(0).guest("vm", 4, 2)
 	first := Place(ask).Guest("vm")
 	mac, own := first.Vhost[0].NIC, first.vhostCPUs()
-	if len(own) < 2 {
-		t.Fatalf("%+v", first.Vhost)
-	}
+	must.Need(t, len(own) >= 2, "%+v", first.Vhost)
 	again := Place(ask.with(func(g *Guest) {
 		g.Pins, g.Emulator = first.VCPUSet(), own
 		g.Workers = []Worker{{NIC: mac, Queue: 0, CPUs: own},

@@ -7,6 +7,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestStaysWithEmulator: for a wake-up latency nothing moves vhost threads but the pin of their emulator, so those of a
@@ -37,9 +38,7 @@ func TestStaysWithEmulator(t *testing.T) {
 			t.Errorf("%+v: %s", c.goal, picture(r))
 		}
 		for _, w := range r.Guest("rt").Vhost {
-			if !w.Stays.Equal(setting.CPUs(0, 1)) {
-				t.Errorf("%+v: %+v", c.goal, w)
-			}
+			must.Hold(t, w.Stays.Equal(setting.CPUs(0, 1)), "%+v: %+v", c.goal, w)
 		}
 	}
 }

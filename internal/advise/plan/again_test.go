@@ -10,6 +10,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // drops is a rule that bridged frames run through.
@@ -68,23 +69,15 @@ func TestAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := Make(c.then(), c.goal, knob.Catalogue(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			cuts, err := Recheck(p, c.now(), knob.Catalogue())
-			if cuts != c.cuts {
-				t.Errorf("cuts the way in: %v, expected %v", cuts, c.cuts)
-			}
+			must.Equal(t, cuts, c.cuts, "cuts the way in")
 			var stale *Stale
 			if len(c.says) == 0 {
-				if err != nil {
-					t.Errorf("found %v; expected it to fit", err)
-				}
+				must.Hold(t, err == nil, "found %v; expected it to fit", err)
 				return
 			}
-			if !errors.As(err, &stale) {
-				t.Fatalf("found %v; expected a stale plan", err)
-			}
+			must.Need(t, errors.As(err, &stale), "found %v; expected a stale plan", err)
 			all := *stale
 			var text strings.Builder
 			for _, d := range stale.Changed { // Error names five of them
@@ -92,9 +85,8 @@ func TestAgain(t *testing.T) {
 				text.WriteString(all.Error() + "\n")
 			}
 			for _, says := range c.says {
-				if !strings.Contains(text.String(), says) {
-					t.Errorf("found %sexpected it to say %q", text.String(), says)
-				}
+				must.Hold(t, strings.Contains(text.String(), says),
+					"found %sexpected it to say %q", text.String(), says)
 			}
 		})
 	}
@@ -103,9 +95,7 @@ func TestAgain(t *testing.T) {
 // TestAgainApplied: what is as wanted already is not judged, whatever happened since.
 func TestAgainApplied(t *testing.T) {
 	p, err := Make(small(), goal.Unlimited(), knob.Catalogue(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	h := small()
 	h.Netfilter.Rules = drops("-s 10.0.0.1/32 -j DROP")
 	for _, c := range p.Changes {
@@ -139,12 +129,8 @@ func TestTouched(t *testing.T) {
 		"domain:eth0/interface/52:54:00:00:00:01/model": "", "sysfs:module/kvm_amd/parameters/avic": "",
 	} {
 		a, err := setting.ParseAddress(address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := a.Device(); got != want {
-			t.Errorf("%s is on %q, expected %q", address, got, want)
-		}
+		must.Do(t, err)
+		must.Equal(t, a.Device(), want, "%s is", address)
 	}
 	h := lab()
 	a := setting.Of(setting.Sysctl, "net.core.somaxconn")
@@ -159,12 +145,8 @@ func TestTouched(t *testing.T) {
 			},
 		}
 		p, err := Make(h, goal.Unlimited(), []*knob.Knob{k}, nil)
-		if err != nil || len(p.Changes) != 1 || len(p.Management) != 1 {
-			t.Fatalf("%+v, %v", p, err)
-		}
-		if p.Management[0].Touched != want {
-			t.Errorf("%s: way in touched %v, expected %v", at, !want, want)
-		}
+		must.Need(t, err == nil && len(p.Changes) == 1 && len(p.Management) == 1, "%+v, %v", p, err)
+		must.Equal(t, p.Management[0].Touched, want, "%s: way in touched", at)
 	}
 }
 
@@ -173,16 +155,10 @@ func TestEditedTerms(t *testing.T) {
 	h := lab()
 	h.Netfilter.Rules = drops("-s 10.0.0.1/32 -j DROP")
 	p, err := Make(h, consenting(), knob.Catalogue(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var text bytes.Buffer
-	if err := Encode(&text, p); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Decode(bytes.NewReader(text.Bytes())); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Encode(&text, p))
+	must.Get(Decode(bytes.NewReader(text.Bytes())))(t)
 	for _, edit := range [][2]string{
 		{`"risk": "security"`, `"risk": "none"`}, {`"risk": "connectivity"`, `"risk": "blip"`},
 		{`"needs": "restart of guest vm1"`, `"needs": ""`}, {"-s 10.0.0.1/32 -j DROP", "-s 10.0.0.2/32 -j DROP"},

@@ -11,55 +11,43 @@ import (
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/model/goal"
+	"mpps/internal/must"
 )
 
 func encoded(t testing.TB) string {
 	t.Helper()
 	p, err := Make(lab(), goal.Unlimited(), knob.Catalogue(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var text bytes.Buffer
-	if err := Encode(&text, p); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Encode(&text, p))
 	return text.String()
 }
 
 func TestRoundTrip(t *testing.T) {
 	text := encoded(t)
 	p, err := Decode(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var again bytes.Buffer
 	if err := Encode(&again, p); err != nil || again.String() != text {
 		t.Errorf("a plan changes when it is read and written: %v", err)
 	}
-	if err := Check(p, lab()); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, Check(p, lab()))
 	made, err := Make(lab(), goal.Unlimited(), knob.Catalogue(), nil)
-	if err != nil || !reflect.DeepEqual(p.Changes, made.Changes) {
-		t.Error("the changes that were read are not those that were made")
-	}
+	must.Hold(t, err == nil && reflect.DeepEqual(p.Changes, made.Changes),
+		"the changes that were read are not those that were made")
 	answer := `{"schema": "mpps.plan/1", "mpps": "0", "host": "h", "result": ` + text + `, "warnings": []}`
 	if p, err := Decode(strings.NewReader(answer)); err != nil || len(p.Changes) != len(made.Changes) {
 		t.Errorf("the answer of plan --json: %v", err)
 	}
 	extended := strings.Replace(text, "{", `{"from_a_later_version": [1, 2],`, 1)
-	if _, err := Decode(strings.NewReader(extended)); err != nil {
-		t.Errorf("a field that this version does not know: %v", err)
-	}
+	must.Pass(Decode(strings.NewReader(extended)))(t, "a field that this version does not know")
 }
 
 func TestHostile(t *testing.T) {
 	text := encoded(t)
 	edit := func(old, replacement string) string {
 		edited := strings.Replace(text, old, replacement, 1)
-		if edited == text {
-			t.Fatalf("no %s in the plan", old)
-		}
+		must.Need(t, edited != text, "no %s in the plan", old)
 		return edited
 	}
 	for name, hostile := range map[string]string{
@@ -86,9 +74,7 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: found %v, %v; expected to be refused", name, p, err)
 		}
 	}
-	if _, err := Decode(io.LimitReader(endless{}, 10<<30)); !errors.Is(err, ErrFormat) {
-		t.Errorf("10 GiB of zeros: %v", err)
-	}
+	must.Is(t, must.Err(Decode(io.LimitReader(endless{}, 10<<30))), ErrFormat, "10 GiB of zeros")
 }
 
 type endless struct{}
@@ -107,29 +93,21 @@ func TestForged(t *testing.T) {
 		"a fact":                        func(c *Change) { c.Address.Kind = "fact" },
 	} {
 		p, err := Make(lab(), goal.Unlimited(), knob.Catalogue(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		forge(&p.Changes[len(p.Changes)-1])
 		p.Digest = p.digest()
 		text, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := Decode(bytes.NewReader(text)); !errors.Is(err, ErrFormat) {
 			t.Errorf("%s: found %v; expected to be refused", name, err)
 		}
 	}
 	p, err := Make(lab(), goal.Unlimited(), knob.Catalogue(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p.Changes = append(p.Changes, p.Changes[0])
 	p.Digest = p.digest()
 	text, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := Decode(bytes.NewReader(text)); !errors.Is(err, ErrFormat) ||
 		!strings.Contains(err.Error(), "changed twice") {
 		t.Errorf("a change twice: %v", err)
@@ -146,12 +124,8 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		var again bytes.Buffer
-		if err := Encode(&again, p); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Encode(&again, p))
 		second, err := Decode(&again)
-		if err != nil || second.Digest != p.Digest {
-			t.Errorf("a plan that was read cannot be read again: %v", err)
-		}
+		must.Hold(t, err == nil && second.Digest == p.Digest, "a plan that was read cannot be read again: %v", err)
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestGoldenPlans reads plans that an earlier version wrote, and writes them again: as files and as answer of 'mpps
@@ -20,18 +21,14 @@ func TestGoldenPlans(t *testing.T) {
 		"answer.json":     {setting.AtOnce: 15, setting.HostReboot: 3, setting.GuestRestart: 5},
 	} {
 		text, err := os.ReadFile(filepath.Join("testdata/golden", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		p, err := Decode(bytes.NewReader(text))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
 		var head struct{ Result json.RawMessage }
-		if err := json.Unmarshal(text, &head); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text, &head))
 		if len(head.Result) == 0 {
 			head.Result = text
 		}
@@ -49,9 +46,7 @@ func TestGoldenPlans(t *testing.T) {
 			}
 		}
 		for kind, n := range needs {
-			if found[kind] != n {
-				t.Errorf("%s: changes by what they need %v, expected %v", name, found, needs)
-			}
+			must.Hold(t, found[kind] == n, "%s: changes by what they need %v, expected %v", name, found, needs)
 		}
 	}
 }
@@ -75,17 +70,13 @@ func jsonOf(t *testing.T, v any) string {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, encoder.Encode(v))
 	return compact(t, b.Bytes())
 }
 
 func compact(t *testing.T, text []byte) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := json.Compact(&b, text); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Compact(&b, text))
 	return b.String()
 }

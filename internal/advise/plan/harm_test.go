@@ -9,6 +9,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // ordinary is a host of 64 CPUs with two NICs that nothing is wrong with, under load for two seconds: frames of 1514
@@ -25,9 +26,7 @@ func ordinary(t *testing.T) *facts.Host {
 		"nic-ring:eth0/rx": "2048", "nic-ring:eth0/tx": "512", "nic-ring:eth1/rx": "2048", "nic-ring:eth1/tx": "512",
 	} {
 		at, err := setting.ParseAddress(a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		h.Readings[at] = setting.Value(value)
 	}
 	h.Interval = &facts.Interval{Seconds: 2, Devices: map[string]map[string]uint64{}, IRQs: map[string]uint64{},
@@ -53,14 +52,11 @@ func TestNothingIsShortened(t *testing.T) {
 				}
 				for _, g := range []goal.Goal{goal.Unlimited(), {PPS: 2e5}, {Bulk: 25e9}, {Latency: 20_000}} {
 					p, err := Make(h, g, knob.Catalogue(), nil)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, err)
 					for _, c := range p.Changes {
-						if strings.HasPrefix(c.ID, "nic.ring.") || strings.HasPrefix(c.ID, "softirq.") {
-							t.Errorf("%s, %d bytes, %s: %s %s → %s: %s", driver, frame, vendor, c.Address, c.From, c.To,
-								c.Because)
-						}
+						must.Hold(t, !strings.HasPrefix(c.ID, "nic.ring.") && !strings.HasPrefix(c.ID, "softirq."),
+							"%s, %d bytes, %s: %s %s → %s: %s", driver, frame, vendor, c.Address, c.From, c.To,
+							c.Because)
 					}
 				}
 			}
@@ -101,23 +97,16 @@ func TestTrialOfShorterRing(t *testing.T) {
 			h.Interval.Devices[h.NICs[i].Name]["rx_bytes"] = c.frame * 1_500_000
 		}
 		p, err := MakeTrials(h, goal.Unlimited(), knob.Catalogue(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		got := ""
 		for _, change := range p.Changes {
 			if change.Address.String() == "nic-ring:eth0/rx" {
 				got = change.To.Value
-				if !strings.Contains(change.Because, fmt.Sprintf("%d bytes", c.frame)) {
-					t.Errorf("it does not name the bytes of a packet: %s", change.Because)
-				}
+				must.Hold(t, strings.Contains(change.Because, fmt.Sprintf("%d bytes", c.frame)),
+					"it does not name the bytes of a packet: %s", change.Because)
 			}
-			if change.ID == "nic.ring.tx" {
-				t.Errorf("%s → %s", change.Address, change.To)
-			}
+			must.Hold(t, change.ID != "nic.ring.tx", "%s → %s", change.Address, change.To)
 		}
-		if got != c.want {
-			t.Errorf("%+v: tries %q", c, got)
-		}
+		must.Equal(t, got, c.want, "%+v: tries", c)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // withInside is the lab's host with what the agent of its guest told: two queues, of which one is used, and one vCPU
@@ -46,9 +47,7 @@ func insideIDs(t *testing.T, h *facts.Host, guest string) (*Plan, []string) {
 	g := goal.Unlimited()
 	g.Guest = guest
 	p, err := Make(h, g, knob.Catalogue(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var ids []string
 	for _, c := range p.Changes {
 		if c.Address.Kind == setting.Inside {
@@ -80,19 +79,15 @@ func TestInsideIsPlannedWhereTheGoalNamesTheGuest(t *testing.T) {
 func guestArgs(t *testing.T, h *facts.Host) (set map[string]string, p *Plan) {
 	t.Helper()
 	p, err := Make(h, goal.Goal{Latency: 20 * time.Microsecond, Guest: h.Guests[0].Name}, knob.Catalogue(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	set = map[string]string{}
 	for _, c := range p.Changes {
 		if c.Address.Kind != setting.GuestArg {
 			continue
 		}
 		set[c.Address.Rest()] = c.To.Value
-		if c.Needs != setting.RestartOf(h.Guests[0].Name) || c.Risk != goal.GuestRestart ||
-			c.Lasts != setting.InGuestLoader {
-			t.Errorf("%s needs %q, at risk %s, lasts %s", c.Address, c.Needs, c.Risk, c.Lasts)
-		}
+		must.Hold(t, c.Needs == setting.RestartOf(h.Guests[0].Name) && c.Risk == goal.GuestRestart &&
+			c.Lasts == setting.InGuestLoader, "%s needs %q, at risk %s, lasts %s", c.Address, c.Needs, c.Risk, c.Lasts)
 	}
 	return set, p
 }
@@ -133,9 +128,7 @@ func TestArgumentsOfGuestsArePlanned(t *testing.T) {
 			t.Errorf("%s: idle=%s", name, idle)
 		}
 		delete(set, "idle")
-		if !maps.Equal(set, c.want) {
-			t.Errorf("%s: planned %v, expected %v", name, set, c.want)
-		}
+		must.Hold(t, maps.Equal(set, c.want), "%s: planned %v, expected %v", name, set, c.want)
 		in.Topology.Online = setting.CPUs(0)
 		if set, _ := guestArgs(t, h); len(set) > 0 && len(c.next) == 0 && set["isolcpus"] != "" {
 			t.Errorf("%s: of a guest with one vCPU: %v", name, set)
@@ -157,9 +150,7 @@ func TestMigratingGuestIsLeftAlone(t *testing.T) {
 	h.Guests[0].Job = "migration out"
 	now, _ := insideIDs(t, h, guest)
 	for _, c := range now.Changes {
-		if c.Address.Guest() == guest {
-			t.Errorf("planned: %s", c.Address)
-		}
+		must.Hold(t, c.Address.Guest() != guest, "planned: %s", c.Address)
 	}
 	var stale *Stale
 	if err := Check(p, h); !errors.As(err, &stale) || !strings.Contains(err.Error(), "migration out") {

@@ -10,6 +10,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // nfvHost is a host of 64 CPUs with SMT (siblings N and N+32) whose CPUs 4-63 are isolated, with guests pinned one vCPU
@@ -61,9 +62,7 @@ func TestIsolatedGuests(t *testing.T) {
 		for _, g := range []goal.Goal{{PPS: 300e3}, {PPS: 1.8e6}, {PPS: 4e6}, {PPS: 1.8e6, Guest: "vm000"},
 			{Latency: 20 * time.Microsecond}} {
 			p, err := Make(h, g, knob.Catalogue(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			for _, c := range p.Changes {
 				to, err := setting.ParseCPUs(c.To.Value)
 				if err != nil || c.To.State != setting.Known {
@@ -71,13 +70,11 @@ func TestIsolatedGuests(t *testing.T) {
 				}
 				switch c.ID {
 				case "domain.vcpupin":
-					if len(to.And(h.Topology.Isolated)) == 0 {
-						t.Errorf("%s, %+v: %s from %s to %s", name, g, c.Address, c.From, c.To)
-					}
+					must.Hold(t, len(to.And(h.Topology.Isolated)) != 0,
+						"%s, %+v: %s from %s to %s", name, g, c.Address, c.From, c.To)
 				case "domain.emulatorpin", "domain.iothreadpin", "vhost.threads":
-					if len(to.And(h.Topology.Isolated)) > 0 {
-						t.Errorf("%s, %+v: %s from %s to %s", name, g, c.Address, c.From, c.To)
-					}
+					must.Hold(t, len(to.And(h.Topology.Isolated)) <= 0,
+						"%s, %+v: %s from %s to %s", name, g, c.Address, c.From, c.To)
 				}
 				if len(c.GivesWay) > 0 && c.Risk == goal.None {
 					t.Errorf("%s, %+v: %s has no risk, and %+v gives way", name, g, c.Address, c.GivesWay)

@@ -11,6 +11,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // lab is a host of four CPUs on two nodes with a guest whose e1000 NIC is on a bridge in netfilter's way.
@@ -66,9 +67,7 @@ func ids(changes []Change) (all []string) {
 func TestLab(t *testing.T) {
 	h := lab()
 	p, err := Make(h, goal.Unlimited(), knob.Catalogue(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := []string{
 		"nic.channels", "nic.ring.rx", "nic.irqbalance", "netfilter.bridge",
 		"domain.nic_model", "domain.backend", "domain.queues", "domain.coalesce", "domain.vcpupin",
@@ -77,32 +76,22 @@ func TestLab(t *testing.T) {
 	}
 	got := ids(p.Changes)
 	for _, id := range want {
-		if !slices.Contains(got, id) {
-			t.Errorf("%s is not planned", id)
-		}
+		must.Hold(t, slices.Contains(got, id), "%s is not planned", id)
 	}
 	for _, pair := range [][2]string{{"nic.channels", "nic.ring.rx"}, {"domain.nic_model", "domain.queues"},
 		{"domain.backend", "domain.queues"}, {"domain.vcpupin", "domain.emulatorpin"}} {
-		if slices.Index(got, pair[0]) > slices.Index(got, pair[1]) {
-			t.Errorf("%s comes behind %s in %v", pair[0], pair[1], got)
-		}
+		must.Hold(t, slices.Index(got, pair[0]) <= slices.Index(got, pair[1]),
+			"%s comes behind %s in %v", pair[0], pair[1], got)
 	}
-	if len(got) != len(want) {
-		t.Errorf("planned %v; expected %v", got, want)
-	}
-	if len(p.Restarts) != 1 || p.Restarts[0].What != setting.RestartOf("vm1") || len(p.Restarts[0].Addresses) != 10 {
-		t.Errorf("restarts %+v", p.Restarts)
-	}
-	if len(p.Management) != 1 || !p.Management[0].Touched || p.Management[0].NIC != "eth0" {
-		t.Errorf("management %+v", p.Management)
-	}
-	if len(p.Later) != 2 || p.Later[0].IDs[0] != "nic.irq_affinity" || p.Later[1].After != "restart of guest vm1" {
-		t.Errorf("later %+v", p.Later)
-	}
+	must.Hold(t, len(got) == len(want), "planned %v; expected %v", got, want)
+	must.Hold(t, len(p.Restarts) == 1 && p.Restarts[0].What == setting.RestartOf("vm1") &&
+		len(p.Restarts[0].Addresses) == 10, "restarts %+v", p.Restarts)
+	must.Hold(t, len(p.Management) == 1 && p.Management[0].Touched && p.Management[0].NIC == "eth0",
+		"management %+v", p.Management)
+	must.Hold(t, len(p.Later) == 2 && p.Later[0].IDs[0] == "nic.irq_affinity" &&
+		p.Later[1].After == "restart of guest vm1", "later %+v", p.Later)
 	for _, c := range p.Changes {
-		if c.Because == "" || c.Lasts == "" || c.Title == "" {
-			t.Errorf("change %+v is not complete", c)
-		}
+		must.Hold(t, c.Because != "" && c.Lasts != "" && c.Title != "", "change %+v is not complete", c)
 		if c.ID == "nic.ring.rx" && c.Risk != goal.Connectivity {
 			t.Errorf("a ring of the operator's way in has risk %s", c.Risk)
 		}
@@ -111,9 +100,7 @@ func TestLab(t *testing.T) {
 		}
 	}
 	again, err := Make(lab(), goal.Unlimited(), knob.Catalogue(), nil)
-	if err != nil || !reflect.DeepEqual(p, again) {
-		t.Errorf("two plans from the same facts differ: %v", err)
-	}
+	must.Hold(t, err == nil && reflect.DeepEqual(p, again), "two plans from the same facts differ: %v", err)
 }
 
 // TestReboot: kernel arguments are planned like everything else, and wait for one reboot together; those that open
@@ -125,40 +112,31 @@ func TestReboot(t *testing.T) {
 	h.Readings[setting.Of(setting.KernelArg, "quiet")] = setting.Value(setting.Flag)
 	g := goal.Goal{Latency: 20 * time.Microsecond, CPUs: setting.CPUs(0, 2, 3)}
 	p, err := Make(h, g, knob.Catalogue(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	to := map[string]string{}
 	for _, c := range p.Changes {
 		if c.Address.Kind == setting.KernelArg {
 			to[c.Address.Path] = c.To.String()
-			if c.Risk != goal.Reboot || c.Needs != setting.Reboot() || c.Lasts != setting.InBootLoader {
-				t.Errorf("change %+v", c)
-			}
+			must.Hold(t, c.Risk == goal.Reboot && c.Needs == setting.Reboot() && c.Lasts == setting.InBootLoader,
+				"change %+v", c)
 		}
 	}
 	for name, want := range map[string]string{
 		"isolcpus": "managed_irq,domain,2-3", "nohz_full": "2-3", "rcu_nocbs": "2-3",
 		"tsc": "nowatchdog", "quiet": "absent", "processor.max_cstate": "1",
 	} {
-		if to[name] != want {
-			t.Errorf("%s is planned to be %q, expected %q", name, to[name], want)
-		}
+		must.Equal(t, to[name], want, "%s is planned to be", name)
 	}
 	consent := ids(p.Consent)
-	if !slices.Contains(consent, "boot.mitigations") || !slices.Contains(consent, "boot.mce") ||
-		to["mitigations"] != "" {
-		t.Errorf("consent is asked for %v", consent)
-	}
+	must.Hold(t, slices.Contains(consent, "boot.mitigations") && slices.Contains(consent, "boot.mce") &&
+		to["mitigations"] == "", "consent is asked for %v", consent)
 	waiting := 0
 	for _, r := range p.Restarts {
 		if r.What == setting.Reboot() {
 			waiting += len(r.Addresses)
 		}
 	}
-	if waiting != len(to) {
-		t.Errorf("%d of %d arguments wait for a reboot", waiting, len(to))
-	}
+	must.Hold(t, waiting == len(to), "%d of %d arguments wait for a reboot", waiting, len(to))
 }
 
 func TestConsent(t *testing.T) {
@@ -167,37 +145,27 @@ func TestConsent(t *testing.T) {
 		Lines: []string{"-t filter -A FORWARD -s 10.0.0.1/32 -j DROP"}}}
 	g := goal.Unlimited()
 	p, err := Make(h, g, knob.Catalogue(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(p.Consent) != 2 || len(p.Changes) != 2 {
-		t.Fatalf("%d changes without consent and %d that need it; expected ip6tables to be planned and iptables not",
-			len(p.Changes), len(p.Consent))
-	}
+	must.Do(t, err)
+	must.Need(t, len(p.Consent) == 2 && len(p.Changes) == 2,
+		"%d changes without consent and %d that need it; expected ip6tables to be planned and iptables not",
+		len(p.Changes), len(p.Consent))
 	for _, c := range p.Consent {
-		if !strings.Contains(c.Address.Path, "iptables") || c.Risk != goal.Security || len(c.Rules) != 1 ||
-			c.Because == "" || c.Warning == "" {
-			t.Errorf("consent is asked for %+v", c)
-		}
+		must.Hold(t, strings.Contains(c.Address.Path, "iptables") && c.Risk == goal.Security && len(c.Rules) == 1 &&
+			c.Because != "" && c.Warning != "", "consent is asked for %+v", c)
 	}
 	g.Consent = []goal.Risk{goal.Security}
 	with, err := Make(h, g, knob.Catalogue(), nil)
-	if err != nil || len(with.Changes) != 4 || len(with.Consent) != 0 {
-		t.Errorf("with consent: %d changes, %d that need it, %v", len(with.Changes), len(with.Consent), err)
-	}
-	if with.Digest == p.Digest {
-		t.Error("consent does not change the digest")
-	}
+	must.Hold(t, err == nil && len(with.Changes) == 4 && len(with.Consent) == 0,
+		"with consent: %d changes, %d that need it, %v", len(with.Changes), len(with.Consent), err)
+	must.Hold(t, with.Digest != p.Digest, "consent does not change the digest")
 }
 
 func TestNothing(t *testing.T) {
 	p, err := Make(small(), goal.Goal{PPS: 1000}, knob.Catalogue(), nil)
-	if err != nil || !p.Empty() || p.Tier != goal.Default {
-		t.Errorf("%d changes for a target that needs none, %v", len(p.Changes), err)
-	}
-	if _, err := Make(small(), goal.Goal{PPS: 3e6, NIC: "virtio"}, knob.Catalogue(), nil); err == nil {
-		t.Error("a plan for a goal that contradicts itself")
-	}
+	must.Hold(t, err == nil && p.Empty() && p.Tier == goal.Default,
+		"%d changes for a target that needs none, %v", len(p.Changes), err)
+	must.Fail(Make(small(), goal.Goal{PPS: 3e6, NIC: "virtio"}, knob.Catalogue(), nil))(t,
+		"a plan for a goal that contradicts itself")
 }
 
 func TestReadOnlyIsSkipped(t *testing.T) {
@@ -205,15 +173,11 @@ func TestReadOnlyIsSkipped(t *testing.T) {
 	a := setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-iptables")
 	h.Readings[a] = setting.Reading{State: setting.Known, Value: "1", ReadOnly: true, Why: "read-only file system"}
 	p, err := Make(h, goal.Unlimited(), knob.Catalogue(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(p.Skipped) != 1 || p.Skipped[0].Address != a || p.Skipped[0].Why != "read-only file system" {
-		t.Errorf("skipped %+v", p.Skipped)
-	}
-	if slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Address == a }) {
-		t.Error("a read-only value is to be written")
-	}
+	must.Do(t, err)
+	must.Hold(t, len(p.Skipped) == 1 && p.Skipped[0].Address == a && p.Skipped[0].Why == "read-only file system",
+		"skipped %+v", p.Skipped)
+	must.Hold(t, !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Address == a }),
+		"a read-only value is to be written")
 }
 
 func BenchmarkMake(b *testing.B) {
@@ -223,9 +187,7 @@ func BenchmarkMake(b *testing.B) {
 	}
 	for b.Loop() {
 		p, err := Make(h, goal.Unlimited(), knob.Catalogue(), nil)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
 		b.ReportMetric(float64(len(p.Changes)), "changes")
 	}
 }
@@ -233,9 +195,8 @@ func BenchmarkMake(b *testing.B) {
 func TestOrder(t *testing.T) {
 	k := func(id string, after ...string) *knob.Knob { return &knob.Knob{ID: id, After: after} }
 	order, err := Order([]*knob.Knob{k("a", "c"), k("b"), k("c", "d"), k("d")})
-	if err != nil || order["b"] != 0 || order["d"] != 1 || order["c"] != 2 || order["a"] != 3 {
-		t.Errorf("order %v, %v", order, err)
-	}
+	must.Hold(t, err == nil && order["b"] == 0 && order["d"] == 1 && order["c"] == 2 && order["a"] == 3,
+		"order %v, %v", order, err)
 	for want, catalogue := range map[string][]*knob.Knob{
 		"knobs wait for each other: a, b":                       {k("a", "b"), k("b", "a"), k("c")},
 		`knob a comes after "z", which is not in the catalogue`: {k("a", "z")},
@@ -245,7 +206,5 @@ func TestOrder(t *testing.T) {
 			t.Errorf("found %v; expected %s", err, want)
 		}
 	}
-	if _, err := Order(knob.Catalogue()); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, must.Err(Order(knob.Catalogue())))
 }

@@ -10,6 +10,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // small is a host with a bridge in netfilter's way and nothing else.
@@ -32,42 +33,29 @@ func small() *facts.Host {
 func TestMake(t *testing.T) {
 	h := small()
 	p, err := Make(h, goal.Unlimited(), knob.Catalogue(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var order []string
 	for _, c := range p.Changes {
 		order = append(order, c.Address.String())
 	}
 	want := "sysfs:class/net/br0/bridge/nf_call_iptables sysfs:class/net/br0/bridge/nf_call_ip6tables " +
 		"sysctl:net.bridge.bridge-nf-call-iptables sysctl:net.bridge.bridge-nf-call-ip6tables"
-	if got := strings.Join(order, " "); got != want {
-		t.Errorf("changes %s; expected %s", got, want)
-	}
+	must.Equal(t, strings.Join(order, " "), want, "changes")
 
 	var text bytes.Buffer
-	if err := Encode(&text, p); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Encode(&text, p))
 	read, err := Decode(bytes.NewReader(text.Bytes()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := Check(read, h); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, err)
+	must.Try(t, Check(read, h))
 	h.Readings[p.Changes[2].Address] = setting.Value("0")
 	h.Kernel.Release = "6.99"
 	var stale *Stale
 	if err := Check(read, h); !errors.As(err, &stale) {
 		t.Fatalf("found %v; expected a stale plan", err)
 	}
-	if len(stale.Changed) != 2 || stale.Changed[1] != (Difference{"sysctl:net.bridge.bridge-nf-call-iptables", "1",
-		"0"}) {
-		t.Errorf("changed %+v", stale.Changed)
-	}
+	must.Hold(t, len(stale.Changed) == 2 &&
+		stale.Changed[1] == (Difference{"sysctl:net.bridge.bridge-nf-call-iptables", "1", "0"}),
+		"changed %+v", stale.Changed)
 	edited := strings.Replace(text.String(), `"value": "0"`, `"value": "2"`, 1)
-	if _, err := Decode(strings.NewReader(edited)); !errors.Is(err, ErrFormat) {
-		t.Errorf("an edited plan was read: %v", err)
-	}
+	must.Is(t, must.Err(Decode(strings.NewReader(edited))), ErrFormat, "an edited plan was")
 }

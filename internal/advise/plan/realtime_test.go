@@ -11,6 +11,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // realtimeHost is a host of 24 CPUs as it was installed, with a guest that is to be realtime and another one.
@@ -90,9 +91,7 @@ func realtimeGoal() goal.Goal {
 // TestRealtime: from one goal everything that section 1 of the founding experiment set by hand, with the right values.
 func TestRealtime(t *testing.T) {
 	p, err := Make(realtimeHost(), realtimeGoal(), knob.Catalogue(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := map[string]string{
 		"kernel-arg:isolcpus": "managed_irq,domain,20-23", "kernel-arg:nohz_full": "20-23",
 		"kernel-arg:rcu_nocbs":   "20-23",
@@ -119,9 +118,7 @@ func TestRealtime(t *testing.T) {
 	found := map[string]string{}
 	for _, c := range p.Changes {
 		found[c.Address.String()] = c.To.String()
-		if strings.HasPrefix(c.Address.Path, "web/") {
-			t.Errorf("another guest is touched: %s", c.Address)
-		}
+		must.Hold(t, !strings.HasPrefix(c.Address.Path, "web/"), "another guest is touched: %s", c.Address)
 	}
 	for _, name := range []string{"idle", "processor.max_cstate", "intel_idle.max_cstate", "intel_pstate"} {
 		if value, planned := found["kernel-arg:"+name]; planned {
@@ -147,9 +144,8 @@ func TestRealtime(t *testing.T) {
 			t.Errorf("%s is planned, to be %s", at, value)
 		}
 	}
-	if !slices.ContainsFunc(p.Later, func(l Later) bool { return slices.Contains(l.IDs, "domain.invtsc") }) {
-		t.Errorf("what is planned later: %+v", p.Later)
-	}
+	must.Hold(t, slices.ContainsFunc(p.Later, func(l Later) bool { return slices.Contains(l.IDs, "domain.invtsc") }),
+		"what is planned later: %+v", p.Later)
 	h := realtimeHost()
 	h.Readings[setting.Of(setting.Domain, "rt1", "cpu/mode")] = setting.Value("host-passthrough")
 	h.Readings[setting.Of(setting.Domain, "rt1", "cpu/migratable")] = setting.Value("on")
@@ -163,9 +159,7 @@ func TestRealtime(t *testing.T) {
 		consent[c.Address.String()] = c.Risk
 	}
 	for _, at := range []string{"kernel-arg:mce", "sysfs:devices/system/machinecheck/machinecheck0/ignore_ce"} {
-		if consent[at] != goal.Data {
-			t.Errorf("%s asks for consent to %q", at, consent[at])
-		}
+		must.Equal(t, consent[at], goal.Data, "%s asks for consent", at)
 	}
 }
 
@@ -174,9 +168,7 @@ func TestRealtime(t *testing.T) {
 func TestRealtimePhases(t *testing.T) {
 	h := realtimeHost()
 	p, err := Make(h, realtimeGoal(), knob.Catalogue(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var names []string
 	total := 0
 	in := map[string]Phase{}
@@ -198,24 +190,18 @@ func TestRealtimePhases(t *testing.T) {
 		f := in[what]
 		for _, ids := range [][2][]string{{c.ids, f.IDs}, {c.byHand, f.ByHand}, {c.unseen, f.Unseen}} {
 			for _, id := range ids[0] {
-				if !slices.Contains(ids[1], id) {
-					t.Errorf("%s: no %s in %v", what, id, ids[1])
-				}
+				must.Hold(t, slices.Contains(ids[1], id), "%s: no %s in %v", what, id, ids[1])
 			}
 		}
 	}
-	if len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "not a realtime one") ||
-		!strings.Contains(p.Notes[0], "PREEMPT_DYNAMIC") {
-		t.Errorf("notes %q", p.Notes)
-	}
+	must.Hold(t, len(p.Notes) == 1 && strings.Contains(p.Notes[0], "not a realtime one") &&
+		strings.Contains(p.Notes[0], "PREEMPT_DYNAMIC"), "notes %q", p.Notes)
 	again, err := Make(h, realtimeGoal(), knob.Catalogue(), nil)
-	if err != nil || len(again.Phases) != len(p.Phases) {
-		t.Errorf("another plan of the same has %d phases, %v", len(again.Phases), err)
-	}
+	must.Hold(t, err == nil && len(again.Phases) == len(p.Phases),
+		"another plan of the same has %d phases, %v", len(again.Phases), err)
 	p.Seal()
-	if len(p.Phases) != len(again.Phases) || p.Phases[1].Changes != again.Phases[1].Changes {
-		t.Errorf("sealed again: %+v", p.Phases)
-	}
+	must.Hold(t, len(p.Phases) == len(again.Phases) && p.Phases[1].Changes == again.Phases[1].Changes,
+		"sealed again: %+v", p.Phases)
 	h.Kernel.Realtime = true
 	if p, err = Make(h, realtimeGoal(), knob.Catalogue(), nil); err != nil || len(p.Notes) != 0 ||
 		slices.Contains(p.Phases[1].ByHand, "kernel.realtime") {

@@ -8,6 +8,7 @@ import (
 	"mpps/internal/advise/knob"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // pools gives a host and its nodes the same pools.
@@ -67,15 +68,11 @@ func TestHugePagesNeedAPool(t *testing.T) {
 		h := realtimeHost()
 		c.change(h)
 		p, err := Make(h, realtimeGoal(), knob.Catalogue(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		got, why := "", ""
 		if i := slices.IndexFunc(p.Changes, func(c Change) bool { return c.Address == at }); i >= 0 {
 			got = "planned"
-			if to := p.Changes[i].To.Value; to != c.to {
-				t.Errorf("%s: it is to be %s, expected %s", name, to, c.to)
-			}
+			must.Equal(t, p.Changes[i].To.Value, c.to, "%s", name)
 		}
 		if i := slices.IndexFunc(p.Skipped, func(s Skipped) bool { return s.Address == at }); i >= 0 {
 			got, why = got+"left out", p.Skipped[i].Why
@@ -87,9 +84,8 @@ func TestHugePagesNeedAPool(t *testing.T) {
 				t.Errorf("%s: later %+v; locked memory waits too", name, l)
 			}
 		}
-		if got != c.want || !strings.Contains(why, c.why) {
-			t.Errorf("%s: %q (%s), expected %q with %q", name, got, why, c.want, c.why)
-		}
+		must.Hold(t, got == c.want && strings.Contains(why, c.why),
+			"%s: %q (%s), expected %q with %q", name, got, why, c.want, c.why)
 	}
 }
 
@@ -116,9 +112,7 @@ func TestRealtimeGroups(t *testing.T) {
 		h := realtimeHost()
 		h.Kernel.RTGroups, h.Readings[limit] = c.groups, c.limit
 		p, err := Make(h, realtimeGoal(), knob.Catalogue(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		i := slices.IndexFunc(p.Changes, func(c Change) bool { return c.Address == at })
 		skipped := slices.ContainsFunc(p.Skipped, func(s Skipped) bool {
 			return s.Address == at &&

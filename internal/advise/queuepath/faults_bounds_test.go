@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestConsequences: what a funnel brings about is marked as such: the NIC queue where lanes then meet, and the lock
@@ -82,9 +83,8 @@ func TestFlappingByCPU(t *testing.T) {
 		!strings.Contains(faults[0].Cause, "CPUs 0-1 in turn") || faults[0].Mend.Knob != "vhost.threads" {
 		t.Errorf("\n%s", describe(faults))
 	}
-	if !reflect.DeepEqual(faults[0].Queues, []Queue{{"eth0", Tx, 0}, {"eth0", Tx, 1}}) {
-		t.Errorf("queues %v", faults[0].Queues)
-	}
+	must.Hold(t, reflect.DeepEqual(faults[0].Queues, []Queue{{"eth0", Tx, 0}, {"eth0", Tx, 1}}),
+		"queues %v", faults[0].Queues)
 }
 
 // TestTwoCauses: a collision of guests whose flows stay is a cause of its own beside flows that change queues on the

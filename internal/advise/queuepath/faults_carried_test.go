@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestCollisionOfLanes: where mpps's own program chose, it is named and not a hash of the flow.
@@ -24,8 +25,7 @@ func TestCollisionOfLanes(t *testing.T) {
 		o := seenOn(h, func(_, _ int) uint64 { return 20_000 }, func(_, _ int) int { return 3 })
 		o.Devices[0].Lanes = c.lanes
 		faults := Faults(o)
-		if len(faults) == 0 || !strings.Contains(faults[0].Cause, c.cause) || faults[0].Mend.Command != c.mend {
-			t.Errorf("%s: %+v", what, faults)
-		}
+		must.Hold(t, len(faults) != 0 && strings.Contains(faults[0].Cause, c.cause) && faults[0].Mend.Command == c.mend,
+			"%s: %+v", what, faults)
 	}
 }

@@ -1,6 +1,10 @@
 package queuepath
 
-import "testing"
+import (
+	"testing"
+
+	"mpps/internal/must"
+)
 
 // TestOfOneGuest: of two guests' packets, and of what comes back from the NIC, one guest's are left, with what else
 // there is to know of the host.
@@ -21,21 +25,14 @@ func TestOfOneGuest(t *testing.T) {
 	}
 	whole := Judge(o)
 	p := whole.Of("vm1")
-	if len(p.Rows) != 3 || len(p.Vhost) != 1 || p.Vhost[0].Guest != "vm1" || len(p.Devices) != 3 ||
-		len(p.Faults) != len(whole.Faults) {
-		t.Errorf("rows %v, workers %v, %d devices", p.Rows, p.Vhost, len(p.Devices))
-	}
-	if len(p.Lanes) != 2 || len(whole.Lanes) <= 2 {
-		t.Errorf("lanes %v of %v, expected one out and one in", p.Lanes, whole.Lanes)
-	}
+	must.Hold(t, len(p.Rows) == 3 && len(p.Vhost) == 1 && p.Vhost[0].Guest == "vm1" && len(p.Devices) == 3 &&
+		len(p.Faults) == len(whole.Faults), "rows %v, workers %v, %d devices", p.Rows, p.Vhost, len(p.Devices))
+	must.Hold(t, len(p.Lanes) == 2 && len(whole.Lanes) > 2,
+		"lanes %v of %v, expected one out and one in", p.Lanes, whole.Lanes)
 	for _, l := range p.Lanes {
 		for _, s := range l.Stops {
-			if s.Device == "tap2" {
-				t.Errorf("lane %v belongs to the other guest", l)
-			}
+			must.Hold(t, s.Device != "tap2", "lane %v belongs to the other guest", l)
 		}
 	}
-	if len(o.Rows) != 7 {
-		t.Errorf("the observation lost rows: %d left", len(o.Rows))
-	}
+	must.Equal(t, len(o.Rows), 7, "the observation lost rows: left")
 }

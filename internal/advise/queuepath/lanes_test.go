@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestLanesAddUp: on random hosts the lanes through each queue carry what rows say of it, and all of them what came in.
@@ -39,9 +40,7 @@ func TestLanesAddUp(t *testing.T) {
 				t.Fatalf("seed %d: lane %d is wider than the one before", seed, i)
 			}
 		}
-		if !reflect.DeepEqual(want, got) {
-			t.Fatalf("seed %d: queues carry %v, lanes %v", seed, want, got)
-		}
+		must.Need(t, reflect.DeepEqual(want, got), "seed %d: queues carry %v, lanes %v", seed, want, got)
 		if share < 0.999 || share > 1.001 {
 			t.Fatalf("seed %d: shares add up to %v", seed, share)
 		}
@@ -88,9 +87,7 @@ func TestLanes(t *testing.T) {
 			t.Errorf("threads %+v", l.Stops)
 		}
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("lanes\n%v, expected\n%v", got, want)
-	}
+	must.Hold(t, reflect.DeepEqual(got, want), "lanes\n%v, expected\n%v", got, want)
 	if cpus := Lanes(o)[0].Stops[2].CPUs; !cpus.Equal(setting.CPUs(4)) {
 		t.Errorf("CPUs %v", cpus)
 	}
@@ -130,9 +127,7 @@ func TestHops(t *testing.T) {
 		{From: Side{"a-tunnel", Tx}, To: Side{"eth0", Tx}, FromQueues: []int{0}, ToQueues: []int{0, 1, 2, 3},
 			Packets: [][]uint64{{1000, 1000, 1000, 1000}}, Sum: 4000},
 	}
-	if !reflect.DeepEqual(hops, want) {
-		t.Errorf("\n%+v, expected\n%+v", hops, want)
-	}
+	must.Hold(t, reflect.DeepEqual(hops, want), "\n%+v, expected\n%+v", hops, want)
 }
 
 // TestOfGuest: one guest's path has its lanes only, and the faults that its packets meet, judged by all packets.
@@ -143,9 +138,7 @@ func TestOfGuest(t *testing.T) {
 	s.flap = func(g, q, f int) bool { return g == 1 }
 	p := Judge(s.observe()).Of("vm0")
 	for _, l := range p.Lanes {
-		if l.Guest != "vm0" {
-			t.Errorf("a lane of %s", l.Guest)
-		}
+		must.Equal(t, l.Guest, "vm0", "a lane")
 	}
 	if len(p.Lanes) == 0 || len(p.Faults) != 1 || p.Faults[0].Name() != "collision eth0" || p.Faults[0].Follows != "" {
 		t.Errorf("%d lanes\n%s", len(p.Lanes), describe(p.Faults))

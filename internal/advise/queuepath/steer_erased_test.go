@@ -6,6 +6,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestSteerClassifiers: a tap with a classifier of somebody else's gets no program, and XPS does without it.
@@ -66,7 +67,6 @@ func TestSteerClasses(t *testing.T) {
 	refusedWith(t, h, SteerOptions{}, "eth0 are divided into 3 traffic classes")
 	h.NICs[0].Classes, h.NICs[0].Driver = 1, "hv_netvsc"
 	s := mustSteer(t, h, nil, SteerOptions{})
-	if len(s.Changes) == 0 || len(s.Advice) == 0 || !strings.Contains(s.Advice[0].Text, "hv_netvsc chooses") {
-		t.Errorf("%+v", s.Advice)
-	}
+	must.Hold(t, len(s.Changes) != 0 && len(s.Advice) != 0 && strings.Contains(s.Advice[0].Text, "hv_netvsc chooses"),
+		"%+v", s.Advice)
 }

@@ -27,26 +27,21 @@ func TestSteerBond(t *testing.T) {
 	h.Bridges = append(h.Bridges, facts.Bridge{Name: "br2", Up: true, Ports: []string{"eth2", "veth9"}})
 	h.Taps = append(h.Taps, facts.Tap{Name: "qemu7", Type: "tap", Master: "br2", RxQueues: 2, Up: true})
 	s := mustSteer(t, h, nil, SteerOptions{})
-	if len(s.Groups) != 2 || !slices.Equal(s.Groups[0].NICs, []string{"eth0", "eth1"}) || s.Groups[0].Queues != 6 ||
-		s.Groups[1].NICs[0] != "eth2" {
-		t.Fatalf("%+v", s.Groups)
-	}
+	must.Need(t, len(s.Groups) == 2 && slices.Equal(s.Groups[0].NICs, []string{"eth0", "eth1"}) &&
+		s.Groups[0].Queues == 6 && s.Groups[1].NICs[0] == "eth2", "%+v", s.Groups)
 	values := map[string]string{}
 	for _, c := range s.Changes {
 		if c.Address.Kind == setting.QueueLanes {
 			values[c.Address.Path] = c.To.Value
 		}
 	}
-	if values["eth0"] != "52:54:00:00:00:00=0+3 52:54:00:00:00:01=3+3" || values["eth1"] != values["eth0"] {
-		t.Errorf("%v", values)
-	}
+	must.Hold(t, values["eth0"] == "52:54:00:00:00:00=0+3 52:54:00:00:00:01=3+3" && values["eth1"] == values["eth0"],
+		"%v", values)
 	if s.Groups[1].Means != AsItIs { // a tap alone
 		t.Errorf("%+v", s.Groups[1])
 	}
 	only := mustSteer(t, h, nil, SteerOptions{NIC: "eth1"})
-	if len(only.Groups) != 1 || len(only.Groups[0].NICs) != 2 {
-		t.Errorf("of eth1 alone: %+v", only.Groups)
-	}
+	must.Hold(t, len(only.Groups) == 1 && len(only.Groups[0].NICs) == 2, "of eth1 alone: %+v", only.Groups)
 }
 
 // TestSteerWeights: where there are too few queues they are shared by weight, and a guest's weight is that of all its
@@ -91,17 +86,13 @@ func TestSteerAdvice(t *testing.T) {
 func TestSteerBigHosts(t *testing.T) {
 	h := steerHost(16, 8, 64)
 	s := mustSteer(t, h, nil, SteerOptions{})
-	if s.Groups[0].Means != ByXPS {
-		t.Fatalf("%+v", s.Groups)
-	}
+	must.Need(t, s.Groups[0].Means == ByXPS, "%+v", s.Groups)
 	load := map[int]int{}
 	for cpu := range 128 {
 		load[queueOfCPU(t, s.Changes, "eth0", cpu)]++
 	}
 	for q := range 64 {
-		if load[q] != 2 {
-			t.Errorf("queue %d serves %d vhost threads of 128", q, load[q])
-		}
+		must.Equal(t, load[q], 2, "queue %d serves vhost threads of 128", q)
 	}
 	for i := range h.Guests {
 		float(h, i)
@@ -123,9 +114,7 @@ func TestSteerBigHosts(t *testing.T) {
 	taps := 0
 	for _, g := range s.Groups {
 		taps += len(g.Lanes)
-		if g.Means != ByProgram || g.Queues != 64 {
-			t.Errorf("%+v", g)
-		}
+		must.Hold(t, g.Means == ByProgram && g.Queues == 64, "%+v", g)
 		used := map[int]int{}
 		for _, l := range g.Lanes {
 			for q := range l.Count {
@@ -138,9 +127,7 @@ func TestSteerBigHosts(t *testing.T) {
 			}
 		}
 	}
-	if taps != 400 || len(s.Groups) != 8 {
-		t.Errorf("%d taps in %d groups", taps, len(s.Groups))
-	}
+	must.Hold(t, taps == 400 && len(s.Groups) == 8, "%d taps in %d groups", taps, len(s.Groups))
 }
 
 // TestSteerSeen: where a tap's packets leave is seen where no configuration tells: a tunnel by its route, a tap without
@@ -162,13 +149,10 @@ func TestSteerSeen(t *testing.T) {
 			Row{Origin: from, From: from, To: to, Packets: 1000})
 	}
 	s := mustSteer(t, h, o, SteerOptions{})
-	if len(s.Groups) != 1 || s.Groups[0].NICs[0] != "veth0" || s.Groups[0].Means != ByProgram ||
-		len(s.Groups[0].Lanes) != 2 {
-		t.Errorf("%+v", s.Groups)
-	}
+	must.Hold(t, len(s.Groups) == 1 && s.Groups[0].NICs[0] == "veth0" && s.Groups[0].Means == ByProgram &&
+		len(s.Groups[0].Lanes) == 2, "%+v", s.Groups)
 	// Named, a NIC is that of the ports of bridges of which nothing is known; a tap without a bridge may be anything.
 	s = mustSteer(t, h, nil, SteerOptions{NIC: "eth0"})
-	if len(s.Groups) != 1 || len(s.Groups[0].Lanes) != 1 || s.Groups[0].Lanes[0].Tap != "52:54:00:00:00:00" {
-		t.Errorf("%+v", s.Groups)
-	}
+	must.Hold(t, len(s.Groups) == 1 && len(s.Groups[0].Lanes) == 1 && s.Groups[0].Lanes[0].Tap == "52:54:00:00:00:00",
+		"%+v", s.Groups)
 }

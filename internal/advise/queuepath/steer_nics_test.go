@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // routed is a host whose guests send by a tunnel that no configuration binds to a NIC, and what was seen of it: each
@@ -50,10 +51,8 @@ func TestSteerStray(t *testing.T) {
 	} {
 		h, o := routed(c.other, c.stray)
 		s := mustSteer(t, h, o, SteerOptions{NIC: c.nic})
-		if len(s.Groups) != 1 || !slices.Equal(s.Groups[0].NICs, c.nics) || s.Groups[0].Queues != c.queues ||
-			s.Groups[0].Means != ByProgram {
-			t.Errorf("%d packets by %s, --nic %q: %+v", c.stray, c.other.Name, c.nic, s.Groups)
-		}
+		must.Hold(t, len(s.Groups) == 1 && slices.Equal(s.Groups[0].NICs, c.nics) && s.Groups[0].Queues == c.queues &&
+			s.Groups[0].Means == ByProgram, "%d packets by %s, --nic %q: %+v", c.stray, c.other.Name, c.nic, s.Groups)
 		for _, change := range s.Changes {
 			if strings.Contains(change.Address.Path, c.other.Name) && !slices.Contains(c.nics, c.other.Name) {
 				t.Errorf("%d packets by %s: %s is changed", c.stray, c.other.Name, change.Address)
@@ -97,10 +96,8 @@ func TestSteerOthers(t *testing.T) {
 		h.Bridges = append(h.Bridges, facts.Bridge{Name: "br2", Up: true, Ports: []string{"eth2", "qemu7"}})
 		h.Taps = append(h.Taps, facts.Tap{Name: "qemu7", Type: "tap", Master: "br2", RxQueues: 2, Up: true})
 		s := mustSteer(t, h, nil, SteerOptions{})
-		if len(s.Groups) != 1 || s.Groups[0].NICs[0] != "eth0" || s.Groups[0].Means != ByProgram ||
-			len(s.Changes) == 0 {
-			t.Errorf("%s: %+v", what, s.Groups)
-		}
+		must.Hold(t, len(s.Groups) == 1 && s.Groups[0].NICs[0] == "eth0" && s.Groups[0].Means == ByProgram &&
+			len(s.Changes) != 0, "%s: %+v", what, s.Groups)
 		if !slices.ContainsFunc(s.Advice, func(a Advice) bool {
 			return strings.Contains(a.Text, what) && a.Command != ""
 		}) {
@@ -125,9 +122,7 @@ func TestSteerManyQueues(t *testing.T) {
 	}
 	s = mustSteer(t, h, nil, SteerOptions{By: ByProgram})
 	for _, l := range s.Groups[0].Lanes {
-		if l.Base+l.Count > setting.MaxLanes {
-			t.Errorf("program: %v", l)
-		}
+		must.Hold(t, l.Base+l.Count <= setting.MaxLanes, "program: %v", l)
 	}
 	if because := s.Changes[len(s.Changes)-1].Because; !strings.Contains(because, "256 queues of 256") {
 		t.Errorf("program: %s", because)
@@ -168,7 +163,5 @@ func TestSteerQuick(t *testing.T) {
 		}
 	})
 	t.Logf("%d rows: %v, lanes %v", len(o.Rows), found, lanes)
-	if found > 10*lanes {
-		t.Errorf("%v to find the NICs of 400 taps, %v to draw their lanes", found, lanes)
-	}
+	must.Hold(t, found <= 10*lanes, "%v to find the NICs of 400 taps, %v to draw their lanes", found, lanes)
 }

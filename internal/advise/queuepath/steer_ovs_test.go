@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // onOpenVSwitch turns a host's bridge into one of Open vSwitch, with the NIC on another that a patch leads to.
@@ -36,10 +37,9 @@ func TestSteerOpenVSwitch(t *testing.T) {
 	onOpenVSwitch(switched, "system")
 	want, errWant := Steer(bridged, nil, SteerOptions{})
 	got, err := Steer(switched, nil, SteerOptions{})
-	if err != nil || errWant != nil || len(got.Groups) != 1 || !slices.Equal(got.Groups[0].NICs, []string{"eth0"}) ||
-		got.Groups[0].Means != want.Groups[0].Means || len(got.Changes) != len(want.Changes) {
-		t.Errorf("%+v, %v; on a Linux bridge %+v, %v", got, err, want, errWant)
-	}
+	must.Hold(t, err == nil && errWant == nil && len(got.Groups) == 1 &&
+		slices.Equal(got.Groups[0].NICs, []string{"eth0"}) && got.Groups[0].Means == want.Groups[0].Means &&
+		len(got.Changes) == len(want.Changes), "%+v, %v; on a Linux bridge %+v, %v", got, err, want, errWant)
 
 	netdev := steerHost(2, 4, 8)
 	onOpenVSwitch(netdev, facts.UserDatapath)
@@ -63,9 +63,8 @@ func TestBetweenOpenVSwitch(t *testing.T) {
 		Interfaces: []facts.OVSInterface{{Name: "ovn-hv2-0", Type: "geneve"}}})
 	h.OpenVSwitch.Bridges[0].Ports = h.OpenVSwitch.Bridges[0].Ports[:1]
 	got, err := Steer(h, nil, SteerOptions{})
-	if err != nil || len(got.Groups) != 1 || !slices.Equal(got.Groups[0].NICs, []string{"eth0"}) {
-		t.Fatalf("%+v, %v", got, err)
-	}
+	must.Need(t, err == nil && len(got.Groups) == 1 && slices.Equal(got.Groups[0].NICs, []string{"eth0"}),
+		"%+v, %v", got, err)
 	if !slices.ContainsFunc(got.Advice, func(a Advice) bool {
 		return strings.Contains(a.Text, "genev_sys_6081") && a.Command == ""
 	}) {

@@ -10,6 +10,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func refusedWith(t *testing.T, h *facts.Host, options SteerOptions, says ...string) {
@@ -21,9 +22,7 @@ func refusedWith(t *testing.T, h *facts.Host, options SteerOptions, says ...stri
 		return
 	}
 	for _, word := range says {
-		if !strings.Contains(err.Error(), word) {
-			t.Errorf("expected %q, found %v", word, err)
-		}
+		must.Hold(t, strings.Contains(err.Error(), word), "expected %q, found %v", word, err)
 	}
 }
 
@@ -99,9 +98,7 @@ func TestSteerQdiscOnce(t *testing.T) {
 			n++
 		}
 	}
-	if len(s.Groups) != 2 || n != 1 {
-		t.Errorf("%d changes of the discipline for %+v", n, s.Groups)
-	}
+	must.Hold(t, len(s.Groups) == 2 && n == 1, "%d changes of the discipline for %+v", n, s.Groups)
 }
 
 // TestMendIsWhatSteerDoes: --steer is named where it mends, and where it does not what does.
@@ -147,8 +144,7 @@ func TestUnlockGRE(t *testing.T) {
 		h.Tunnels[0].LockedBy = "oseq"
 		spoil(&h.Tunnels[0])
 		advice := mustSteer(t, h, nil, SteerOptions{}).Advice
-		if !slices.ContainsFunc(advice, func(a Advice) bool { return a.Command == want }) {
-			t.Errorf("expected %q, found %+v", want, advice)
-		}
+		must.Hold(t, slices.ContainsFunc(advice, func(a Advice) bool { return a.Command == want }),
+			"expected %q, found %+v", want, advice)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestSteerSilent: where only watching tells by which NIC a tap sends, a guest that is silent keeps the lanes that it
@@ -19,8 +20,7 @@ func TestSteerSilent(t *testing.T) {
 			func(_, queue int) int { return 4 + queue })
 		h.Readings[setting.Of(setting.QueueLanes, "eth0")] = setting.Value(stands)
 		s := mustSteer(t, h, o, SteerOptions{Standing: []string{"eth0"}})
-		if len(s.Groups) != 1 || setting.LanesText(s.Groups[0].Lanes) != stands {
-			t.Errorf("%d silent: %+v", silent, s.Groups)
-		}
+		must.Hold(t, len(s.Groups) == 1 && setting.LanesText(s.Groups[0].Lanes) == stands,
+			"%d silent: %+v", silent, s.Groups)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // steerHost is a host with guests whose vhost threads have a CPU each, behind one bridge with a NIC of so many queues.
@@ -82,9 +83,7 @@ func mustSteer(t *testing.T, h *facts.Host, o *Observation, options SteerOptions
 		}
 	}
 	s, err := Steer(h, o, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, c := range s.Changes {
 		if _, err := c.Want.Canonical(c.Address); err != nil || c.From.State == setting.Unknown {
 			t.Errorf("%s from %v to %v: %v", c.Address, c.From, c.To, err)
@@ -100,9 +99,8 @@ func mustSteer(t *testing.T, h *facts.Host, o *Observation, options SteerOptions
 		t.Error(err)
 	} else {
 		for _, c := range again.Changes {
-			if !c.Want.Met(copied.Readings.At(c.Address)) {
-				t.Errorf("planned again: %s from %s to %s", c.Address, c.From, c.To)
-			}
+			must.Hold(t, c.Want.Met(copied.Readings.At(c.Address)),
+				"planned again: %s from %s to %s", c.Address, c.From, c.To)
 		}
 	}
 	return s
@@ -117,16 +115,10 @@ func queueOfCPU(t *testing.T, changes []plan.Change, nic string, cpu int) int {
 			continue
 		}
 		cpus, err := setting.ParseCPUs(c.To.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if cpus.Has(cpu) {
-			if found >= 0 {
-				t.Fatalf("CPU %d is in the sets of two queues", cpu)
-			}
-			if _, err := fmt.Sscanf(c.Address.Path, "class/net/"+nic+"/queues/tx-%d/xps_cpus", &found); err != nil {
-				t.Fatal(err)
-			}
+			must.Need(t, found < 0, "CPU %d is in the sets of two queues", cpu)
+			must.Get(fmt.Sscanf(c.Address.Path, "class/net/"+nic+"/queues/tx-%d/xps_cpus", &found))(t)
 		}
 	}
 	return found
@@ -140,28 +132,20 @@ func TestSteerByXPS(t *testing.T) {
 			through(h, 1, true)
 		}
 		s := mustSteer(t, h, nil, SteerOptions{})
-		if s.Groups[0].Means != ByXPS {
-			t.Fatalf("tunnel %v: %+v", tunnel, s.Groups)
-		}
+		must.Need(t, s.Groups[0].Means == ByXPS, "tunnel %v: %+v", tunnel, s.Groups)
 		used := map[int]int{}
 		for cpu := range 12 { // of the vhost threads
 			used[queueOfCPU(t, s.Changes, "eth0", cpu)]++
 		}
-		if len(used) != 12 || used[-1] > 0 {
-			t.Errorf("tunnel %v: 12 vhost threads on queues %v", tunnel, used)
-		}
+		must.Hold(t, len(used) == 12 && used[-1] <= 0, "tunnel %v: 12 vhost threads on queues %v", tunnel, used)
 		for _, cpu := range h.Topology.Online {
 			q := queueOfCPU(t, s.Changes, "eth0", cpu)
-			if q < 0 {
-				t.Errorf("CPU %d has no queue", cpu)
-			}
+			must.Hold(t, q >= 0, "CPU %d has no queue", cpu)
 			if cpu >= 12 && used[q] > 0 {
 				t.Errorf("CPU %d shares queue %d with a vhost thread while others have none", cpu, q)
 			}
 		}
-		if len(s.Advice) != 0 {
-			t.Errorf("tunnel %v: advice %+v", tunnel, s.Advice)
-		}
+		must.Empty(t, s.Advice, "tunnel %v: advice", tunnel)
 	}
 }
 
@@ -171,24 +155,17 @@ func TestSteerByProgram(t *testing.T) {
 	float(h, 1)
 	h.Readings[setting.XPS("eth0", 3)] = setting.Value("3")
 	s := mustSteer(t, h, nil, SteerOptions{})
-	if s.Groups[0].Means != ByProgram || !strings.Contains(s.Groups[0].Why, "vhost threads of vm1 float") {
-		t.Fatalf("%+v", s.Groups)
-	}
+	must.Need(t, s.Groups[0].Means == ByProgram && strings.Contains(s.Groups[0].Why, "vhost threads of vm1 float"),
+		"%+v", s.Groups)
 	last := s.Changes[len(s.Changes)-1]
-	if last.Address != setting.Of(setting.QueueLanes, "eth0") ||
-		last.To.Value != "52:54:00:00:00:00=0+4 52:54:00:00:00:01=4+4" || last.Risk != goal.None {
-		t.Errorf("%+v", last)
-	}
+	must.Hold(t, last.Address == setting.Of(setting.QueueLanes, "eth0") &&
+		last.To.Value == "52:54:00:00:00:00=0+4 52:54:00:00:00:01=4+4" && last.Risk == goal.None, "%+v", last)
 	cleared := false
 	for _, c := range s.Changes[:len(s.Changes)-1] {
 		cleared = cleared || c.Address == setting.XPS("eth0", 3) && c.From.Value == "3"
-		if c.To.Value != "" {
-			t.Errorf("XPS stands: %+v", c)
-		}
+		must.Hold(t, c.To.Value == "", "XPS stands: %+v", c)
 	}
-	if !cleared {
-		t.Error("XPS is not cleared")
-	}
+	must.Hold(t, cleared, "XPS is not cleared")
 	// A guest comes: those that were there stay.
 	after(h, s.Changes)
 	more := steerHost(3, 1, 8)
@@ -209,9 +186,7 @@ func TestSteerKernels(t *testing.T) {
 	h.Kernel.Release = "6.1.0-18-amd64"
 	s := mustSteer(t, h, nil, SteerOptions{})
 	last := s.Changes[len(s.Changes)-1]
-	if last.Risk != goal.Blip || !strings.Contains(last.Warning, "clsact") {
-		t.Errorf("6.1: %+v", last)
-	}
+	must.Hold(t, last.Risk == goal.Blip && strings.Contains(last.Warning, "clsact"), "6.1: %+v", last)
 	h.Kernel.Release = "4.18.0-553.el8"
 	refusedWith(t, h, SteerOptions{}, "nothing keeps lanes apart here: vhost threads of vm0 float over",
 		"Linux 5.1 or later, found 4.18.0")

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // seenOn is what was watched of a host: packets by tap and queue, and by which queue of eth0 they left.
@@ -96,9 +97,8 @@ func TestSteerNeverWorse(t *testing.T) {
 			t.Fatalf("%d packets on the fullest queue, before %d: %v\n%v", found, most, g.Lanes, amounts)
 		}
 	}
-	if steered < 50 || left < 5 {
-		t.Errorf("%d hosts were steered and %d left as they are: too few to prove anything", steered, left)
-	}
+	must.Hold(t, steered >= 50 && left >= 5,
+		"%d hosts were steered and %d left as they are: too few to prove anything", steered, left)
 }
 
 // TestSteerWeightsWorse: weights that would crowd a queue are refused, with what was seen.
@@ -110,9 +110,8 @@ func TestSteerWeightsWorse(t *testing.T) {
 	options := SteerOptions{Weights: map[string]float64{"vm1": 3}}
 	_, err := Steer(h, o, options)
 	refusal, is := errors.AsType[*Refusal](err)
-	if !is || !strings.Contains(err.Error(), "makes it worse") || !strings.Contains(refusal.Instead, "--weight") {
-		t.Errorf("%v", err)
-	}
+	must.Hold(t, is && strings.Contains(err.Error(), "makes it worse") && strings.Contains(refusal.Instead, "--weight"),
+		"%v", err)
 	if s := mustSteer(t, h, nil, options); s.Groups[0].Lanes[1].Count != 6 {
 		t.Errorf("nothing was watched: %v", fmt.Sprint(s.Groups[0].Lanes))
 	}

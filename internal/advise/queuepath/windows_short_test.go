@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func busy(queues int, packets float64) []float64 { return slices.Repeat([]float64{packets}, queues) }
@@ -19,9 +20,7 @@ func TestIdleTakeNothing(t *testing.T) {
 		senders = append(senders, Sender{Tap: fmt.Sprintf("tap%d", i+1), Queues: 1, Node: -1, Seen: []float64{3}})
 	}
 	lanes := Windows(senders, 8, nil, nil)
-	if lanes[0].Count != 8 {
-		t.Errorf("eight nearly idle guests: %v", lanes)
-	}
+	must.Hold(t, lanes[0].Count == 8, "eight nearly idle guests: %v", lanes)
 	two := []Sender{{Tap: "a", Queues: 8, Node: -1, Seen: busy(8, 10_000)},
 		{Tap: "b", Queues: 8, Node: -1, Seen: busy(8, 0)}}
 	if lanes := Windows(two, 8, nil, []setting.Lane{{Tap: "a", Base: 0, Count: 4},
@@ -31,9 +30,7 @@ func TestIdleTakeNothing(t *testing.T) {
 	for i := range senders { // nothing was watched: 16 lanes, two on each queue
 		senders[i].Seen = nil
 	}
-	if n := fullest(senders, 8, Windows(senders, 8, nil, nil)); n != 2 {
-		t.Errorf("16 lanes on 8 queues: %.0f on one", n)
-	}
+	must.Equal(t, fullest(senders, 8, Windows(senders, 8, nil, nil)), 2, "16 lanes on 8 queues: on one")
 	// Each guest uses its first queue only.
 	first := []Sender{{Tap: "a", Queues: 8, Node: -1, Seen: []float64{900}},
 		{Tap: "b", Queues: 8, Node: -1, Seen: []float64{900}}}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // users are who uses which queue of the NIC.
@@ -189,9 +190,7 @@ func TestSixteenGuests(t *testing.T) {
 	lanes := Windows(senders, 64, nil, nil)
 	sound(t, senders, 64, lanes)
 	for _, l := range lanes {
-		if l.Count != 4 {
-			t.Errorf("%v: expected 4 queues each", l)
-		}
+		must.Hold(t, l.Count == 4, "%v: expected 4 queues each", l)
 	}
 	for i := range senders {
 		senders[i].Weighed = true
@@ -214,9 +213,8 @@ func TestSixteenGuests(t *testing.T) {
 		senders[i].Node = (i + 1) % 2
 	}
 	for i, l := range Windows(senders, 128, nodes, nil) {
-		if nodes[l.Base] != senders[i].Node || nodes[l.Base+l.Count-1] != senders[i].Node {
-			t.Errorf("%v of a guest on node %d", l, senders[i].Node)
-		}
+		must.Hold(t, nodes[l.Base] == senders[i].Node && nodes[l.Base+l.Count-1] == senders[i].Node,
+			"%v of a guest on node %d", l, senders[i].Node)
 	}
 }
 
@@ -276,9 +274,8 @@ func TestWindowsStay(t *testing.T) {
 			tight++
 		}
 	}
-	if enough < 100 || tight < 100 {
-		t.Errorf("%d cases with room in one piece and %d without: too few to prove anything", enough, tight)
-	}
+	must.Hold(t, enough >= 100 && tight >= 100,
+		"%d cases with room in one piece and %d without: too few to prove anything", enough, tight)
 }
 
 // fewest is the least number of windows that move in any division, by trying all.
@@ -337,9 +334,7 @@ func TestSharedStays(t *testing.T) {
 				senders[at].Tap, after, n, is, was)
 		}
 	}
-	if stayed < 400 {
-		t.Errorf("in %d of 500 cases nobody moved", stayed)
-	}
+	must.Hold(t, stayed >= 400, "in %d of 500 cases nobody moved", stayed)
 }
 
 func TestNoWindows(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"mpps/internal/advise/knob"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // setups is the number of generated hosts.
@@ -22,17 +23,14 @@ func TestConsistent(t *testing.T) {
 		s := newScene(seed)
 		h := s.facts()
 		found := FindScope(h, nil, "")
-		if !found.CPUs.Equal(s.quiet) {
-			t.Fatalf("host %d: expected CPUs %s, found %s (%s)", seed, s.quiet, found.CPUs, found.From)
-		}
+		must.Need(t, found.CPUs.Equal(s.quiet),
+			"host %d: expected CPUs %s, found %s (%s)", seed, s.quiet, found.CPUs, found.From)
 		r := Check(h, h.Observed, found)
 		if r.State != Consistent || len(r.Findings) > 0 || len(r.Unjudged) > 0 {
 			t.Fatalf("host %d, CPUs %s: %s\n%s%v", seed, s.quiet, r.Verdict, findingLines(r), r.Unjudged)
 		}
 		for _, ran := range r.Ran {
-			if !ran.Expected {
-				t.Errorf("host %d: %+v is not expected", seed, ran)
-			}
+			must.Hold(t, ran.Expected, "host %d: %+v is not expected", seed, ran)
 		}
 	}
 }
@@ -82,18 +80,15 @@ func TestPlanted(t *testing.T) {
 			}
 		}
 		for _, f := range r.Findings {
-			if f.Found == "" || f.Why == "" || f.Do == "" || f.Severity == 0 || strings.Contains(f.Found+f.Do, "%!") {
-				t.Errorf("host %d: a finding that does not say enough: %+v", seed, f)
-			}
+			must.Hold(t, f.Found != "" && f.Why != "" && f.Do != "" && f.Severity != 0 &&
+				!strings.Contains(f.Found+f.Do, "%!"), "host %d: a finding that does not say enough: %+v", seed, f)
 		}
 		if again := Check(h, h.Observed, FindScope(h, quiet, "")); !reflect.DeepEqual(again, r) {
 			t.Fatalf("host %d: two checks of the same differ", seed)
 		}
 	}
 	for _, k := range kinds {
-		if planted[k.ID] == 0 {
-			t.Errorf("%s was planted nowhere", k.ID)
-		}
+		must.Hold(t, planted[k.ID] != 0, "%s was planted nowhere", k.ID)
 	}
 }
 
@@ -113,9 +108,7 @@ func findingLines(r *Report) string {
 func TestKinds(t *testing.T) {
 	seen := map[string]bool{}
 	for _, k := range kinds {
-		if seen[k.ID] {
-			t.Errorf("%s stands twice", k.ID)
-		}
+		must.Hold(t, !seen[k.ID], "%s stands twice", k.ID)
 		if seen[k.ID] = true; plants[k] == nil {
 			t.Errorf("%s: nothing plants it", k.ID)
 		}
@@ -124,13 +117,11 @@ func TestKinds(t *testing.T) {
 				t.Errorf("%s: there is no knob %s, but %v", k.ID, k.Knob, knob.Near(k.Knob))
 			}
 		}
-		if !strings.Contains(k.ID, ".") || k.Title == "" || k.Why == "" || k.Severity == 0 || k.Family == "" {
-			t.Errorf("%s says too little", k.ID)
-		}
+		must.Hold(t, strings.Contains(k.ID, ".") && k.Title != "" && k.Why != "" && k.Severity != 0 && k.Family != "",
+			"%s says too little", k.ID)
 	}
-	if len(plants) != len(kinds) || len(documented) != len(kinds) {
-		t.Errorf("%d kinds, %d documented, %d contradictions", len(kinds), len(documented), len(plants))
-	}
+	must.Hold(t, len(plants) == len(kinds) && len(documented) == len(kinds),
+		"%d kinds, %d documented, %d contradictions", len(kinds), len(documented), len(plants))
 }
 
 func TestNothingIsolated(t *testing.T) {
@@ -158,9 +149,8 @@ func TestUnknown(t *testing.T) {
 		for _, what := range []string{"control groups", "what runs on the CPUs", "irq-cpus:default",
 			"sysfs-cpus:devices/virtual/workqueue/cpumask", "what the next boot gets as isolcpus, nohz_full, " +
 				"rcu_nocbs, irqaffinity"} {
-			if !slices.ContainsFunc(r.Unjudged, func(u Unjudged) bool { return u.What == what }) {
-				t.Errorf("host %d: %q is not among what could not be judged: %v", seed, what, r.Unjudged)
-			}
+			must.Hold(t, slices.ContainsFunc(r.Unjudged, func(u Unjudged) bool { return u.What == what }),
+				"host %d: %q is not among what could not be judged: %v", seed, what, r.Unjudged)
 		}
 	}
 }

@@ -110,16 +110,12 @@ func TestRules(t *testing.T) {
 				got = append(got, expect{f.ID, f.Object, f.Severity, f.Mendable})
 			}
 			for _, w := range c.want {
-				if !slices.Contains(got, w) {
-					t.Errorf("expected %v, found %v", w, got)
-				}
+				must.Hold(t, slices.Contains(got, w), "expected %v, found %v", w, got)
 			}
 			if len(c.want) == 0 && len(got) > 0 || len(c.want) == 1 && len(got) != 1 {
 				t.Errorf("expected %v, found\n%s", c.want, findingLines(r))
 			}
-			if len(r.Unjudged) > 0 {
-				t.Errorf("unjudged: %v", r.Unjudged)
-			}
+			must.Empty(t, r.Unjudged, "unjudged")
 		})
 	}
 }
@@ -174,8 +170,6 @@ func TestHostileFacts(t *testing.T) {
 			continue
 		}
 		rep := Check(&h, h.Observed, FindScope(&h, nil, ""))
-		if rep.Verdict == "" || strings.Contains(rep.Verdict, "%!") {
-			t.Errorf("host %d: %q", seed, rep.Verdict)
-		}
+		must.Hold(t, rep.Verdict != "" && !strings.Contains(rep.Verdict, "%!"), "host %d: %q", seed, rep.Verdict)
 	}
 }

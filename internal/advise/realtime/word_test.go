@@ -3,6 +3,8 @@ package realtime
 import (
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // TestWord: a name that somebody chose stays one word of a command.
@@ -12,7 +14,5 @@ func TestWord(t *testing.T) {
 			t.Errorf("%q becomes %q, expected it quoted", name, got)
 		}
 	}
-	if got := word("system.slice/cron.service"); got != "system.slice/cron.service" {
-		t.Errorf("a plain name becomes %q", got)
-	}
+	must.Equal(t, word("system.slice/cron.service"), "system.slice/cron.service", "a plain name")
 }

@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func TestParseGoal(t *testing.T) {
@@ -57,10 +58,9 @@ func TestGoalRefused(t *testing.T) {
 	} {
 		var wrong *Error
 		f, err := ParseGoal([]byte(text))
-		if f != nil || !errors.As(err, &wrong) || !strings.Contains(err.Error(), want) ||
-			!strings.HasPrefix(err.Error(), "goal file: ") || wrong.Hint() == "" {
-			t.Errorf("%.40q: %+v, %v; expected %s", text, f, err, want)
-		}
+		must.Hold(t, f == nil && errors.As(err, &wrong) && strings.Contains(err.Error(), want) &&
+			strings.HasPrefix(err.Error(), "goal file: ") && wrong.Hint() != "",
+			"%.40q: %+v, %v; expected %s", text, f, err, want)
 	}
 }
 
@@ -71,8 +71,6 @@ func TestGoalParts(t *testing.T) {
 		"cpus": "2-3", "guest": "vm1", "nic": "vf", "data-nic": "br0", "consent": "data"}
 	for _, name := range goal.Names() {
 		f, err := ParseGoal([]byte(name + ": " + values[name]))
-		if err != nil || !strings.Contains(f.Goal.Flags(), "--"+name+" ") {
-			t.Errorf("%s: %+v, %v", name, f, err)
-		}
+		must.Hold(t, err == nil && strings.Contains(f.Goal.Flags(), "--"+name+" "), "%s: %+v, %v", name, f, err)
 	}
 }

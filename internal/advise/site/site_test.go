@@ -30,9 +30,8 @@ const good = `
 
 func TestParse(t *testing.T) {
 	f := must.Get(Parse([]byte(good)))(t)
-	if len(f.Entries) != 5 || f.Entries[3].Want.Value != "off" || f.Entries[4].Want.Op != setting.Gone {
-		t.Errorf("%+v", f.Entries)
-	}
+	must.Hold(t, len(f.Entries) == 5 && f.Entries[3].Want.Value == "off" && f.Entries[4].Want.Op == setting.Gone,
+		"%+v", f.Entries)
 	for _, empty := range []string{"", "\n", "# only a comment\n", "[]"} {
 		if f, err := Parse([]byte(empty)); err != nil || len(f.Entries) != 0 {
 			t.Errorf("%q: %+v, %v", empty, f, err)
@@ -81,10 +80,8 @@ func TestRefused(t *testing.T) {
 	} {
 		_, err := Parse([]byte(text))
 		var bad *Error
-		if !errors.As(err, &bad) || !strings.Contains(err.Error()+bad.Hint(), want) ||
-			strings.Contains(err.Error(), "\n") {
-			t.Errorf("%q: %v, expected %s", text, err, want)
-		}
+		must.Hold(t, errors.As(err, &bad) && strings.Contains(err.Error()+bad.Hint(), want) &&
+			!strings.Contains(err.Error(), "\n"), "%q: %v, expected %s", text, err, want)
 	}
 }
 
@@ -153,14 +150,10 @@ func TestLoad(t *testing.T) {
 	if f, err := Load(root); err != nil || len(f.Entries) != 5 {
 		t.Errorf("%v, %v", f, err)
 	}
-	if _, err := Load(filepath.Join(root, "nowhere")); err == nil {
-		t.Error("no root, and no error")
-	}
+	must.Fail(Load(filepath.Join(root, "nowhere")))(t, "no root, and no error")
 	for _, name := range []string{Path, "etc/mpps"} {
 		must.Do(t, os.Chmod(filepath.Join(root, name), 0o777))
-		if _, err := Load(root); err == nil || !strings.Contains(err.Error(), "others than its owner may write it") {
-			t.Errorf("others can write %s: %v", name, err)
-		}
+		must.Say(t, must.Err(Load(root)), "others than its owner may write it", "others can write %s", name)
 		must.Do(t, os.Chmod(filepath.Join(root, name), 0o755))
 	}
 }
@@ -170,24 +163,18 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("- {id: x, want: {a: b}}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		file, err := Parse(text)
-		if (file == nil) == (err == nil) {
-			t.Errorf("%q: %v, %v", text, file, err)
-		}
+		must.Hold(t, (file == nil) != (err == nil), "%q: %v, %v", text, file, err)
 	})
 }
 
 // TestOwnGuests: {guests: own} gives libvirt's guests to the operator, and is about nothing else.
 func TestOwnGuests(t *testing.T) {
 	f, err := Parse([]byte("- guests: own\n- {id: nic.ring.rx, want: 512, reason: measured}\n"))
-	if err != nil || !f.OwnGuests || len(f.Entries) != 1 {
-		t.Fatalf("%+v, %v", f, err)
-	}
+	must.Need(t, err == nil && f.OwnGuests && len(f.Entries) == 1, "%+v, %v", f, err)
 	h := &facts.Host{Guests: []facts.Guest{{Name: "a", Managed: true, Owner: &facts.Owner{Platform: facts.Nova}},
 		{Name: "b", Owner: facts.ProxmoxOwner("100")}, {Name: "c", Managed: true}}}
 	f.Claim(h)
-	if h.Guests[0].Rewrites() || !h.Guests[1].Rewrites() || h.Guests[2].Owner != nil {
-		t.Errorf("%+v", h.Guests)
-	}
+	must.Hold(t, !h.Guests[0].Rewrites() && h.Guests[1].Rewrites() && h.Guests[2].Owner == nil, "%+v", h.Guests)
 	(*File)(nil).Claim(h)
 	for _, text := range []string{"- guests: theirs\n", "- {guests: own, leave: true}\n",
 		"- {guests: own, id: nic.ring.rx}\n"} {
@@ -202,18 +189,14 @@ func TestOwnGuests(t *testing.T) {
 func TestLibvirtOfTheSite(t *testing.T) {
 	f, err := Parse([]byte("- virsh: [podman, exec, -i, nova_libvirt, virsh]\n- {connect: 'qemu:///session', " +
 		"reason: rootless}\n- {guests: own}\n"))
-	if err != nil || !slices.Equal(f.Libvirt.Virsh, []string{"podman", "exec", "-i", "nova_libvirt", "virsh"}) ||
-		f.Libvirt.Connect != "qemu:///session" || !f.OwnGuests || len(f.Entries) != 0 {
-		t.Fatalf("found %+v, %v", f, err)
-	}
+	must.Need(t, err == nil &&
+		slices.Equal(f.Libvirt.Virsh, []string{"podman", "exec", "-i", "nova_libvirt", "virsh"}) &&
+		f.Libvirt.Connect == "qemu:///session" && f.OwnGuests && len(f.Entries) == 0, "found %+v, %v", f, err)
 	given := Libvirt{Connect: "qemu:///system"}.Or(f.Libvirt)
-	if given.Connect != "qemu:///system" || len(given.Virsh) != 5 {
-		t.Errorf("found %+v: what is given comes first", given)
-	}
+	must.Hold(t, given.Connect == "qemu:///system" && len(given.Virsh) == 5,
+		"found %+v: what is given comes first", given)
 	for _, text := range []string{"- {connect: 'qemu+ssh://other/system'}\n", "- {connect: 'xen:///'}\n",
 		"- {virsh: ['']}\n", "- {virsh: [virsh], id: nic.ring.rx}\n", "- {virsh: virsh}\n"} {
-		if _, err := Parse([]byte(text)); err == nil {
-			t.Errorf("%q was accepted", text)
-		}
+		must.Fail(Parse([]byte(text)))(t, "%q was accepted", text)
 	}
 }

@@ -151,9 +151,7 @@ func TestChoose(t *testing.T) {
 			if found := g.String(); found != c.found || codes(g.Notes) != c.notes {
 				t.Errorf("found %s, notes %q (%v)", found, codes(g.Notes), g.Notes)
 			}
-			if g.UUID == "" || len(g.Means) < 3 || len(g.Inside) < 3 {
-				t.Errorf("%+v", g)
-			}
+			must.Hold(t, g.UUID != "" && len(g.Means) >= 3 && len(g.Inside) >= 3, "%+v", g)
 		})
 	}
 }
@@ -264,13 +262,9 @@ func TestRefused(t *testing.T) {
 			}
 			g, err := Choose(h, c.wish)
 			var no *Refused
-			if !errors.As(err, &no) {
-				t.Fatalf("%v, %v", g, err)
-			}
+			must.Need(t, errors.As(err, &no), "%v, %v", g, err)
 			must.Contain(t, no.Why+"\n"+no.Advice, c.because...)
-			if no.Advice == "" {
-				t.Errorf("no advice: %s", no.Why)
-			}
+			must.Hold(t, no.Advice != "", "no advice: %s", no.Why)
 		})
 	}
 }
@@ -294,9 +288,7 @@ func TestChooseMany(t *testing.T) {
 	for i := range 40 {
 		h.Guests[2].Hostdevs = append(h.Guests[2].Hostdevs, fmt.Sprintf("0000:09:%02x.0", i))
 	}
-	if _, err := Choose(h, Request{Guest: h.Guests[2].Name, Form: facts.ByInterface}); err != nil {
-		t.Errorf("the 41st function: %v", err)
-	}
+	must.Pass(Choose(h, Request{Guest: h.Guests[2].Name, Form: facts.ByInterface}))(t, "the 41st function")
 }
 
 // poolOf makes ens2 the pool "fast", with an interface of each guest on it.
@@ -392,14 +384,10 @@ domain:fw1/interface/52:54:00:aa:00:01 = hostdev pci=0000:02:02.0 managed=yes af
 				t.Errorf("found:\n%s\nexpected:%s", found, c.want)
 			}
 			given, err := facts.ParseReservations(changes[0].Address, changes[0].To.Value)
-			if err != nil || len(given) != 1 || given[0].Guest != c.wish.Guest || given[0].MAC != c.wish.MAC ||
-				given[0].Form != c.wish.Form {
-				t.Errorf("%v %+v", err, given)
-			}
+			must.Hold(t, err == nil && len(given) == 1 && given[0].Guest == c.wish.Guest &&
+				given[0].MAC == c.wish.MAC && given[0].Form == c.wish.Form, "%v %+v", err, given)
 			for _, c := range changes {
-				if c.Title == "" || c.Because == "" || c.ID == "" || c.Risk == goal.Data {
-					t.Errorf("%+v", c)
-				}
+				must.Hold(t, c.Title != "" && c.Because != "" && c.ID != "" && c.Risk != goal.Data, "%+v", c)
 			}
 		})
 	}

@@ -167,9 +167,7 @@ func TestExamine(t *testing.T) {
 			t.Errorf("%s: severity %s, want %s", c.name, p.Severity, c.severity)
 		}
 		for _, word := range strings.Split(c.says, "|") {
-			if !strings.Contains(p.Found+" "+p.Why+" "+p.Do, word) {
-				t.Errorf("%s: expected %q in %+v", c.name, word, p)
-			}
+			must.Hold(t, strings.Contains(p.Found+" "+p.Why+" "+p.Do, word), "%s: expected %q in %+v", c.name, word, p)
 		}
 	}
 }
@@ -179,27 +177,20 @@ func TestExamineReadyHost(t *testing.T) {
 	objects := map[string]int{}
 	for _, p := range c.Points {
 		objects[p.Object]++
-		if p.State != OK {
-			t.Errorf("of a host that is ready: %+v", p)
-		}
+		must.Hold(t, p.State == OK, "of a host that is ready: %+v", p)
 	}
-	if objects[""] < 6 || objects["ens1f0"] < 9 || objects["ens2f0"] != objects["ens1f0"] || objects["eno1"] != 0 {
-		t.Errorf("points by object: %v", objects)
-	}
+	must.Hold(t, objects[""] >= 6 && objects["ens1f0"] >= 9 && objects["ens2f0"] == objects["ens1f0"] &&
+		objects["eno1"] == 0, "points by object: %v", objects)
 	if len(c.AtLeast(knob.Info)) != 0 || !strings.HasPrefix(c.Verdict, "ready: everything") {
 		t.Errorf("verdict %q, findings %v", c.Verdict, c.AtLeast(knob.Info))
 	}
 	one, err := Examine(ready(), "0000:42:00.0", Journal{})
-	if err != nil || slices.ContainsFunc(one.Points, func(p Point) bool { return p.Object == "ens1f0" }) {
-		t.Errorf("of one port alone: %v (%v)", one.Points, err)
-	}
+	must.Hold(t, err == nil && !slices.ContainsFunc(one.Points, func(p Point) bool { return p.Object == "ens1f0" }),
+		"of one port alone: %v (%v)", one.Points, err)
 	named, err := Examine(ready(), "eno1", Journal{})
-	if err != nil || len(named.AtLeast(knob.Medium)) != 1 {
-		t.Errorf("a NIC that cannot have functions, by name: %+v (%v)", named.Points, err)
-	}
-	if _, err := Examine(ready(), "ens9", Journal{}); err == nil || !strings.Contains(err.Error(), "ens9") {
-		t.Errorf("a NIC that is not there: %v", err)
-	}
+	must.Hold(t, err == nil && len(named.AtLeast(knob.Medium)) == 1,
+		"a NIC that cannot have functions, by name: %+v (%v)", named.Points, err)
+	must.Say(t, must.Err(Examine(ready(), "ens9", Journal{})), "ens9", "a NIC that is not there")
 }
 
 // Findings of the catalogue need advice, so each of the knobs must exist.
@@ -226,8 +217,6 @@ func TestConcerns(t *testing.T) {
 		"sysctl:net.core.somaxconn": false,
 	} {
 		a := must.Get(setting.ParseAddress(text))(t)
-		if Concerns(a) != want {
-			t.Errorf("%s: %v, want %v", text, Concerns(a), want)
-		}
+		must.Equal(t, Concerns(a), want, "%s", text)
 	}
 }

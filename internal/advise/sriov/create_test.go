@@ -123,9 +123,8 @@ func TestCreateRefuses(t *testing.T) {
 		}
 		changes, _, err := Create(h, c.ask)
 		var refused *Refused
-		if !errors.As(err, &refused) || !strings.Contains(err.Error(), c.because) || len(changes) > 0 {
-			t.Errorf("%s: %v, expected %q", name, err, c.because)
-		}
+		must.Hold(t, errors.As(err, &refused) && strings.Contains(err.Error(), c.because) && len(changes) <= 0,
+			"%s: %v, expected %q", name, err, c.because)
 	}
 	h := cardHost()
 	running(h)
@@ -157,10 +156,9 @@ func TestCreateNotes(t *testing.T) {
 	h.Guests = []facts.Guest{{Name: "off", State: "shut off", Hostdevs: []string{"0000:01:10.0", "0000:01:10.3"}}}
 	h.Pools = []facts.Pool{{Network: "fast", PF: "eth0", Active: true}}
 	_, notes, err := Create(h, CreateRequest{PF: "eth0", Count: 2})
-	if err != nil || len(notes) != 2 || !strings.Contains(notes[0].Text, "guest off is defined with function 3") ||
-		!strings.Contains(notes[1].Text, "network fast") {
-		t.Errorf("%v: %+v", err, notes)
-	}
+	must.Hold(t, err == nil && len(notes) == 2 &&
+		strings.Contains(notes[0].Text, "guest off is defined with function 3") &&
+		strings.Contains(notes[1].Text, "network fast"), "%v: %+v", err, notes)
 	h.Housekeeping = &facts.Housekeeping{VFFiles: []facts.VFFile{{Path: "/etc/rc.local", Device: "eth0"},
 		{Path: "/var/lib/mpps/desired.json", Device: "eth0"}}}
 	if _, notes, _ = Create(h, CreateRequest{PF: "eth0", Count: 2}); len(notes) != 3 ||
@@ -180,9 +178,8 @@ func TestCreateOnTheWayIn(t *testing.T) {
 		h.NICs[0].Management = management
 		changes, _, err := Create(h, CreateRequest{PF: "eth0", Count: 2, LeaveDown: true})
 		gone, _, errGone := Destroy(h, "eth0", false)
-		if err != nil || errGone != nil || changes[0].Risk != want || gone[0].Risk != want {
-			t.Errorf("%q: %v, %v, risk %s", management, err, errGone, changes[0].Risk)
-		}
+		must.Hold(t, err == nil && errGone == nil && changes[0].Risk == want && gone[0].Risk == want,
+			"%q: %v, %v, risk %s", management, err, errGone, changes[0].Risk)
 	}
 }
 
@@ -219,9 +216,8 @@ func TestLinkText(t *testing.T) {
 		"kernel\nMACAddressPolicy=persistent\nSR-IOVVirtualFunctions=4\n") {
 		t.Error(file.To.Value)
 	}
-	if count.Kept != "/etc/systemd/network/70-mpps-eth0.link" || count.Lasts != setting.AcrossReboot {
-		t.Errorf("kept by %q, lasts %s", count.Kept, count.Lasts)
-	}
+	must.Hold(t, count.Kept == "/etc/systemd/network/70-mpps-eth0.link" && count.Lasts == setting.AcrossReboot,
+		"kept by %q, lasts %s", count.Kept, count.Lasts)
 	h.Readings[linkFile("eth0")] = file.To
 	ask.Count, ask.Link = 6, LinkFile{Systemd: 257}
 	changes, _, err = Create(h, ask)

@@ -43,9 +43,7 @@ func TestGuestSide(t *testing.T) {
 		h, _ := hosts()
 		h.Guests[0].Inside = &facts.Inside{Release: "6.12.48", Host: c.inside}
 		side := must.Get(Guest(h, "vm1"))(t)
-		if len(side.Functions) != 1 {
-			t.Fatalf("%s: %+v", name, side)
-		}
+		must.Need(t, len(side.Functions) == 1, "%s: %+v", name, side)
 		f := side.Functions[0]
 		if text := f.Because + " " + strings.Join(f.Advice, " "); f.State != c.state ||
 			!strings.Contains(text, c.says) || f.Offers != 2 || f.Wants != "ixgbevf" {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // TestMemory: the functions of a guest are known after it has stopped, was undefined, or lost one while running.
@@ -32,27 +33,19 @@ func TestMemory(t *testing.T) {
 	}
 	h.Guests = h.Guests[1:]
 	m.Note(h)
-	if got := left(m, "a"); got != fmt.Sprintf("map[%s:a %s:a]", one, two) {
-		t.Errorf("undefined: %s", got)
-	}
+	must.Equal(t, left(m, "a"), fmt.Sprintf("map[%s:a %s:a]", one, two), "undefined")
 
 	// Unplugged from a running guest whose definition still has it.
 	h.Guests = []facts.Guest{{Name: "a", State: "running", Hostdevs: []string{one, two}}}
 	m = NewMemory()
 	m.Note(h)
 	came := func() string { return fmt.Sprint(m.Reappeared(h, []string{"ens1/0"})) }
-	if got := came(); got != "map[]" {
-		t.Errorf("nothing was taken: %s", got)
-	}
+	must.Equal(t, came(), "map[]", "nothing was taken")
 	h.VFs[0].Driver, h.VFs[0].NIC = "igbvf", "ens1v0"
 	for range 3 { // as often as it is looked
 		m.Note(h)
-		if got := came(); got != "map["+one+":a]" {
-			t.Errorf("taken out: %s", got)
-		}
+		must.Equal(t, came(), "map["+one+":a]", "taken out")
 	}
 	m.Reappeared(h, nil) // that is long ago
-	if got := came(); got != "map[]" {
-		t.Errorf("bound again by hand: %s", got)
-	}
+	must.Equal(t, came(), "map[]", "bound again by hand")
 }

@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // kept is the start of a row of TestKeep: function 0 of an igb card whose functions mpps creates, with
@@ -181,9 +182,7 @@ func TestKeep(t *testing.T) {
 				t.Errorf("%s: %+v", c.what, d)
 			}
 		}
-		if got := strings.Join(due, " "); got != c.due {
-			t.Errorf("%s: due %q, expected %q", c.what, got, c.due)
-		}
+		must.Equal(t, strings.Join(due, " "), c.due, "%s: due", c.what)
 		if lent := NotForHolder(h, u); (len(lent) > 0) != c.lent || c.lent && len(lent) != len(u.Kept) {
 			t.Errorf("%s: lent %v", c.what, lent)
 		}
@@ -226,23 +225,13 @@ func TestMemoryOfARunWithout(t *testing.T) {
 func TestInHand(t *testing.T) {
 	h, f := kept()
 	gave := []facts.Reservation{{PF: "ens1", PCI: f.PCI, Guest: "a", UUID: "ua", Form: facts.ByInterface}}
-	if err := CheckReturned(h, gave); err != nil {
-		t.Errorf("a guest that is off: %v", err)
-	}
+	must.Succeed(t, CheckReturned(h, gave), "a guest that is off")
 	h.Guests[0].State, f.Guest = "running", "a"
-	if err := CheckReturned(h, gave); err != nil {
-		t.Errorf("a guest that has it after its next start: %v", err)
-	}
+	must.Succeed(t, CheckReturned(h, gave), "a guest that has it after its next start")
 	h.Guests[0].Functions = []string{f.PCI}
-	if err := CheckReturned(h, gave); err == nil || !strings.Contains(err.Error(), "guest a runs with ens1/0") {
-		t.Errorf("a guest that runs with it: %v", err)
-	}
+	must.Say(t, CheckReturned(h, gave), "guest a runs with ens1/0", "a guest that runs with it")
 	gave[0].Guest, gave[0].UUID = "b", "ub"
-	if err := CheckReturned(h, gave); err != nil {
-		t.Errorf("it was given to another: %v", err)
-	}
+	must.Succeed(t, CheckReturned(h, gave), "it was given to another")
 	gave[0].Leaving = true
-	if err := CheckReturned(h, gave); err != nil {
-		t.Errorf("it was taken back: %v", err)
-	}
+	must.Succeed(t, CheckReturned(h, gave), "it was taken back")
 }

@@ -65,13 +65,9 @@ func TestHoldings(t *testing.T) {
 			t.Errorf("function %d: %q %s %v, want %+v", i, got.Guest, got.Holding, got.Guests, want)
 		}
 	}
-	if all[6].SpoofChk != nil || all[6].VLAN != nil || all[7].Trust != nil || all[7].SpoofChk == nil ||
-		!*all[7].SpoofChk {
-		t.Errorf("what was not told: %+v and %+v", all[6], all[7])
-	}
-	if all[0].Queues != 2 {
-		t.Errorf("queues of a function of ixgbe: %d, want 2", all[0].Queues)
-	}
+	must.Hold(t, all[6].SpoofChk == nil && all[6].VLAN == nil && all[7].Trust == nil && all[7].SpoofChk != nil &&
+		*all[7].SpoofChk, "what was not told: %+v and %+v", all[6], all[7])
+	must.Equal(t, all[0].Queues, 2, "queues of a function of ixgbe")
 
 	l := must.Get(Show(h, Which{}))(t)
 	if p := l.PFs[0]; p.Used != 8 || p.Free != 2 || p.VFs != 10 ||
@@ -89,9 +85,8 @@ func TestHoldings(t *testing.T) {
 	} {
 		l, err := Show(h, c.which)
 		got := facts.Map(l.VFs, func(f Function) int { return f.Index })
-		if err != nil || !slices.Equal(got, c.want) || l.PFs[0].Used != 8 {
-			t.Errorf("%+v: %v (%v), want %v", c.which, got, err, c.want)
-		}
+		must.Hold(t, err == nil && slices.Equal(got, c.want) && l.PFs[0].Used == 8,
+			"%+v: %v (%v), want %v", c.which, got, err, c.want)
 	}
 }
 
@@ -107,14 +102,10 @@ func TestListRefuses(t *testing.T) {
 	} {
 		_, err := Show(h, c.which)
 		var refused *Refused
-		if !errors.As(err, &refused) || !strings.Contains(refused.Why, c.why) ||
-			!strings.Contains(refused.Advice, c.advice) {
-			t.Errorf("%+v: %v", c.which, err)
-		}
+		must.Hold(t, errors.As(err, &refused) && strings.Contains(refused.Why, c.why) &&
+			strings.Contains(refused.Advice, c.advice), "%+v: %v", c.which, err)
 	}
-	if _, err := Show(&facts.Host{}, Which{}); err != nil {
-		t.Errorf("a host without NICs: %v", err)
-	}
+	must.Pass(Show(&facts.Host{}, Which{}))(t, "a host without NICs")
 }
 
 // A thousand functions and two hundred guests take milliseconds; reading them takes longer.
@@ -129,14 +120,10 @@ func TestListOfManyIsFast(t *testing.T) {
 	for range 5 {
 		began := time.Now()
 		l, err := Show(h, Which{})
-		if err != nil || len(l.VFs) != 1016 {
-			t.Fatalf("%d functions (%v)", len(l.VFs), err)
-		}
+		must.Need(t, err == nil && len(l.VFs) == 1016, "%d functions (%v)", len(l.VFs), err)
 		least = min(least, time.Since(began))
 	}
-	if least > 100*time.Millisecond {
-		t.Errorf("1016 functions in %v", least)
-	}
+	must.Hold(t, least <= 100*time.Millisecond, "1016 functions in %v", least)
 }
 
 func BenchmarkShow(b *testing.B) {

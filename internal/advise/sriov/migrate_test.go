@@ -109,10 +109,8 @@ func wantsLines(t *testing.T, m *Migration, words ...string) {
 func TestMigrateIsPlanned(t *testing.T) {
 	from, to := hosts()
 	m := migrationOf(t, from, MigrateRequest{Target: to})
-	if m.Live || !strings.Contains(m.Why, "refused by libvirt and QEMU") || len(m.Ways) != 2 ||
-		m.Ways[0].Name != "detach-attach" || m.Ways[1].Name != "define-anew" {
-		t.Errorf("%+v", m)
-	}
+	must.Hold(t, !m.Live && strings.Contains(m.Why, "refused by libvirt and QEMU") && len(m.Ways) == 2 &&
+		m.Ways[0].Name == "detach-attach" && m.Ways[1].Name == "define-anew", "%+v", m)
 	if f := m.Functions[0]; f.Target != "0000:41:02.1" || f.PFThere != "eno1" || f.Number != 1 || f.VLAN != 7 {
 		t.Errorf("%+v", f)
 	}
@@ -133,15 +131,11 @@ func TestMigrateIsPlanned(t *testing.T) {
 	}
 	for _, w := range m.Ways {
 		for n, s := range w.Steps {
-			if len(s.Commands) == 0 || s.On == "" || s.Undo == nil {
-				t.Errorf("%s, step %d: %+v", w.Name, n, s)
-			}
+			must.Hold(t, len(s.Commands) != 0 && s.On != "" && s.Undo != nil, "%s, step %d: %+v", w.Name, n, s)
 		}
 	}
 	for _, line := range linesOf(m) {
-		if strings.Contains(line, "--offline") {
-			t.Errorf("an offline migration: %s", line)
-		}
+		must.Hold(t, !strings.Contains(line, "--offline"), "an offline migration: %s", line)
 	}
 }
 
@@ -256,9 +250,7 @@ func TestMigrateOfWhatIsPluggedIn(t *testing.T) {
 	m := migrationOf(t, from, MigrateRequest{Target: to})
 	wantsLines(t, m, "virsh detach-interface vm1 hostdev --mac 52:54:00:00:00:03 --live\n",
 		"virsh attach-device vm1 /dev/stdin --live <<")
-	if len(m.Notes) != 1 || !strings.Contains(m.Notes[0], "plugged into the running guest") {
-		t.Errorf("%v", m.Notes)
-	}
+	must.Hold(t, len(m.Notes) == 1 && strings.Contains(m.Notes[0], "plugged into the running guest"), "%v", m.Notes)
 	from.VFs[1].Driver = "mlx5_vfio_pci"
 	if m := migrationOf(t, from, MigrateRequest{Target: to}); len(m.Notes) != 2 ||
 		!strings.Contains(m.Notes[1], "Linux 5.18") {

@@ -17,17 +17,14 @@ func TestMigrateFailover(t *testing.T) {
 	from, to := hosts()
 	to.VFs[1].Holder = "process 7"
 	m := migrationOf(t, from, MigrateRequest{Target: to, Failover: true})
-	if len(m.Ways) != 1 || m.Ways[0].Name != "failover" || len(m.Ways[0].XML) != 1 || len(m.Missing()) > 0 {
-		t.Fatalf("%+v", m)
-	}
+	must.Need(t, len(m.Ways) == 1 && m.Ways[0].Name == "failover" && len(m.Ways[0].XML) == 1 && len(m.Missing()) <= 0,
+		"%+v", m)
 	must.Contain(t, m.Ways[0].XML[0], "<teaming type='persistent'/>", "<alias name='ua-standby0'/>",
 		"<teaming type='transient' persistent='ua-standby0'/>", "<source bridge='br0'/>")
-	if strings.Count(m.Ways[0].XML[0], "bus='0x05' slot='0x00'") != 1 {
-		t.Errorf("both halves, or none, are where the function was:\n%s", m.Ways[0].XML[0])
-	}
-	if strings.Count(m.Ways[0].XML[0], "52:54:00:00:00:02") != 2 {
-		t.Errorf("not one address on both halves:\n%s", m.Ways[0].XML[0])
-	}
+	must.Hold(t, strings.Count(m.Ways[0].XML[0], "bus='0x05' slot='0x00'") == 1,
+		"both halves, or none, are where the function was:\n%s", m.Ways[0].XML[0])
+	must.Hold(t, strings.Count(m.Ways[0].XML[0], "52:54:00:00:00:02") == 2,
+		"not one address on both halves:\n%s", m.Ways[0].XML[0])
 	wantsLines(t, m, "--xml vm1.kvm2.live.xml --persistent-xml vm1.kvm2.xml vm1 qemu+ssh://root@kvm2/system",
 		"domain='\\''0x0000'\\'' bus='\\''0x41'\\'' slot='\\''0x02'\\'' function='\\''0x2'\\''")
 	from.KVM.Libvirt, from.Guests[0].Machine = "6.0.0", "pc-i440fx-9.2"
@@ -39,9 +36,7 @@ func TestMigrateFailover(t *testing.T) {
 	from, _ = hosts()
 	from.Guests[0].Definition = strings.Replace(vm1, "</interface>\n  </devices>", pair+"\n  </devices>", 1)
 	m = migrationOf(t, from, MigrateRequest{})
-	if !m.Live || len(m.Never) > 0 || len(m.Ways) != 1 || m.Ways[0].Name != "failover" {
-		t.Errorf("a pair: %+v", m)
-	}
+	must.Hold(t, m.Live && len(m.Never) <= 0 && len(m.Ways) == 1 && m.Ways[0].Name == "failover", "a pair: %+v", m)
 	wantsLines(t, m, "virsh migrate --live --persistent --verbose vm1 qemu+ssh://root@kvm2/system")
 }
 
@@ -50,10 +45,8 @@ func TestMigrateOfAGuestThatIsOff(t *testing.T) {
 	from, to := hosts()
 	from.Guests[0].State = "shut off"
 	m := migrationOf(t, from, MigrateRequest{Target: to})
-	if len(m.Ways) != 1 || m.Ways[0].Name != "define-anew" || len(m.Never) != 1 ||
-		!strings.Contains(m.Never[0].Command, "--offline") {
-		t.Errorf("%+v", m)
-	}
+	must.Hold(t, len(m.Ways) == 1 && m.Ways[0].Name == "define-anew" && len(m.Never) == 1 &&
+		strings.Contains(m.Never[0].Command, "--offline"), "%+v", m)
 }
 
 // TestMigrateRefuses: requests without a plan are refused with a reason.
@@ -78,9 +71,8 @@ func TestMigrateRefuses(t *testing.T) {
 		}
 		_, err := Migrate(from, MigrateRequest{Guest: c.guest, To: c.to})
 		var refused *Refused
-		if !errors.As(err, &refused) || !strings.Contains(refused.Why, c.why) || refused.Advice == "" {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Hold(t, errors.As(err, &refused) && strings.Contains(refused.Why, c.why) && refused.Advice != "",
+			"%s: %v", name, err)
 	}
 }
 
@@ -119,8 +111,6 @@ func TestMigrateIsShell(t *testing.T) {
 			}
 			os.Remove(out)
 		}
-		if _, err := os.Stat(filepath.Join(dir, "hacked")); err == nil {
-			t.Error("a guest's name was run")
-		}
+		must.Fail(os.Stat(filepath.Join(dir, "hacked")))(t, "a guest's name was run")
 	}
 }

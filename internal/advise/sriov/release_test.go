@@ -165,9 +165,8 @@ func TestReleaseRefused(t *testing.T) {
 			}
 			b, err := ChooseReturn(h, c.back)
 			var no *Refused
-			if !errors.As(err, &no) || !strings.Contains(no.Why, c.because) || no.Advice == "" {
-				t.Errorf("%+v, %v", b, err)
-			}
+			must.Hold(t, errors.As(err, &no) && strings.Contains(no.Why, c.because) && no.Advice != "",
+				"%+v, %v", b, err)
 		})
 	}
 }
@@ -183,10 +182,8 @@ func TestLeaving(t *testing.T) {
 	readAll(h, &h.VFs[5])
 	due := Keep(h, Upkeep{Left: map[string]string{gone.PCI: "vm2"}})
 	set := facts.Map(due, func(d Due) string { return d.Address.String() + " = " + d.Value })
-	if found := strings.Join(set, ", "); found != "vf-attr:ens2/1/mac = 00:00:00:00:00:00, vf-attr:ens2/1/vlan = 0, "+
-		"vf-attr:ens2/1/max_tx_rate = 0" {
-		t.Errorf("due: %s", found)
-	}
+	must.Equal(t, strings.Join(set, ", "),
+		"vf-attr:ens2/1/mac = 00:00:00:00:00:00, vf-attr:ens2/1/vlan = 0, "+"vf-attr:ens2/1/max_tx_rate = 0", "due")
 	g := must.Get(Choose(h, Request{Guest: "vm1", VF: "ens2/1", Form: facts.ByInterface}))(t)
 	absent(h, g.Addresses())
 	h.Readings[gone.Address()] = setting.Value(facts.ReservationText(h.Leaving))

@@ -6,6 +6,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestReset: a function gets the attributes of a new one, none stays kept, and a function in use is refused.
@@ -65,9 +66,7 @@ func TestReset(t *testing.T) {
 		var planned []string
 		for _, change := range changes {
 			planned = append(planned, strings.TrimPrefix(change.Address.Rest(), "0/")+"="+change.To.Value)
-			if !change.Forget {
-				t.Errorf("%s: %s would be kept", c.what, change.Address)
-			}
+			must.Hold(t, change.Forget, "%s: %s would be kept", c.what, change.Address)
 		}
 		if got := strings.Join(planned, " "); err != nil || got != c.planned {
 			t.Errorf("%s: planned %q, %v, expected %q", c.what, got, err, c.planned)

@@ -77,14 +77,11 @@ func TestFind(t *testing.T) {
 	} {
 		f, rest, err := Find(h, strings.Fields(c.words))
 		if c.because != "" {
-			if err == nil || !strings.Contains(err.Error(), c.because) {
-				t.Errorf("%s: %v", c.words, err)
-			}
+			must.Say(t, err, c.because, "%s", c.words)
 			continue
 		}
-		if err != nil || nameOf(f) != c.found || strings.Join(rest, " ") != c.rest {
-			t.Errorf("%s: %v, %v, %v", c.words, f, rest, err)
-		}
+		must.Hold(t, err == nil && nameOf(f) == c.found && strings.Join(rest, " ") == c.rest,
+			"%s: %v, %v, %v", c.words, f, rest, err)
 	}
 }
 
@@ -146,9 +143,7 @@ func TestSet(t *testing.T) {
 			for _, change := range changes {
 				planned = append(planned, strings.TrimPrefix(change.Address.Rest(), words0(f))+"="+change.To.Value)
 				warning += change.Warning
-				if change.For != wantFor {
-					t.Errorf("%s: set for %q, expected %q", c.words, change.For, wantFor)
-				}
+				must.Equal(t, change.For, wantFor, "%s: set for", c.words)
 			}
 		}
 		if got := strings.Join(planned, " "); got != c.planned || !strings.Contains(warning, c.because) {
@@ -163,10 +158,8 @@ func refusedWith(t *testing.T, what string, err error, because string) {
 	t.Helper()
 	why, advice, _ := strings.Cut(because, "|")
 	var refused *Refused
-	if !errors.As(err, &refused) || why == "" || !strings.Contains(refused.Why, why) ||
-		!strings.Contains(refused.Advice, advice) {
-		t.Errorf("%s: refused with %v (%v), expected %s", what, err, refused, because)
-	}
+	must.Hold(t, errors.As(err, &refused) && why != "" && strings.Contains(refused.Why, why) &&
+		strings.Contains(refused.Advice, advice), "%s: refused with %v (%v), expected %s", what, err, refused, because)
 }
 
 // TestRatesInOrder: while two rates change, the guaranteed one never exceeds the limit.
@@ -195,9 +188,7 @@ func TestRatesInOrder(t *testing.T) {
 		for _, change := range changes {
 			order = append(order, strings.TrimPrefix(change.Address.Rest(), "0/"))
 		}
-		if strings.Join(order, " ") != c.order {
-			t.Errorf("%d to %d, %s: %v", c.min, c.max, c.words, order)
-		}
+		must.Hold(t, strings.Join(order, " ") == c.order, "%d to %d, %s: %v", c.min, c.max, c.words, order)
 	}
 }
 
@@ -211,9 +202,8 @@ func TestSetFromPool(t *testing.T) {
 		refusedWith(t, s.Attribute, err, "guest db1 has it from a pool|virsh edit db1")
 	}
 	changes, err := PlanSet(h, f, []Set{{"max_tx_rate", "100"}})
-	if err != nil || !strings.Contains(changes[0].Warning, "another function") || changes[0].For != "db1" {
-		t.Errorf("%+v, %v", changes, err)
-	}
+	must.Hold(t, err == nil && strings.Contains(changes[0].Warning, "another function") && changes[0].For == "db1",
+		"%+v, %v", changes, err)
 }
 
 // TestSetWhileDown: on a PF that is down some attributes are refused with advice, others set with a warning.
@@ -224,9 +214,7 @@ func TestSetWhileDown(t *testing.T) {
 	_, err := PlanSet(h, f, []Set{{"max_tx_rate", "100"}})
 	refusedWith(t, "rate", err, "found it down|plug the cable in")
 	changes, err := PlanSet(h, f, []Set{{"vlan", "5"}})
-	if err != nil || !strings.Contains(changes[0].Warning, "ens1f0 is down") {
-		t.Errorf("%+v, %v", changes, err)
-	}
+	must.Hold(t, err == nil && strings.Contains(changes[0].Warning, "ens1f0 is down"), "%+v, %v", changes, err)
 	if changes, err = PlanSet(h, f, []Set{{"max_tx_rate", "0"}}); err != nil { // as it is
 		t.Errorf("%+v, %v", changes, err)
 	}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // newTrack begins a bet on rates with the noise of the first trials, as a run has it.
@@ -80,9 +82,7 @@ func TestLeast(t *testing.T) {
 			}
 		}
 	}
-	if won > 100 {
-		t.Errorf("a gain of 1.5 %% was shown to be more than 2 %% in %d of 2000 runs", won)
-	}
+	must.Hold(t, won <= 100, "a gain of 1.5 %% was shown to be more than 2 %% in %d of 2000 runs", won)
 }
 
 // TestInterval: the interval holds the ratio in 95 of 100 runs or more, and shrinks.

@@ -11,6 +11,7 @@ import (
 	"mpps/internal/advise/tune"
 	"mpps/internal/advise/tune/simulated"
 	"mpps/internal/model/goal"
+	"mpps/internal/must"
 )
 
 // calm is a quiet machine of two stages with some knobs.
@@ -56,9 +57,7 @@ func TestGround(t *testing.T) {
 			t.Errorf("%s does not stand: %v\n%s", id, h.Active(), story(h.Spec, r))
 		}
 	}
-	if r.Verdict != tune.Better {
-		t.Errorf("%s: %s", r.Verdict, r.Why)
-	}
+	must.Hold(t, r.Verdict == tune.Better, "%s: %s", r.Verdict, r.Why)
 }
 
 // narrow is a host that refuses one change while another one is set.
@@ -130,9 +129,7 @@ func TestQuietLoss(t *testing.T) {
 		r, _ := run(t, s, seed, tune.Options{Goal: goal.Goal{PPS: 1e6}})
 		kept += len(r.Kept)
 	}
-	if kept > 0 {
-		t.Errorf("%d knobs kept that do nothing", kept)
-	}
+	must.Hold(t, kept <= 0, "%d knobs kept that do nothing", kept)
 }
 
 // TestTwoCores: software steering and threaded NAPI, which cost on two cores, are never kept, even if one
@@ -194,13 +191,10 @@ func TestUntried(t *testing.T) {
 		tried[a.Key] = true
 	}
 	for _, u := range r.Untried {
-		if tried[u.Key] || u.Why != "the target holds without it" {
-			t.Errorf("%s is said not to have been tried: %s", u.Key, u.Why)
-		}
+		must.Hold(t, !tried[u.Key] && u.Why == "the target holds without it",
+			"%s is said not to have been tried: %s", u.Key, u.Why)
 	}
-	if len(tried)+len(r.Untried) != 3 {
-		t.Errorf("%d tried, not tried %v, expected three in all", len(tried), r.Untried)
-	}
+	must.Hold(t, len(tried)+len(r.Untried) == 3, "%d tried, not tried %v, expected three in all", len(tried), r.Untried)
 }
 
 // broken is a host whose initial state cannot be restored.
@@ -219,13 +213,10 @@ func TestNotRestored(t *testing.T) {
 				cancel()
 			}
 		}})
-	if err == nil || !strings.Contains(err.Error(), "journal is gone") || !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
-	}
-	if r.Verdict != tune.Interrupted || strings.Contains(r.Why, "as it was found") ||
-		!strings.Contains(r.Why, "journal is gone") {
-		t.Errorf("%s: %s", r.Verdict, r.Why)
-	}
+	must.Hold(t, err != nil && strings.Contains(err.Error(), "journal is gone") && errors.Is(err, context.Canceled),
+		"error %v", err)
+	must.Hold(t, r.Verdict == tune.Interrupted && !strings.Contains(r.Why, "as it was found") &&
+		strings.Contains(r.Why, "journal is gone"), "%s: %s", r.Verdict, r.Why)
 }
 
 // deaf is a host whose trials fail after some time.

@@ -36,9 +36,7 @@ func TestLearned(t *testing.T) {
 	if here, there := score(e, "x", "b"), score(e, "y", "b"); here <= there {
 		t.Errorf("b is expected to gain %g here, on another class %g", here, there)
 	}
-	if len(e.Known) != 2 {
-		t.Errorf("%d effects learned of two attempts that tell something: %v", len(e.Known), e.Known)
-	}
+	must.Hold(t, len(e.Known) == 2, "%d effects learned of two attempts that tell something: %v", len(e.Known), e.Known)
 }
 
 // TestEffectsFile: what is written is read as it was; what no run can have found is refused.
@@ -48,10 +46,9 @@ func TestEffectsFile(t *testing.T) {
 	var text bytes.Buffer
 	must.Do(t, e.Write(&text))
 	back, err := ReadEffects(&text)
-	if err != nil || len(back.Known) != 1 ||
-		back.Known[0] != (Effect{Class: "x", Bottleneck: "vhost-busy", Key: "a", Tried: 2, Kept: 1, Log: math.Ln2}) {
-		t.Errorf("read back %+v, %v", back, err)
-	}
+	must.Hold(t, err == nil && len(back.Known) == 1 &&
+		back.Known[0] == (Effect{Class: "x", Bottleneck: "vhost-busy", Key: "a", Tried: 2, Kept: 1, Log: math.Ln2}),
+		"read back %+v, %v", back, err)
 	if twice := back.Import(e); twice.Known[0].Tried != 4 {
 		t.Errorf("imported: %+v", twice)
 	}
@@ -61,9 +58,7 @@ func TestEffectsFile(t *testing.T) {
 		`{"schema":"mpps.effects/1","effects":[{"key":"","tried":1}]}`,
 		`{"schema":"mpps.effects/1","effects":[{"key":"a","tried":1,"kept":1,"log_ratio":1e9}]}`,
 	} {
-		if _, err := ReadEffects(strings.NewReader(wrong)); err == nil {
-			t.Errorf("%q was taken", wrong)
-		}
+		must.Fail(ReadEffects(strings.NewReader(wrong)))(t, "%q was taken", wrong)
 	}
 }
 
@@ -100,10 +95,8 @@ func TestTogether(t *testing.T) {
 		{Key: "nic.irq_affinity", IDs: []string{"nic.irq_affinity"}, Needs: setting.Reboot()},
 	}
 	got := Together(all)
-	if len(got) != 3 || got[0].Key != "nic.xps+nic.channels" || got[0].Risk != goal.Blip || got[1].Key != "other" ||
-		got[2].Needs.IsZero() {
-		t.Errorf("%+v", got)
-	}
+	must.Hold(t, len(got) == 3 && got[0].Key == "nic.xps+nic.channels" && got[0].Risk == goal.Blip &&
+		got[1].Key == "other" && !got[2].Needs.IsZero(), "%+v", got)
 }
 
 // TestHugeEffects: a file of another host costs what it holds, not its square, and sums of absurd counts are refused.

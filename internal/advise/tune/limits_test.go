@@ -41,9 +41,8 @@ func TestGeneratorAtFirst(t *testing.T) {
 	s.Sends = 0.5e6
 	h := simulated.New(s, 1)
 	r := runOn(t, advised{h}, tune.Options{Goal: goal.Goal{PPS: 1.5e6}})
-	if r.Verdict != tune.NotDevice || h.Changed > 0 || !has(r, "gear") {
-		t.Errorf("%s (%s), %d changes, advice %v", r.Verdict, r.Why, h.Changed, r.Advice)
-	}
+	must.Hold(t, r.Verdict == tune.NotDevice && h.Changed <= 0 && has(r, "gear"),
+		"%s (%s), %d changes, advice %v", r.Verdict, r.Why, h.Changed, r.Advice)
 }
 
 // TestGeneratorOnThePath: a generator that falls behind because the path runs on its CPU, while the diagnosis names a
@@ -79,9 +78,7 @@ func TestGeneratorInTheEnd(t *testing.T) {
 	if r.Verdict != tune.NotDevice || !slices.Equal(h.Active(), []string{"a.helps"}) || !has(r, "gear") {
 		t.Errorf("%s (%s), standing %v, advice %v", r.Verdict, r.Why, h.Active(), r.Advice)
 	}
-	if strings.Contains(r.Why, "nothing was changed") || !strings.Contains(r.Why, "generator") {
-		t.Error(r.Why)
-	}
+	must.Hold(t, !strings.Contains(r.Why, "nothing was changed") && strings.Contains(r.Why, "generator"), "%v", r.Why)
 }
 
 // TestFreesGenerator: a knob that only lets the generator send more is no gain of the host; one that starves it is no
@@ -102,9 +99,7 @@ func TestFreesGenerator(t *testing.T) {
 			if p.Short {
 				short++
 			}
-			if p.SentBefore == 0 || p.SentAfter == 0 {
-				t.Fatalf("%s: %+v does not have what was sent", a.Key, p)
-			}
+			must.Need(t, p.SentBefore != 0 && p.SentAfter != 0, "%s: %+v does not have what was sent", a.Key, p)
 		}
 	}
 	if short == 0 || short > 12 {
@@ -231,9 +226,7 @@ func TestWithinBudget(t *testing.T) {
 			}
 		}
 	}
-	if some < 300 {
-		t.Errorf("%d runs kept anything", some)
-	}
+	must.Hold(t, some >= 300, "%d runs kept anything", some)
 }
 
 // TestLength: if changes take long, trials get longer, on both sides alike, until they are most of the time or have
@@ -256,17 +249,14 @@ func TestLength(t *testing.T) {
 				if i == 0 { // how long a change takes is not known yet
 					least, most = 1, 1
 				}
-				if p.Length < least || p.Length > most {
-					t.Fatalf("changes of %v: trials of pair %d have length %d, expected %d to %d", c.change, i+1,
-						p.Length, least, most)
-				}
+				must.Need(t, p.Length >= least && p.Length <= most,
+					"changes of %v: trials of pair %d have length %d, expected %d to %d", c.change, i+1, p.Length,
+					least, most)
 			}
 			kept += len(r.Kept)
 		}
 		t.Logf("changes of %v: kept in %d of 20 runs", c.change, kept)
-		if kept < 18 {
-			t.Errorf("changes of %v: kept in %d of 20 runs only", c.change, kept)
-		}
+		must.Hold(t, kept >= 18, "changes of %v: kept in %d of 20 runs only", c.change, kept)
 	}
 }
 
@@ -277,18 +267,14 @@ func TestLengthAA(t *testing.T) {
 		h := &timed{Host: simulated.New(s, uint64(i)), trial: 500 * time.Millisecond, search: time.Second,
 			change: 6 * time.Second}
 		r := runOn(t, h, tune.Options{Seed: uint64(i), Trial: h.trial, Now: func() time.Time { return h.now }})
-		if len(r.Kept) > 0 || len(h.Active()) > 0 {
-			t.Errorf("%s: kept %v", s.Name, r.Kept)
-		}
+		must.Hold(t, len(r.Kept) <= 0 && len(h.Active()) <= 0, "%s: kept %v", s.Name, r.Kept)
 		for _, a := range r.Attempts {
 			for _, p := range a.Gain.Pairs {
 				longer = max(longer, p.Length)
 			}
 		}
 	}
-	if longer < 4 {
-		t.Errorf("the longest trials were %d times as long", longer)
-	}
+	must.Hold(t, longer >= 4, "the longest trials were %d times as long", longer)
 }
 
 // endless is a host whose searches, after some good ones, end only with their context.
@@ -316,8 +302,6 @@ func TestSearchesEnd(t *testing.T) {
 		t.Errorf("%s (%s), standing %v, final %+v", r.Verdict, r.Why, h.Active(), r.Final)
 	}
 	o.Budget = 50 * time.Millisecond
-	if _, err := tune.Run(t.Context(), &endless{simulated.New(still(), 1), 0}, o); err == nil ||
-		!strings.Contains(err.Error(), "50ms ended within the first search") {
-		t.Errorf("error %v", err)
-	}
+	must.Say(t, must.Err(tune.Run(t.Context(), &endless{simulated.New(still(), 1), 0}, o)),
+		"50ms ended within the first search", "error")
 }

@@ -12,6 +12,7 @@ import (
 	"mpps/internal/advise/tune"
 	"mpps/internal/advise/tune/simulated"
 	"mpps/internal/model/goal"
+	"mpps/internal/must"
 )
 
 // run tunes a simulated host towards a target that is out of reach.
@@ -23,9 +24,7 @@ func run(t *testing.T, s simulated.Spec, seed uint64, o tune.Options) (*tune.Res
 	}
 	o.Seed = seed
 	r, err := tune.Run(t.Context(), h, o)
-	if err != nil {
-		t.Fatalf("%s: %v", s.Name, err)
-	}
+	must.Need(t, err == nil, "%s: %v", s.Name, err)
 	return r, h
 }
 
@@ -93,12 +92,8 @@ func TestAgainstExhaustive(t *testing.T) {
 func TestAA(t *testing.T) {
 	for i, s := range simulated.Healthy(50) {
 		r, h := run(t, s, uint64(i), tune.Options{})
-		if len(r.Kept) > 0 || len(h.Active()) > 0 {
-			t.Errorf("%s: kept %v", s.Name, r.Kept)
-		}
-		if r.Verdict != tune.NoGain {
-			t.Errorf("%s: %s: %s", s.Name, r.Verdict, r.Why)
-		}
+		must.Hold(t, len(r.Kept) <= 0 && len(h.Active()) <= 0, "%s: kept %v", s.Name, r.Kept)
+		must.Hold(t, r.Verdict == tune.NoGain, "%s: %s: %s", s.Name, r.Verdict, r.Why)
 	}
 }
 
@@ -129,9 +124,8 @@ func TestMet(t *testing.T) {
 // TestGood: a host that reaches the target is left alone.
 func TestGood(t *testing.T) {
 	r, h := run(t, still(), 1, tune.Options{Goal: goal.Goal{PPS: 5e5}})
-	if r.Verdict != tune.Good || h.Changed != 0 || len(r.Attempts) != 0 {
-		t.Errorf("%s (%s), %d changes", r.Verdict, r.Why, h.Changed)
-	}
+	must.Hold(t, r.Verdict == tune.Good && h.Changed == 0 && len(r.Attempts) == 0,
+		"%s (%s), %d changes", r.Verdict, r.Why, h.Changed)
 }
 
 // TestPropose: nothing stays on the host.
@@ -179,14 +173,10 @@ func TestInterrupted(t *testing.T) {
 		r, err := tune.Run(ctx, h, o)
 		cancel()
 		if err == nil {
-			if after < 10 {
-				t.Errorf("ended after %d steps without an error", after)
-			}
+			must.Hold(t, after >= 10, "ended after %d steps without an error", after)
 			return
 		}
-		if len(h.Active()) > 0 {
-			t.Errorf("ended after %d steps: %v stands", after, h.Active())
-		}
+		must.Empty(t, h.Active(), "ended after %d steps: stands", after)
 		if r != nil && (r.Verdict != tune.Interrupted || len(r.Kept) > 0) {
 			t.Errorf("ended after %d steps: %s, kept %v", after, r.Verdict, r.Kept)
 		}
@@ -200,7 +190,5 @@ func TestSame(t *testing.T) {
 	s := simulated.Hosts(4)[3]
 	a, _ := run(t, s, 5, tune.Options{Now: at})
 	b, _ := run(t, s, 5, tune.Options{Now: at})
-	if !reflect.DeepEqual(a, b) {
-		t.Error("two runs differ")
-	}
+	must.Hold(t, reflect.DeepEqual(a, b), "two runs differ")
 }

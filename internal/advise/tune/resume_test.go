@@ -31,16 +31,12 @@ func TestAfterRestart(t *testing.T) {
 			Attempts: []tune.Attempt{{N: 1, Key: "before", Outcome: tune.Kept}}, Kept: []string{"before"},
 		}
 		r, _ := run(t, s, 2, tune.Options{Goal: goal.Goal{PPS: 1.9e6}, Earlier: earlier})
-		if len(r.Attempts) < 2 || r.Attempts[1].Outcome != c.outcome || r.Attempts[1].Key != earlier.Restart {
-			t.Errorf("%s: %+v", c.name, r.Attempts)
-		}
-		if r.Baseline.PPS != 0.9e6 || !slices.Contains(r.Kept, "before") {
-			t.Errorf("%s: baseline %g, kept %v", c.name, r.Baseline.PPS, r.Kept)
-		}
+		must.Hold(t, len(r.Attempts) >= 2 && r.Attempts[1].Outcome == c.outcome && r.Attempts[1].Key == earlier.Restart,
+			"%s: %+v", c.name, r.Attempts)
+		must.Hold(t, r.Baseline.PPS == 0.9e6 && slices.Contains(r.Kept, "before"),
+			"%s: baseline %g, kept %v", c.name, r.Baseline.PPS, r.Kept)
 		met := map[string]bool{"helps": true, "nothing": true}[c.name]
-		if (r.Verdict == tune.Met) != met {
-			t.Errorf("%s: %s: %s", c.name, r.Verdict, r.Why)
-		}
+		must.Hold(t, (r.Verdict == tune.Met) == met, "%s: %s: %s", c.name, r.Verdict, r.Why)
 		// After a restart that reached the target, nothing more is tried.
 		if c.name == "helps" && (len(r.Added) > 0 || len(r.Attempts) != 2) {
 			t.Errorf("added %v in %d attempts", r.Added, len(r.Attempts))
@@ -86,9 +82,8 @@ func TestGeneratorAfterRestart(t *testing.T) {
 		Samples:  []float64{5e5, 5e5, 5e5},
 		Baseline: tune.Rate{PPS: 0.5e6, LimitedBy: "device"},
 	}})
-	if r.Verdict != tune.NotDevice || !strings.Contains(r.Why, "nothing more was changed") || !has(r, "gear") {
-		t.Errorf("%s: %s; advice %v", r.Verdict, r.Why, r.Advice)
-	}
+	must.Hold(t, r.Verdict == tune.NotDevice && strings.Contains(r.Why, "nothing more was changed") && has(r, "gear"),
+		"%s: %s; advice %v", r.Verdict, r.Why, r.Advice)
 }
 
 // waiting is a simulated host on which a planned change needs a restart.

@@ -13,6 +13,7 @@ import (
 	"mpps/internal/advise/tune"
 	"mpps/internal/advise/tune/simulated"
 	"mpps/internal/model/goal"
+	"mpps/internal/must"
 )
 
 // all is a knob that multiplies the capacity of the whole path.
@@ -49,9 +50,8 @@ func TestSmallGains(t *testing.T) {
 				better++
 			}
 		}
-		if better < seeds/2 {
-			t.Errorf("jitter %g: better than the whole plan in %d of %d runs", c.jitter, better, seeds)
-		}
+		must.Hold(t, better >= seeds/2,
+			"jitter %g: better than the whole plan in %d of %d runs", c.jitter, better, seeds)
 	}
 }
 
@@ -82,9 +82,7 @@ func TestHarmInTime(t *testing.T) {
 			kept += len(r.Kept)
 		}
 	}
-	if kept == 0 {
-		t.Error("nothing was ever kept")
-	}
+	must.Hold(t, kept != 0, "nothing was ever kept")
 }
 
 // carriesAll is what a host carries with every knob that it does not refuse.
@@ -153,9 +151,7 @@ func TestTakenOut(t *testing.T) {
 			t.Errorf("seed %d: standing %v, kept %v: %s", seed, h.Active(), r.Kept, whole.Why)
 		}
 	}
-	if !found {
-		t.Error("it was never taken out")
-	}
+	must.Hold(t, found, "it was never taken out")
 }
 
 // hiccup is a host whose generator falls behind in one trial.
@@ -205,14 +201,10 @@ func (d *drifting) Reset(ctx context.Context) error {
 func TestDrifted(t *testing.T) {
 	h := &drifting{deaf{simulated.New(still(), 1), 40}}
 	r, err := tune.Run(t.Context(), h, tune.Options{Seed: 1, Goal: goal.Goal{PPS: 1e9}})
-	if err == nil || len(r.Kept) > 0 || !strings.Contains(r.Why, "transaction X") ||
-		!strings.Contains(r.Why, "everything else is as it was found") {
-		t.Errorf("%v; kept %v: %s", err, r.Kept, r.Why)
-	}
+	must.Hold(t, err != nil && len(r.Kept) <= 0 && strings.Contains(r.Why, "transaction X") &&
+		strings.Contains(r.Why, "everything else is as it was found"), "%v; kept %v: %s", err, r.Kept, r.Why)
 	for _, a := range r.Attempts {
-		if a.Outcome == tune.Kept {
-			t.Errorf("%s is kept", a.Key)
-		}
+		must.Hold(t, a.Outcome != tune.Kept, "%s is kept", a.Key)
 	}
 }
 
@@ -238,9 +230,7 @@ func TestSecondOpinion(t *testing.T) {
 	h := &doubtful{Host: simulated.New(oneByOne(calm(knobs...)), 1), knob: "a.0"}
 	learned := tune.Effects{Known: []tune.Effect{{Key: "b.0", Tried: 5}}} // tells nothing of what holds the path back
 	r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}, Seed: 1, Learned: learned})
-	if len(r.Attempts) < 4 || r.Attempts[0].Key != "a.0" {
-		t.Errorf("tried %v", r.Attempts)
-	}
+	must.Hold(t, len(r.Attempts) >= 4 && r.Attempts[0].Key == "a.0", "tried %v", r.Attempts)
 	if h.asked > 4 { // the baseline, once more, when nothing is left, the end
 		t.Errorf("asked %d times", h.asked)
 	}

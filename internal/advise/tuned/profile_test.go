@@ -95,13 +95,10 @@ func TestChain(t *testing.T) {
 		"/etc/tuned/profiles/quiet/tuned.conf"}; !slices.Equal(p.Chain, want) {
 		t.Errorf("chain %v, expected %v", p.Chain, want)
 	}
-	if !slices.Equal(p.Missing, nil) || !slices.Equal(p.VariableFiles, []string{"/etc/tuned/quiet.conf"}) {
-		t.Errorf("missing %v, files of variables %v", p.Missing, p.VariableFiles)
-	}
-	if p.Variables["isolated_cores"] != "2-3" || p.Variables["not_isolated_mask"] != "3" ||
-		p.Variables["shelled"] != "" {
-		t.Errorf("variables %v", p.Variables)
-	}
+	must.Hold(t, slices.Equal(p.Missing, nil) && slices.Equal(p.VariableFiles, []string{"/etc/tuned/quiet.conf"}),
+		"missing %v, files of variables %v", p.Missing, p.VariableFiles)
+	must.Hold(t, p.Variables["isolated_cores"] == "2-3" && p.Variables["not_isolated_mask"] == "3" &&
+		p.Variables["shelled"] == "", "variables %v", p.Variables)
 	if want := "one isolcpus=managed_irq,domain,2-3 nosoftlockup"; p.Arguments != want ||
 		p.BootArguments != "isolcpus=2,3 quiet_boot" {
 		t.Errorf("arguments %q and %q, expected %q", p.Arguments, p.BootArguments, want)
@@ -140,9 +137,7 @@ func TestOf(t *testing.T) {
 		if !does {
 			got = "-"
 		}
-		if got != want {
-			t.Errorf("%s: found %q (%+v), expected %q", at, got, set, want)
-		}
+		must.Hold(t, got == want, "%s: found %q (%+v), expected %q", at, got, set, want)
 	}
 	if set, _ := Lookup(p, setting.Of(setting.KernelArg, "isolcpus")); set.Option != "bootloader.cmdline_middle" ||
 		set.File != "/usr/lib/tuned/profiles/middle/tuned.conf" || !set.AtBoot {
@@ -163,9 +158,8 @@ func TestOdd(t *testing.T) {
 			"}\n[broken\nline without\n",
 		"opt/two/unfinished/tuned.conf": "",
 	})
-	if !slices.Equal(p.Missing, []string{"b"}) || p.Reapplies || len(p.Chain) != 2 {
-		t.Errorf("missing %v, reapplies %v, chain %v", p.Missing, p.Reapplies, p.Chain)
-	}
+	must.Hold(t, slices.Equal(p.Missing, []string{"b"}) && !p.Reapplies && len(p.Chain) == 2,
+		"missing %v, reapplies %v, chain %v", p.Missing, p.Reapplies, p.Chain)
 	if set, does := Lookup(p, setting.Of(setting.Sysctl, "x.y")); !does || set.Value != "" {
 		t.Errorf("what is not known is told as %+v", set)
 	}
@@ -184,9 +178,7 @@ func FuzzResolve(f *testing.F) {
 		files := map[string]string{"etc/tuned/active_profile": "a", "etc/tuned/a/tuned.conf": text,
 			"usr/lib/tuned/b/tuned.conf": text}
 		p := resolved(t, files)
-		if !reflect.DeepEqual(p, resolved(t, files)) {
-			t.Error("two answers")
-		}
+		must.Hold(t, reflect.DeepEqual(p, resolved(t, files)), "two answers")
 		for _, a := range []string{"sysctl:a", "kernel-arg:isolcpus", "ksm:run", "thread-sched:ksoftirqd/0"} {
 			address := must.Get(setting.ParseAddress(a))(t)
 			Lookup(p, address)

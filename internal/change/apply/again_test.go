@@ -33,9 +33,7 @@ func TestUndoneAgain(t *testing.T) {
 	if !errors.As(err, &failure) || failure.State != journal.FailedUndone || failure.Undone != 4 || !f.same(before) {
 		t.Errorf("%v\n%+v", err, f.values)
 	}
-	if _, err := e.Journal.Ledger(); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, must.Err(e.Journal.Ledger()))
 }
 
 // TestRolledBackAgain does the same in a rollback: one row for each value, and nothing is left to do.
@@ -45,9 +43,8 @@ func TestRolledBackAgain(t *testing.T) {
 	e := engine(t, f)
 	must.Get(e.Run(t.Context(), changes(3), Options{}))(t)
 	all, err := e.Rollback(t.Context(), RollbackOptions{})
-	if err != nil || len(all) != 1 || all[0].Written() != 3 || len(all[0].Changes) != 3 || !f.same(before) {
-		t.Errorf("%v: %+v", err, all)
-	}
+	must.Hold(t, err == nil && len(all) == 1 && all[0].Written() == 3 && len(all[0].Changes) == 3 && f.same(before),
+		"%v: %+v", err, all)
 	if again, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil || len(again) > 0 {
 		t.Errorf("there is something to put back: %v %+v", err, again)
 	}

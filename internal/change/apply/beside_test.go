@@ -67,10 +67,9 @@ func TestBesideThatCannotStay(t *testing.T) {
 	before := f.snapshot()
 	f.refuse[irq] = syscall.EIO
 	result, err := e.Run(t.Context(), p, Options{Beside: []setting.Address{irq}})
-	if err != nil || len(result.Moved) != 1 || result.Moved[0].Found != "0-7" ||
-		!strings.Contains(result.Moved[0].Why, "input/output error") {
-		t.Fatalf("%+v, %v; expected the affinity as moved", result, err)
-	}
+	must.Need(t, err == nil && len(result.Moved) == 1 && result.Moved[0].Found == "0-7" &&
+		strings.Contains(result.Moved[0].Why, "input/output error"),
+		"%+v, %v; expected the affinity as moved", result, err)
 	if _, err := e.Rollback(t.Context(), RollbackOptions{}); err == nil ||
 		!strings.Contains(err.Error(), "irq-affinity:eth0/TxRx-0/45 was moved from 3 to 0-7") {
 		t.Errorf("rollback: %v, expected it to name the affinity", err)

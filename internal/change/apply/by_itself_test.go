@@ -37,9 +37,8 @@ func TestAddressTakenAway(t *testing.T) {
 	if _, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil {
 		t.Logf("rollback: %v", err)
 	}
-	if f.values[mac].Value != "52:54:00:00:00:01" || f.values[vlan].Value != "9" {
-		t.Errorf("after the rollback: address %s, VLAN %s", f.values[mac], f.values[vlan])
-	}
+	must.Hold(t, f.values[mac].Value == "52:54:00:00:00:01" && f.values[vlan].Value == "9",
+		"after the rollback: address %s, VLAN %s", f.values[mac], f.values[vlan])
 }
 
 // TestNewThreads: a kernel thread that came since is put in its place; one that was there and has moved was moved by

@@ -99,9 +99,8 @@ func TestClockIsSetBetweenTransactions(t *testing.T) {
 			}
 			must.Equal(t, state(t, e), IsClean, "status")
 			entries, _, err := e.History(0)
-			if err != nil || len(entries) != 4 || entries[3].Of != first.TX || entries[2].Of != second.TX {
-				t.Errorf("history is %+v, %v", entries, err)
-			}
+			must.Hold(t, err == nil && len(entries) == 4 && entries[3].Of == first.TX && entries[2].Of == second.TX,
+				"history is %+v, %v", entries, err)
 		})
 	}
 }

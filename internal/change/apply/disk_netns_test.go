@@ -37,9 +37,7 @@ func fill(t *testing.T, root string) (free func()) {
 			_, err = f.Write(make([]byte, size))
 		}
 	}
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("filling the disk: %v", err)
-	}
+	must.Need(t, errors.Is(err, syscall.ENOSPC), "filling the disk: %v", err)
 	return func() {
 		must.Do(t, errors.Join(f.Close(), os.Remove(name)))
 	}
@@ -103,9 +101,7 @@ func TestRollbackWithoutJournal(t *testing.T) {
 	for name, spoil := range map[string]func(*testing.T, string) func(){
 		"full": func(t *testing.T, root string) func() {
 			reserves, err := filepath.Glob(filepath.Join(root, journal.Path, "reserve-*"))
-			if err != nil || len(reserves) != 1 {
-				t.Fatalf("%v, %v: expected the reserve of one apply", reserves, err)
-			}
+			must.Need(t, err == nil && len(reserves) == 1, "%v, %v: expected the reserve of one apply", reserves, err)
 			if err := os.Remove(reserves[0]); err != nil { // as with the journal of an earlier version
 				t.Fatal(err)
 			}
@@ -198,12 +194,8 @@ func TestApplyNeedsRoom(t *testing.T) {
 		free := fill(t, root)
 		must.Do(t, os.Remove(room))
 		_, err := e.Run(t.Context(), changes(100), Options{})
-		if err == nil {
-			t.Errorf("applied with %d bytes left, expected a refusal", kept)
-		}
-		if !f.same(before) || len(f.writes) > 0 {
-			t.Errorf("refused (%v), but wrote %v", err, f.writes)
-		}
+		must.Refuse(t, err, "applied with %d bytes left, expected a refusal", kept)
+		must.Hold(t, f.same(before) && len(f.writes) <= 0, "refused (%v), but wrote %v", err, f.writes)
 		free()
 		nothingReserved(t, root)
 		must.Pass(e.Run(t.Context(), changes(30), Options{}))(t, "with an empty disk of 512 KiB")

@@ -219,9 +219,7 @@ func TestGoldenJournals(t *testing.T) {
 				want, err = []byte(found), os.WriteFile(filepath.Join(dir, "replay.txt"), []byte(found), 0o644)
 			}
 			must.Do(t, err)
-			if string(want) != found {
-				t.Errorf("found\n%s\nexpected\n%s", found, want)
-			}
+			must.Hold(t, string(want) == found, "found\n%s\nexpected\n%s", found, want)
 		})
 	}
 }
@@ -233,7 +231,7 @@ func same(text string) string { return text }
 func TestWordsDoNothing(t *testing.T) {
 	for name, record := range recordable {
 		t.Run(name, func(t *testing.T) {
-			must.Equal(t, gocmp.Diff(played(t, record, same), played(t, record, golden.Scramble)), "",
+			must.NoDiff(t, gocmp.Diff(played(t, record, same), played(t, record, golden.Scramble)),
 				"with other words (+)")
 		})
 	}
@@ -245,9 +243,7 @@ func played(t *testing.T, record func(*testing.T, *fake, *Engine), other func(st
 	f := goldenMachine(t)
 	record(t, f, on(t, root, f.mechanisms()))
 	files, err := filepath.Glob(filepath.Join(root, journal.Path, "*.jsonl"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no journal: %v", err)
-	}
+	must.Need(t, err == nil && len(files) != 0, "no journal: %v", err)
 	for _, name := range files {
 		text, err := os.ReadFile(name)
 		if err == nil {

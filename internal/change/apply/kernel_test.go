@@ -59,9 +59,7 @@ func parameters(t *testing.T) map[string]string {
 		}
 		return nil
 	})
-	if err != nil || len(all) < 100 {
-		t.Fatalf("%d parameters, %v", len(all), err)
-	}
+	must.Need(t, err == nil && len(all) >= 100, "%d parameters, %v", len(all), err)
 	return all
 }
 
@@ -69,9 +67,7 @@ func parameter(t *testing.T, e *apply.Engine, name, to string) plan.Change {
 	t.Helper()
 	a := setting.Of(setting.Sysctl, name)
 	from := e.Mechanisms.Read(t.Context(), a)
-	if from.State != setting.Known {
-		t.Fatalf("%s: %s", a, from.Why)
-	}
+	must.Need(t, from.State == setting.Known, "%s: %s", a, from.Why)
 	return plan.Change{ID: "test", Address: a, From: from, To: setting.Value(to), Want: setting.Exact(to),
 		Risk: goal.None}
 }
@@ -86,9 +82,8 @@ func kernelRefuses(t *testing.T) {
 		parameter(t, e, "net.ipv4.ip_default_ttl", "999"),
 	}}
 	result, err := e.Run(t.Context(), p, apply.Options{})
-	if !errors.Is(err, syscall.EINVAL) || result.State != journal.FailedUndone {
-		t.Fatalf("%s, %v; expected EINVAL and everything put back", result.State, err)
-	}
+	must.Need(t, errors.Is(err, syscall.EINVAL) && result.State == journal.FailedUndone,
+		"%s, %v; expected EINVAL and everything put back", result.State, err)
 	must.Contain(t, err.Error(), "sysctl:net.ipv4.ip_default_ttl", "999", "invalid argument", "are put back")
 	must.Same(t, parameters(t), before, "parameters differ after the failure")
 }
@@ -99,9 +94,7 @@ func kernelDevice(t *testing.T) {
 	run := func(args ...string) string {
 		t.Helper()
 		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %v: %s", args, err, out)
-		}
+		must.Need(t, err == nil, "%v: %v: %s", args, err, out)
 		return string(out)
 	}
 	run("ip", "link", "add", "ve0", "numtxqueues", "4", "numrxqueues", "4", "type", "veth", "peer", "name", "ve1")
@@ -118,9 +111,7 @@ func kernelDevice(t *testing.T) {
 			b.WriteString(run("ethtool", what, "ve0"))
 		}
 		files, err := filepath.Glob(masks + "*/?ps_cpus")
-		if err != nil || len(files) < 8 {
-			t.Fatalf("masks: %v, %v", files, err)
-		}
+		must.Need(t, err == nil && len(files) >= 8, "masks: %v, %v", files, err)
 		for _, name := range files {
 			text := must.Get(os.ReadFile(name))(t)
 			fmt.Fprintf(&b, "%s: %s", name, text)
@@ -130,9 +121,7 @@ func kernelDevice(t *testing.T) {
 	e := kernelEngine(t)
 	change := func(a setting.Address, to string) plan.Change {
 		from := e.Mechanisms.Read(t.Context(), a)
-		if from.State != setting.Known {
-			t.Fatalf("%s: %s", a, from.Why)
-		}
+		must.Need(t, from.State == setting.Known, "%s: %s", a, from.Why)
 		return plan.Change{ID: "test", Address: a, From: from, To: setting.Value(to), Want: setting.Exact(to),
 			Risk: goal.Blip}
 	}
@@ -198,21 +187,15 @@ func kernelUndoes80(t *testing.T) {
 	}
 	before := parameters(t)
 	must.Get(e.Run(t.Context(), p, apply.Options{}))(t)
-	if maps.Equal(parameters(t), before) {
-		t.Fatal("nothing was changed")
-	}
+	must.Need(t, !maps.Equal(parameters(t), before), "nothing was changed")
 	began := time.Now()
 	done, err := e.Rollback(context.Background(), apply.RollbackOptions{})
 	took := time.Since(began)
-	if err != nil || done[0].Drifted() > 0 {
-		t.Fatalf("%+v, %v", done, err)
-	}
+	must.Need(t, err == nil && done[0].Drifted() <= 0, "%+v, %v", done, err)
 	for name, text := range parameters(t) {
 		must.Equal(t, before[name], text, "%s", name)
 	}
-	if took > 2*time.Second {
-		t.Errorf("undone in %v, expected under 2 s", took)
-	}
+	must.Hold(t, took <= 2*time.Second, "undone in %v, expected under 2 s", took)
 	t.Logf("%d parameters of the kernel undone in %v", done[0].Written(), took)
 }
 
@@ -238,9 +221,8 @@ func kernelFullDisk(t *testing.T) {
 		t.Cleanup(func() { _ = j.Close() })
 		e.Journal = j
 		result, err := e.Run(t.Context(), p, apply.Options{})
-		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "no space left on device") {
-			t.Fatalf("%d pages: %v; expected no space", pages, err)
-		}
+		must.Need(t, errors.Is(err, syscall.ENOSPC) && strings.Contains(err.Error(), "no space left on device"),
+			"%d pages: %v; expected no space", pages, err)
 		if result.Written() != 0 || !maps.Equal(parameters(t), before) {
 			t.Errorf("%d pages: %d changes stand, parameters differ: %v", pages, result.Written(),
 				!maps.Equal(parameters(t), before))

@@ -172,22 +172,18 @@ func killAnywhere(t *testing.T, modes []string, variables ...string) (kills int)
 			out, err := cmd.CombinedOutput()
 			var died *exec.ExitError
 			if err == nil { // it passed fewer points than n: all are tried
-				if n < 10 {
-					t.Fatalf("%s passed only %d points", mode, n)
-				}
+				must.Need(t, n >= 10, "%s passed only %d points", mode, n)
 				break
 			}
-			if !errors.As(err, &died) || died.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-				t.Fatalf("%s at %d: %v: %s", mode, n, err, out)
-			}
+			must.Need(t, errors.As(err, &died) && died.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL,
+				"%s at %d: %v: %s", mode, n, err, out)
 			kills++
 			got, changed := state(t, e), !maps.Equal(contents(t, root), before)
 			if got == IsClean && changed {
 				t.Errorf("%s killed at %d: status is clean, but values are changed", mode, n)
 			}
-			if got == IsInFlight || got == IsFailed || got == IsInDoubt || got == IsDrifted {
-				t.Errorf("%s killed at %d: status is %s", mode, n, got)
-			}
+			must.Hold(t, got != IsInFlight && got != IsFailed && got != IsInDoubt && got != IsDrifted,
+				"%s killed at %d: status is %s", mode, n, got)
 			must.Pass(e.Rollback(t.Context(), RollbackOptions{}))(t, "%s killed at %d: rollback", mode, n)
 			must.Same(t, contents(t, root), before, "%s killed at %d: after rollback", mode, n)
 			must.Equal(t, state(t, e), IsClean, "%s killed at %d: after rollback the status", mode, n)

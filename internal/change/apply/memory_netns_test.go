@@ -57,8 +57,6 @@ func TestOutOfMemoryAnywhere(t *testing.T) {
 	text, err := os.ReadFile(counts)
 	_, after, _ := strings.Cut(string(text), "oom_kill ")
 	counted, _ := strconv.Atoi(strings.Fields(after + " 0")[0])
-	if err != nil || counted != kills {
-		t.Errorf("%d of %d ends were for want of memory, %v", counted, kills, err)
-	}
+	must.Hold(t, err == nil && counted == kills, "%d of %d ends were for want of memory, %v", counted, kills, err)
 	t.Logf("%d ends for want of memory, 0 states lost", kills)
 }

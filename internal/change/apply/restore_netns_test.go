@@ -63,9 +63,7 @@ func TestRestoreOnEvents(t *testing.T) {
 	r := &apply.Restorer{Engine: kernelEngine(t), Desired: func() ([]lasting.Value, error) { return values, nil }}
 	done := started(func() error {
 		return r.Watch(ctx, false, events, func(p apply.Pass, err error) {
-			if err != nil || p.Failed() > 0 {
-				t.Errorf("%+v, %v", p, err)
-			}
+			must.Hold(t, err == nil && p.Failed() <= 0, "%+v, %v", p, err)
 			put.Add(int32(len(p.PutBack)))
 			left.Store(int32(len(p.ByHand)))
 		})

@@ -154,9 +154,7 @@ func TestApplyWaitsForRestore(t *testing.T) {
 	e := engine(t, newFake(t, 1))
 	lock := must.Get(e.Journal.Lock(restoring))(t)
 	time.AfterFunc(50*time.Millisecond, func() { _ = lock.Release() })
-	if _, err := e.Run(t.Context(), changes(1), Options{}); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, must.Err(e.Run(t.Context(), changes(1), Options{})))
 }
 
 // TestWatch puts a value back within a moment of an event, and once only tells what is changed by hand.
@@ -182,9 +180,7 @@ func TestWatch(t *testing.T) {
 	events <- Event{Object: "eth0"}
 	began := time.Now()
 	for f.Read(ctx, a[0]).Value != "2" {
-		if time.Since(began) > 20*time.Second {
-			t.Fatal("not put back within 20 s")
-		}
+		must.Need(t, time.Since(began) <= 20*time.Second, "not put back within 20 s")
 		time.Sleep(time.Millisecond)
 	}
 	t.Logf("put back %v after the event", time.Since(began))
@@ -192,9 +188,7 @@ func TestWatch(t *testing.T) {
 	must.Try(t, <-done)
 	mu.Lock()
 	defer mu.Unlock()
-	if len(passes) != 2 || len(passes[1].PutBack) != 1 {
-		t.Errorf("told %+v", passes)
-	}
+	must.Hold(t, len(passes) == 2 && len(passes[1].PutBack) == 1, "told %+v", passes)
 }
 
 // TestExpired: the host was restarted while a transaction waited to be confirmed.

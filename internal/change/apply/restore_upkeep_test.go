@@ -67,9 +67,8 @@ func TestFunctionMadeAnew(t *testing.T) {
 	look(t, r, now, true)
 	f.values[rate] = setting.Value("0")
 	look(t, r, now.Add(time.Hour), true) // by hand, as it seems
-	if r.Function("ens1/1", now) != 0 || r.Function("ens1/0", now.Add(time.Hour)) != 1 {
-		t.Error("another function's values are looked at")
-	}
+	must.Hold(t, r.Function("ens1/1", now) == 0 && r.Function("ens1/0", now.Add(time.Hour)) == 1,
+		"another function's values are looked at")
 	if p := look(t, r, now.Add(time.Hour), false); len(p.PutBack) != 1 || f.values[rate].Value != "100" {
 		t.Errorf("%+v", p)
 	}
@@ -148,12 +147,9 @@ func TestUpkeep(t *testing.T) {
 	must.Try(t, <-done)
 	mu.Lock()
 	defer mu.Unlock()
-	if asked[0] != "" || len(asked) < 3 || asked[1] != "a stopped" || asked[2] != "a stopped" {
-		t.Errorf("asked %q", asked)
-	}
-	if len(told) != 2 || !strings.Contains(told[0].ID+told[1].ID, "test.trust") {
-		t.Errorf("told %+v", told)
-	}
+	must.Hold(t, asked[0] == "" && len(asked) >= 3 && asked[1] == "a stopped" && asked[2] == "a stopped",
+		"asked %q", asked)
+	must.Hold(t, len(told) == 2 && strings.Contains(told[0].ID+told[1].ID, "test.trust"), "told %+v", told)
 }
 
 // TestUpkeepWaits: the looks after an event become rarer and end; what a guest did before counts no more; another mpps
@@ -167,14 +163,10 @@ func TestUpkeepWaits(t *testing.T) {
 	u.happened(Event{Object: "a", Guest: Started}, now)
 	u.happened(Event{Object: "b", Guest: Started}, now)
 	u.happened(Event{Object: "a", Guest: Stopped}, now)
-	if len(u.events) != 2 || u.events[1].Guest != Stopped {
-		t.Errorf("%+v", u.events)
-	}
+	must.Hold(t, len(u.events) == 2 && u.events[1].Guest == Stopped, "%+v", u.events)
 	for range upkeepLooks {
 		wait, any := u.wait(now)
-		if !any || wait < 0 {
-			t.Fatalf("%v %v", wait, any)
-		}
+		must.Need(t, any && wait >= 0, "%v %v", wait, any)
 		u.looked()
 	}
 	if _, any := u.wait(now); any {
@@ -197,7 +189,5 @@ func TestUpkeepWaits(t *testing.T) {
 	}
 	must.Do(t, lock.Release())
 	w.tend(t.Context(), now.Add(2*time.Second))
-	if f.values[trust].Value != "off" || len(f.writes) != 1 {
-		t.Errorf("trust %s, wrote %v", f.values[trust], f.writes)
-	}
+	must.Hold(t, f.values[trust].Value == "off" && len(f.writes) == 1, "trust %s, wrote %v", f.values[trust], f.writes)
 }

@@ -95,9 +95,7 @@ func TestResumeOverBoot(t *testing.T) {
 	}
 	b.boot("boot-3")
 	r, err := b.Resumable(t.Context())
-	if err != nil || r.TX != first || r.Done != 2 || len(r.Waits) != 0 {
-		t.Fatalf("after the boot: %+v, %v", r, err)
-	}
+	must.Need(t, err == nil && r.TX == first && r.Done == 2 && len(r.Waits) == 0, "after the boot: %+v, %v", r, err)
 	r.Found([]Left{{ID: "test.v01", Address: address(1)}}, nil, nil)
 	s := Status{State: IsApplied, Remains: r}
 	if s.Looked(); s.State != IsWaiting || !strings.Contains(s.Why, "the plan of "+first+" continues with 1 change:") {
@@ -114,9 +112,8 @@ func TestResumeOverBoot(t *testing.T) {
 		t.Errorf("the first alone: %v", err)
 	}
 	all, err := b.Rollback(t.Context(), RollbackOptions{TX: first, WithLater: true})
-	if err != nil || len(all) != 2 || all[0].Of != second || all[1].Of != first {
-		t.Fatalf("rolled back %+v, %v", all, err)
-	}
+	must.Need(t, err == nil && len(all) == 2 && all[0].Of == second && all[1].Of == first,
+		"rolled back %+v, %v", all, err)
 	if !b.same(before) {
 		t.Errorf("values %v, before %v", b.values, before)
 	}
@@ -137,10 +134,8 @@ func TestResumeWithoutTheFirst(t *testing.T) {
 		t.Errorf("%s was put back: %+v, %v", second, r, err)
 	}
 	rollBack(t, b.Engine, RollbackOptions{})
-	if _, err := b.Run(t.Context(), realtime(false, 1), Options{Follows: first}); err == nil ||
-		!strings.Contains(err.Error(), "it is rolled-back") {
-		t.Errorf("going on with what was put back: %v", err)
-	}
+	must.Say(t, must.Err(b.Run(t.Context(), realtime(false, 1), Options{Follows: first})), "it is rolled-back",
+		"going on with what was put back")
 }
 
 // TestResumeOlder: a transaction of an mpps that kept no goal is named, and rolled back like any.
@@ -148,10 +143,7 @@ func TestResumeOlder(t *testing.T) {
 	b := newBootable(t)
 	r := must.Get(b.Run(t.Context(), realtime(true, 0), Options{}))(t)
 	b.boot("boot-2")
-	if _, err := b.Resumable(t.Context()); err == nil || !strings.Contains(err.Error(), "transaction "+r.TX+
-		" does not say what it was for") {
-		t.Errorf("%v", err)
-	}
+	must.Say(t, must.Err(b.Resumable(t.Context())), "transaction "+r.TX+" does not say what it was for", "b.Resumable")
 	must.Equal(t, rollBack(t, b.Engine, RollbackOptions{}).State, journal.Applied, "not put back")
 }
 
@@ -223,17 +215,13 @@ func TestChainKilled(t *testing.T) {
 		}()
 		b.Journal.Appended = nil
 		if finished {
-			if die < 6 {
-				t.Fatalf("only %d records were written", n)
-			}
+			must.Need(t, die >= 6, "only %d records were written", n)
 			return
 		}
 		b.boot("boot-3") // as after a loss of power
 		b.values[address(1)], b.values[address(2)] = setting.Value("old"), setting.Value("old")
 		all, err := b.Rollback(t.Context(), RollbackOptions{TX: first, WithLater: true})
-		if err != nil {
-			t.Fatalf("died at record %d, then: %v", die, err)
-		}
+		must.Need(t, err == nil, "died at record %d, then: %v", die, err)
 		if len(all) == 2 && (all[0].Of != second || all[1].Of != first) {
 			t.Errorf("died at record %d, then in the order %s, %s", die, all[0].Of, all[1].Of)
 		}

@@ -29,9 +29,8 @@ func TestRollbackThatDiedWhileItWrote(t *testing.T) {
 			before[address(1)] = setting.Value("half")
 		}
 		done, err := e.Rollback(t.Context(), RollbackOptions{})
-		if err != nil || (done[0].Drifted() > 0) != reset || !f.same(before) {
-			t.Errorf("reset %v: %+v, %v, the machine is %v, expected %v", reset, done, err, f.values, before)
-		}
+		must.Hold(t, err == nil && (done[0].Drifted() > 0) == reset && f.same(before),
+			"reset %v: %+v, %v, the machine is %v, expected %v", reset, done, err, f.values, before)
 	}
 }
 

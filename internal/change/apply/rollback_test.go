@@ -38,9 +38,7 @@ func TestRollbackIsInReverse(t *testing.T) {
 	tx := applied(t, e, changes(3))
 	f.writes = nil
 	done, err := e.Rollback(t.Context(), RollbackOptions{})
-	if err != nil || len(done) != 1 || done[0].Of != tx || done[0].Written() != 3 {
-		t.Fatalf("%+v, %v", done, err)
-	}
+	must.Need(t, err == nil && len(done) == 1 && done[0].Of == tx && done[0].Written() == 3, "%+v, %v", done, err)
 	must.Equal(t, strings.Join(f.writes, " "), "net.v02=old net.v01=old net.v00=old", "writes")
 	if !f.same(before) || state(t, e) != IsClean {
 		t.Errorf("the machine is %v (%s)", f.values, state(t, e))
@@ -86,13 +84,11 @@ func TestRollbackLeavesDriftAlone(t *testing.T) {
 	f.values[address(1)] = setting.Value("by hand")
 	must.Equal(t, state(t, e), IsDrifted, "status")
 	preview, err := e.Rollback(t.Context(), RollbackOptions{DryRun: true})
-	if err != nil || preview[0].Drifted() != 1 || f.values[address(0)].Value != "new" {
-		t.Fatalf("dry run: %+v, %v", preview, err)
-	}
+	must.Need(t, err == nil && preview[0].Drifted() == 1 && f.values[address(0)].Value == "new",
+		"dry run: %+v, %v", preview, err)
 	done, err := e.Rollback(t.Context(), RollbackOptions{})
-	if err != nil || done[0].Drifted() != 1 || done[0].Written() != 2 {
-		t.Fatalf("%+v, %v; expected one left alone", done, err)
-	}
+	must.Need(t, err == nil && done[0].Drifted() == 1 && done[0].Written() == 2,
+		"%+v, %v; expected one left alone", done, err)
 	must.Equal(t, f.values[address(1)].Value, "by hand", "the value changed by hand")
 	if done, err = e.Rollback(t.Context(), RollbackOptions{TX: tx, Force: true}); err != nil || done[0].Written() != 1 {
 		t.Fatalf("--force: %+v, %v; expected one put back", done, err)
@@ -113,13 +109,11 @@ func TestRollbackOfAGuestThatIsOff(t *testing.T) {
 	}})
 	delete(f.values, thread)
 	s, err := e.Status(t.Context())
-	if err != nil || s.Rows[0].State != NotThere || s.State != IsApplied {
-		t.Errorf("status is %+v, %v; expected the thread to be absent and nothing drifted", s, err)
-	}
+	must.Hold(t, err == nil && s.Rows[0].State == NotThere && s.State == IsApplied,
+		"status is %+v, %v; expected the thread to be absent and nothing drifted", s, err)
 	done, err := e.Rollback(t.Context(), RollbackOptions{})
-	if err != nil || done[0].Drifted() != 0 || done[0].Written() != 1 {
-		t.Fatalf("%+v, %v; expected the rule removed and nothing to restore for the thread", done, err)
-	}
+	must.Need(t, err == nil && done[0].Drifted() == 0 && done[0].Written() == 1,
+		"%+v, %v; expected the rule removed and nothing to restore for the thread", done, err)
 	must.Equal(t, f.values[rule].State, setting.Absent, "the rule")
 	must.Equal(t, done[0].Changes[1].Reason, journal.Gone, "the thread")
 }
@@ -135,9 +129,7 @@ func TestRollbackOfAGuestThatWasStartedAnew(t *testing.T) {
 	}})
 	f.values[thread] = setting.Value("0-7")
 	e.Reset = func(c journal.Change, since time.Time) string {
-		if since.IsZero() {
-			t.Error("asked for what happened since the zero time")
-		}
+		must.Hold(t, !since.IsZero(), "asked for what happened since the zero time")
 		return "guest vm1 was restarted"
 	}
 	if s, err := e.Status(t.Context()); err != nil || s.State != IsDrifted ||
@@ -145,10 +137,9 @@ func TestRollbackOfAGuestThatWasStartedAnew(t *testing.T) {
 		t.Errorf("status is %+v, %v; expected drift with its reason", s, err)
 	}
 	done, err := e.Rollback(t.Context(), RollbackOptions{})
-	if err != nil || done[0].Drifted() != 0 || f.values[thread].Value != "0-7" ||
-		done[0].Changes[0].Reason != journal.Gone {
-		t.Errorf("%+v, %v, thread on %s; expected nothing to restore", done, err, f.values[thread])
-	}
+	must.Hold(t, err == nil && done[0].Drifted() == 0 && f.values[thread].Value == "0-7" &&
+		done[0].Changes[0].Reason == journal.Gone,
+		"%+v, %v, thread on %s; expected nothing to restore", done, err, f.values[thread])
 }
 
 func TestRollbackOfWhatOthersBuiltOn(t *testing.T) {
@@ -163,13 +154,10 @@ func TestRollbackOfWhatOthersBuiltOn(t *testing.T) {
 		t.Fatalf("error is %v, expected it to name %s", err, second)
 	}
 	s, err := e.Status(t.Context())
-	if err != nil || s.State != IsApplied || len(s.Rows) != 3 || s.Rows[0].Wanted != "newer" {
-		t.Errorf("status is %+v, %v; expected three compliant rows, the first of the second transaction", s, err)
-	}
+	must.Hold(t, err == nil && s.State == IsApplied && len(s.Rows) == 3 && s.Rows[0].Wanted == "newer",
+		"status is %+v, %v; expected three compliant rows, the first of the second transaction", s, err)
 	done, err := e.Rollback(t.Context(), RollbackOptions{TX: first, WithLater: true})
-	if err != nil || len(done) != 2 || done[0].Of != second || done[1].Of != first {
-		t.Fatalf("%+v, %v", done, err)
-	}
+	must.Need(t, err == nil && len(done) == 2 && done[0].Of == second && done[1].Of == first, "%+v, %v", done, err)
 	if !f.same(before) || state(t, e) != IsClean {
 		t.Errorf("the machine is %v (%s)", f.values, state(t, e))
 	}
@@ -199,9 +187,8 @@ func TestRollbackAfterAReboot(t *testing.T) {
 	e.BootID = "boot-2"
 	f.values = before // what was until reboot
 	s, err := e.Status(t.Context())
-	if err != nil || s.State != IsDrifted || !strings.Contains(s.Rows[0].Why, "restarted") {
-		t.Errorf("status is %+v, %v; expected drift with the reboot as its reason", s, err)
-	}
+	must.Hold(t, err == nil && s.State == IsDrifted && strings.Contains(s.Rows[0].Why, "restarted"),
+		"status is %+v, %v; expected drift with the reboot as its reason", s, err)
 	f.writes = nil
 	if done, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil || done[0].Drifted() != 0 ||
 		len(f.writes) != 0 {
@@ -229,9 +216,8 @@ func TestConfirm(t *testing.T) {
 		must.Equal(t, len(f.writes), 0, "armed after the first write")
 		return nil
 	}})
-	if err != nil || armed != result.TX || result.ConfirmWithin != 60 {
-		t.Fatalf("armed for %q, %+v, %v", armed, result, err)
-	}
+	must.Need(t, err == nil && armed == result.TX && result.ConfirmWithin == 60,
+		"armed for %q, %+v, %v", armed, result, err)
 	var waits *Unconfirmed
 	if _, err := e.Run(t.Context(), then(1, "newer"), Options{}); !errors.As(err, &waits) {
 		t.Errorf("a second apply: %v, expected Unconfirmed", err)
@@ -242,9 +228,7 @@ func TestConfirm(t *testing.T) {
 	if done, err := e.Guard(t.Context(), result.TX); err != nil || len(done) != 0 {
 		t.Errorf("guard: %+v, %v; expected it to do nothing", done, err)
 	}
-	if _, err := e.Confirm(result.TX); err == nil || !strings.Contains(err.Error(), "confirmed already") {
-		t.Errorf("confirmed twice: %v", err)
-	}
+	must.Say(t, must.Err(e.Confirm(result.TX)), "confirmed already", "confirmed twice")
 }
 
 func TestGuardUndoesWhatNobodyConfirms(t *testing.T) {
@@ -257,13 +241,9 @@ func TestGuardUndoesWhatNobodyConfirms(t *testing.T) {
 		t.Fatalf("%+v, %v, the machine is %v", done, err, f.values)
 	}
 	entries, _, err := e.History(0)
-	if err != nil || entries[0].State != journal.WasRolledBack ||
-		!strings.Contains(entries[1].Why, "not confirmed within 50ms") {
-		t.Errorf("history is %+v, %v", entries, err)
-	}
-	if _, err := e.Confirm(result.TX); err == nil || !strings.Contains(err.Error(), "rolled-back") {
-		t.Errorf("confirmed too late: %v", err)
-	}
+	must.Hold(t, err == nil && entries[0].State == journal.WasRolledBack &&
+		strings.Contains(entries[1].Why, "not confirmed within 50ms"), "history is %+v, %v", entries, err)
+	must.Say(t, must.Err(e.Confirm(result.TX)), "rolled-back", "confirmed too late")
 }
 
 func TestGuardUndoesWhatWasInterrupted(t *testing.T) {
@@ -287,9 +267,8 @@ func TestGuardUndoesWhatWasInterrupted(t *testing.T) {
 		t.Fatalf("%+v, %v, the machine is %v", done, err, f.values)
 	}
 	entries, _, err := e.History(0)
-	if err != nil || !strings.Contains(entries[1].Why, "not completed: interrupted") {
-		t.Errorf("history is %+v, %v", entries, err)
-	}
+	must.Hold(t, err == nil && strings.Contains(entries[1].Why, "not completed: interrupted"),
+		"history is %+v, %v", entries, err)
 }
 
 func TestGuardTriesAgain(t *testing.T) {
@@ -323,9 +302,8 @@ func TestRollbackOfAGuestThatIsNotDefinedAnyMore(t *testing.T) {
 	}})
 	f.values[queues] = setting.NoObject("guest vm1: no such guest")
 	done, err := e.Rollback(t.Context(), RollbackOptions{})
-	if err != nil || done[0].Drifted() != 0 || done[0].Changes[0].Reason != journal.Gone {
-		t.Errorf("%+v, %v; expected nothing to restore", done, err)
-	}
+	must.Hold(t, err == nil && done[0].Drifted() == 0 && done[0].Changes[0].Reason == journal.Gone,
+		"%+v, %v; expected nothing to restore", done, err)
 }
 
 func TestArmFails(t *testing.T) {
@@ -333,9 +311,8 @@ func TestArmFails(t *testing.T) {
 	e := engine(t, f)
 	result, err := e.Run(t.Context(), changes(2),
 		Options{Confirm: time.Minute, Arm: func(string) error { return errors.New("no fork") }})
-	if err == nil || result.State != journal.FailedUndone || len(f.writes) > 0 {
-		t.Errorf("state %s, %v, writes %v; expected nothing written", result.State, err, f.writes)
-	}
+	must.Hold(t, err != nil && result.State == journal.FailedUndone && len(f.writes) <= 0,
+		"state %s, %v, writes %v; expected nothing written", result.State, err, f.writes)
 }
 
 func TestUndo80ChangesQuickly(t *testing.T) {

@@ -69,15 +69,11 @@ func TestFaults(t *testing.T) {
 				fault.at(f, address(at), cancel)
 				result, err := e.Run(ctx, changes(n), Options{})
 				var failure *Failure
-				if !errors.As(err, &failure) {
-					t.Fatalf("error is %v, expected a Failure", err)
-				}
-				if result.State != fault.state || failure.State != fault.state {
-					t.Errorf("state is %s (error: %s), expected %s", result.State, failure.State, fault.state)
-				}
-				if !strings.Contains(err.Error(), fault.says) {
-					t.Errorf("error is %q, expected it to say %q", err, fault.says)
-				}
+				must.Need(t, errors.As(err, &failure), "error is %v, expected a Failure", err)
+				must.Hold(t, result.State == fault.state && failure.State == fault.state,
+					"state is %s (error: %s), expected %s", result.State, failure.State, fault.state)
+				must.Hold(t, strings.Contains(err.Error(), fault.says),
+					"error is %q, expected it to say %q", err, fault.says)
 				if fault.name != "cancelled" && !strings.Contains(err.Error(), address(at).String()) {
 					t.Errorf("error is %q, expected it to name %s", err, address(at))
 				}
@@ -92,15 +88,12 @@ func TestFaults(t *testing.T) {
 					" may still take effect"); may != (fault.state == journal.Doubtful) {
 					t.Errorf("error is %q, state %s", err, failure.State)
 				}
-				if strings.Contains(err.Error(), "nothing was changed") {
-					t.Errorf("error is %q, though something was", err)
-				}
+				must.Hold(t, !strings.Contains(err.Error(), "nothing was changed"),
+					"error is %q, though something was", err)
 				if fault.name == "hangs" && len(failure.Left) != 1 {
 					t.Errorf("error is %q, expected it to say that the value could not be put back", err)
 				}
-				if strings.Contains(err.Error(), "\n") {
-					t.Errorf("error has several lines: %q", err)
-				}
+				must.Hold(t, !strings.Contains(err.Error(), "\n"), "error has several lines: %q", err)
 			})
 		}
 	}
@@ -115,15 +108,12 @@ func TestFaultThenRollbackSettles(t *testing.T) {
 	f.refuseTo[address(2)] = map[string]error{"old": syscall.EIO}
 	_, err := e.Run(t.Context(), changes(3), Options{})
 	for _, want := range []error{syscall.EBUSY, syscall.EIO} {
-		if !errors.Is(err, want) {
-			t.Errorf("error is %q, expected it to hold %q", err, want)
-		}
+		must.Hold(t, errors.Is(err, want), "error is %q, expected it to hold %q", err, want)
 	}
 	must.Equal(t, f.values[address(1)].Value, "old", "the change between the two that cannot be undone")
 	s, err := e.Status(t.Context())
-	if err != nil || s.State != IsFailed || len(s.Rows) != 2 {
-		t.Fatalf("status is %+v, %v; expected failed, and the two values that could not be put back", s, err)
-	}
+	must.Need(t, err == nil && s.State == IsFailed && len(s.Rows) == 2,
+		"status is %+v, %v; expected failed, and the two values that could not be put back", s, err)
 	for i, want := range []string{"is new, and could not be put back to old",
 		"is odd, and could not be put back to old"} {
 		if r := s.Rows[i]; r.State != Drifted || r.Wanted != "old" || r.Why != want {
@@ -142,9 +132,7 @@ func TestFaultThenRollbackSettles(t *testing.T) {
 	must.Equal(t, state(t, e), IsFailed, "status")
 	clear(f.refuseTo)
 	must.Get(e.Rollback(t.Context(), RollbackOptions{}))(t)
-	if !f.same(before) {
-		t.Errorf("the machine is %v, expected %v", f.values, before)
-	}
+	must.Hold(t, f.same(before), "the machine is %v, expected %v", f.values, before)
 	must.Equal(t, state(t, e), IsClean, "status")
 }
 
@@ -155,9 +143,8 @@ func TestHangSettlesByRollback(t *testing.T) {
 	before := f.snapshot()
 	f.hang[address(1)] = true
 	result, err := e.Run(t.Context(), changes(3), Options{})
-	if result.State != journal.Doubtful || err == nil {
-		t.Fatalf("state is %s, error %v; expected in-doubt", result.State, err)
-	}
+	must.Need(t, result.State == journal.Doubtful && err != nil,
+		"state is %s, error %v; expected in-doubt", result.State, err)
 	must.Equal(t, state(t, e), IsInDoubt, "status")
 	e.Deadline = 5 * time.Second
 	f.mu.Lock()
@@ -177,9 +164,7 @@ func TestStalePlanWritesNothing(t *testing.T) {
 	delete(f.values, address(3))
 	_, err := e.Run(t.Context(), changes(4), Options{})
 	var stale *plan.Stale
-	if !errors.As(err, &stale) || len(stale.Changed) != 2 {
-		t.Fatalf("error is %v, expected two stale values", err)
-	}
+	must.Need(t, errors.As(err, &stale) && len(stale.Changed) == 2, "error is %v, expected two stale values", err)
 	must.Equal(t, len(f.writes), 0, "written: %v", f.writes)
 	if entries, _, err := e.History(0); err != nil || len(entries) != 0 {
 		t.Errorf("history is %v, %v; expected none", entries, err)
@@ -194,9 +179,7 @@ func TestAlreadyAsWanted(t *testing.T) {
 	must.Equal(t, strings.Join(f.writes, " "), "net.v00=new net.v02=new", "writes")
 	must.Equal(t, result.Changes[1].State, journal.ChangeAlready, "the change")
 	again, err := e.Run(t.Context(), changes(3), Options{})
-	if err != nil || again.TX != "" {
-		t.Errorf("applied again: transaction %q, %v; expected none", again.TX, err)
-	}
+	must.Hold(t, err == nil && again.TX == "", "applied again: transaction %q, %v; expected none", again.TX, err)
 	must.Get(e.Rollback(t.Context(), RollbackOptions{}))(t)
 	must.Equal(t, f.values[address(1)].Value, "new", "a value that mpps never wrote was rolled back to")
 }
@@ -210,9 +193,7 @@ func TestDriverRounds(t *testing.T) {
 	p := &plan.Plan{Changes: []plan.Change{{ID: "nic.ring.rx", Address: ring, From: setting.Value("256"),
 		To: setting.Value("4000"), Want: setting.Least(4000)}}}
 	result, err := e.Run(t.Context(), p, Options{})
-	if err != nil || result.Changes[0].Found != "4096" {
-		t.Fatalf("found %+v, %v; expected 4096", result.Changes, err)
-	}
+	must.Need(t, err == nil && result.Changes[0].Found == "4096", "found %+v, %v; expected 4096", result.Changes, err)
 	if _, err := e.Rollback(t.Context(), RollbackOptions{}); err != nil || f.values[ring].Value != "256" {
 		t.Errorf("after rollback %s, %v; expected 256", f.values[ring], err)
 	}
@@ -239,9 +220,7 @@ func TestOneMovesAnother(t *testing.T) {
 			planned.Changes = append(p.Changes[:2:2], changes(1).Changes...)
 		}
 		_, err := e.Run(t.Context(), &planned, Options{})
-		if (err != nil) != fails {
-			t.Fatal(err)
-		}
+		must.Need(t, (err != nil) == fails, "%v", err)
 		if !fails {
 			must.Get(e.Rollback(t.Context(), RollbackOptions{}))(t)
 		}
@@ -255,9 +234,8 @@ func TestDryRunWritesNothing(t *testing.T) {
 	f := newFake(t, 2)
 	e := engine(t, f)
 	result, err := e.Run(t.Context(), changes(2), Options{DryRun: true})
-	if err != nil || len(result.Changes) != 2 || len(f.writes) != 0 {
-		t.Errorf("%+v, %v, writes %v", result, err, f.writes)
-	}
+	must.Hold(t, err == nil && len(result.Changes) == 2 && len(f.writes) == 0,
+		"%+v, %v, writes %v", result, err, f.writes)
 	if entries, _, _ := e.History(0); len(entries) != 0 {
 		t.Errorf("history is %v, expected none", entries)
 	}
@@ -271,14 +249,11 @@ func TestLockedNamesTheHolder(t *testing.T) {
 	if _, err := e.Run(t.Context(), changes(1), Options{}); !errors.As(err, &locked) {
 		t.Fatalf("error is %v, expected Locked", err)
 	}
-	if locked.OutcomeCode() != 11 || locked.Holder.PID == 0 || locked.Holder.Command != "apply" {
-		t.Errorf("holder is %+v", locked.Holder)
-	}
+	must.Hold(t, locked.OutcomeCode() == 11 && locked.Holder.PID != 0 && locked.Holder.Command == "apply",
+		"holder is %+v", locked.Holder)
 	must.Equal(t, state(t, e), IsInFlight, "status")
 	must.Do(t, lock.Release())
-	if _, err := e.Run(t.Context(), changes(1), Options{}); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, must.Err(e.Run(t.Context(), changes(1), Options{})))
 }
 
 // TestDoubtOfTheMechanism: a mechanism says itself that its write may still come about. What is put back then is not
@@ -296,9 +271,7 @@ func TestDoubtOfTheMechanism(t *testing.T) {
 	delete(f.refuse, address(1))
 	f.values[address(1)] = setting.Value("new") // it comes about
 	restored, err := e.Rollback(t.Context(), RollbackOptions{})
-	if err != nil || restored[0].Drifted() != 0 {
-		t.Fatalf("%+v, %v", restored, err)
-	}
+	must.Need(t, err == nil && restored[0].Drifted() == 0, "%+v, %v", restored, err)
 	if !f.same(before) || state(t, e) != IsClean {
 		t.Errorf("the machine is %v (%s), expected %v", f.values, state(t, e), before)
 	}
@@ -315,11 +288,9 @@ func TestUnwritable(t *testing.T) {
 		return errors.New("no kernel")
 	}
 	result, err := e.Run(t.Context(), changes(3), Options{DryRun: true})
-	if err != nil || result.Changes[0].State != journal.ChangeIntended ||
-		result.Changes[2].State != journal.ChangeFailed ||
-		result.Changes[2].Why != "cannot be written here: no kernel" {
-		t.Errorf("dry run: %+v, %v", result, err)
-	}
+	must.Hold(t, err == nil && result.Changes[0].State == journal.ChangeIntended &&
+		result.Changes[2].State == journal.ChangeFailed && result.Changes[2].Why == "cannot be written here: no kernel",
+		"dry run: %+v, %v", result, err)
 	var refused *Unwritable
 	if _, err := e.Run(t.Context(), changes(3), Options{}); !errors.As(err, &refused) || refused.First != address(1) ||
 		refused.More != 1 {

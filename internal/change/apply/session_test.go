@@ -38,9 +38,7 @@ func TestSessionInterrupted(t *testing.T) {
 		t.Errorf("an apply on top of it: %v", err)
 	}
 	restored, err := e.Rollback(t.Context(), RollbackOptions{DryRun: true})
-	if err != nil || len(restored) != 2 {
-		t.Errorf("a rollback would put back %d transactions, %v", len(restored), err)
-	}
+	must.Hold(t, err == nil && len(restored) == 2, "a rollback would put back %d transactions, %v", len(restored), err)
 	if restored, err = e.Rollback(t.Context(), RollbackOptions{}); err != nil || len(restored) != 2 ||
 		!f.same(beginning) {
 		t.Errorf("%d transactions put back, %v: %v, expected %v", len(restored), err, f.values, beginning)

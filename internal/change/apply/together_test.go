@@ -63,20 +63,16 @@ func TestChangesTogether(t *testing.T) {
 	}
 	m.runs = nil
 	done, err := e.Rollback(t.Context(), RollbackOptions{})
-	if err != nil || done[0].Written() != 7 || !slices.Equal(m.runs, []int{3}) || !m.same(before) ||
-		state(t, e) != IsClean {
-		t.Errorf("%+v, runs of %v, %v, %v", done, m.runs, m.values, err)
-	}
+	must.Hold(t, err == nil && done[0].Written() == 7 && slices.Equal(m.runs, []int{3}) && m.same(before) &&
+		state(t, e) == IsClean, "%+v, runs of %v, %v, %v", done, m.runs, m.values, err)
 }
 
 func TestChangesTogetherOneAlready(t *testing.T) {
 	m, e, p := withMenu(t, 3)
 	m.values[setting.Of(setting.KernelArg, "b")] = setting.Value("new")
 	result, err := e.Run(t.Context(), p, Options{})
-	if err != nil || result.Written() != 6 || !slices.Equal(m.runs, []int{2}) ||
-		result.Changes[4].State != journal.ChangeAlready {
-		t.Errorf("%+v, runs of %v, %v", result.Changes, m.runs, err)
-	}
+	must.Hold(t, err == nil && result.Written() == 6 && slices.Equal(m.runs, []int{2}) &&
+		result.Changes[4].State == journal.ChangeAlready, "%+v, runs of %v, %v", result.Changes, m.runs, err)
 }
 
 func TestChangesTogetherAreRefused(t *testing.T) {
@@ -85,16 +81,13 @@ func TestChangesTogetherAreRefused(t *testing.T) {
 	m.breaks = errors.New("no space left")
 	result, err := e.Run(t.Context(), p, Options{})
 	var failure *Failure
-	if !errors.As(err, &failure) || failure.State != journal.FailedUndone ||
-		!strings.Contains(err.Error(), "kernel-arg:a: wanted new: no space left") {
-		t.Fatalf("error is %v", err)
-	}
+	must.Need(t, errors.As(err, &failure) && failure.State == journal.FailedUndone &&
+		strings.Contains(err.Error(), "kernel-arg:a: wanted new: no space left"), "error is %v", err)
 	for _, c := range result.Changes {
 		must.Equal(t, c.State, journal.ChangeUndone, "%s", c.Address)
 	}
-	if !m.same(before) || len(m.runs) != 1 || state(t, e) != IsClean {
-		t.Errorf("runs of %v, the machine is %v", m.runs, m.values)
-	}
+	must.Hold(t, m.same(before) && len(m.runs) == 1 && state(t, e) == IsClean,
+		"runs of %v, the machine is %v", m.runs, m.values)
 }
 
 // TestTogetherUndone: a change behind them fails, and they are put back in one go; where that is refused, one by one.
@@ -112,10 +105,9 @@ func TestTogetherUndone(t *testing.T) {
 			}
 			_, err := e.Run(t.Context(), p, Options{})
 			var failure *Failure
-			if !errors.As(err, &failure) || failure.State != journal.FailedUndone || failure.Undone != 7 ||
-				!m.same(before) || !slices.Equal(m.runs, []int{3, 3}) {
-				t.Errorf("runs of %v, the machine is %v, %v", m.runs, m.values, err)
-			}
+			must.Hold(t, errors.As(err, &failure) && failure.State == journal.FailedUndone && failure.Undone == 7 &&
+				m.same(before) && slices.Equal(m.runs, []int{3, 3}),
+				"runs of %v, the machine is %v, %v", m.runs, m.values, err)
 		})
 	}
 }
@@ -155,10 +147,8 @@ func TestTogetherOnRollbackOneByOne(t *testing.T) {
 	b := setting.Of(setting.KernelArg, "b")
 	m.refuseTo[b] = map[string]error{"old": errors.New("invalid argument")}
 	_, err := e.Rollback(t.Context(), RollbackOptions{})
-	if err == nil || !strings.Contains(err.Error(), "kernel-arg:b: wanted old: invalid argument") ||
-		strings.Contains(err.Error(), "kernel-arg:a") {
-		t.Errorf("error is %v", err)
-	}
+	must.Hold(t, err != nil && strings.Contains(err.Error(), "kernel-arg:b: wanted old: invalid argument") &&
+		!strings.Contains(err.Error(), "kernel-arg:a"), "error is %v", err)
 	for a, r := range m.values {
 		must.Equal(t, r.Value, map[bool]string{true: "new", false: "old"}[a == b], "%s is %s", a, r)
 	}

@@ -57,7 +57,6 @@ func TestRowsSayWhyNot(t *testing.T) {
 		"since, and the value lasts until reboot") {
 		t.Errorf("after another boot: %+v, %v", s.Rows[0], err)
 	}
-	if s.State != IsDrifted || s.Why != "4 of 7 values are not as applied" {
-		t.Errorf("status is %s: %s", s.State, s.Why)
-	}
+	must.Hold(t, s.State == IsDrifted && s.Why == "4 of 7 values are not as applied",
+		"status is %s: %s", s.State, s.Why)
 }

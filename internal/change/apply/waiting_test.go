@@ -55,9 +55,7 @@ func rollBack(t *testing.T, e *Engine, o RollbackOptions) Restored {
 	t.Helper()
 	time.Sleep(2 * time.Millisecond)
 	done, err := e.Rollback(t.Context(), o)
-	if err != nil || len(done) != 1 {
-		t.Fatalf("%+v, %v", done, err)
-	}
+	must.Need(t, err == nil && len(done) == 1, "%+v, %v", done, err)
 	return done[0]
 }
 
@@ -80,10 +78,9 @@ func TestWaitingAfterRollback(t *testing.T) {
 		t.Errorf("rolled back: %+v; expected it to need a restart", r.Changes)
 	}
 	s, err := e.Status(t.Context())
-	if err != nil || s.State != IsWaiting || len(s.Rows) != 1 || s.Rows[0].State != WaitsFor ||
-		s.Rows[0].Found != "old" || !strings.Contains(s.Why, "still runs with") {
-		t.Errorf("rolled back: %+v, %v; expected the guest to be waited for", s, err)
-	}
+	must.Hold(t, err == nil && s.State == IsWaiting && len(s.Rows) == 1 && s.Rows[0].State == WaitsFor &&
+		s.Rows[0].Found == "old" && strings.Contains(s.Why, "still runs with"),
+		"rolled back: %+v, %v; expected the guest to be waited for", s, err)
 	must.Equal(t, len(s.Transactions), 0, "rolled back: %+v stand", s.Transactions)
 	g.start()
 	must.Equal(t, state(t, e), IsClean, "started again: status")
@@ -115,9 +112,8 @@ func TestStatusWhileApplying(t *testing.T) {
 	e.Journal.Appended = func(tx string, r journal.Record) {
 		looked++
 		s, err := e.Status(t.Context())
-		if err != nil || s.State != IsInFlight || s.Holder == nil || s.Holder.TX != tx || s.Holder.PID != os.Getpid() {
-			t.Errorf("at %s: %+v, %v", r.Event, s, err)
-		}
+		must.Hold(t, err == nil && s.State == IsInFlight && s.Holder != nil && s.Holder.TX == tx &&
+			s.Holder.PID == os.Getpid(), "at %s: %+v, %v", r.Event, s, err)
 		h, _, err := e.History(0)
 		if last := h[len(h)-1]; err != nil || last.TX != tx || last.State != journal.InFlight && last.Ended == nil {
 			t.Errorf("at %s: history ends with %+v, %v", r.Event, last, err)
@@ -144,9 +140,8 @@ func TestStatusWhileRollingBack(t *testing.T) {
 			f.mu.Unlock()
 			defer f.mu.Lock()
 			s, err := e.Status(t.Context())
-			if err != nil || s.State != IsInFlight || len(s.Rows) != i {
-				t.Errorf("status is %+v, %v; expected in-flight with %d values that stand", s, err, i)
-			}
+			must.Hold(t, err == nil && s.State == IsInFlight && len(s.Rows) == i,
+				"status is %+v, %v; expected in-flight with %d values that stand", s, err, i)
 			for _, r := range s.Rows {
 				must.Equal(t, r.State, Compliant, "%s is listed as", r.Address)
 			}
@@ -170,31 +165,21 @@ func TestHistoryTellsWhatStillWaits(t *testing.T) {
 		return !d.List[0].Needs.IsZero()
 	}
 	first := applied(t, e, needing(1))
-	if !needs(first) {
-		t.Error("applied, and not in effect: nothing is needed")
-	}
+	must.Hold(t, needs(first), "applied, and not in effect: nothing is needed")
 	back := rollBack(t, e, RollbackOptions{})
-	if needs(first) || needs(back.TX) {
-		t.Error("rolled back before it took effect: something is needed")
-	}
+	must.Hold(t, !needs(first) && !needs(back.TX), "rolled back before it took effect: something is needed")
 	second := applied(t, e, needing(1))
 	time.Sleep(2 * time.Millisecond)
 	g.start()
-	if needs(second) {
-		t.Error("in effect: something is needed")
-	}
+	must.Hold(t, !needs(second), "in effect: something is needed")
 	back = rollBack(t, e, RollbackOptions{})
-	if needs(second) || !needs(back.TX) {
-		t.Error("rolled back while it was in effect: the rollback needs a restart, and nothing else does")
-	}
+	must.Hold(t, !needs(second) && needs(back.TX),
+		"rolled back while it was in effect: the rollback needs a restart, and nothing else does")
 	g.refuse[address(1)] = syscall.EINVAL
 	result, err := e.Run(t.Context(), needing(2), Options{})
-	if err == nil || needs(result.TX) {
-		t.Errorf("failed and put back (%v): something is needed", err)
-	}
-	if !result.Changes[0].Needs.IsZero() || !result.Changes[1].Needs.IsZero() {
-		t.Errorf("%+v: what was put back needs something", result.Changes)
-	}
+	must.Hold(t, err != nil && !needs(result.TX), "failed and put back (%v): something is needed", err)
+	must.Hold(t, result.Changes[0].Needs.IsZero() && result.Changes[1].Needs.IsZero(),
+		"%+v: what was put back needs something", result.Changes)
 }
 
 // TestKernelStillHasIt: a kernel that was booted with an argument has it until the next boot, also once it is put back

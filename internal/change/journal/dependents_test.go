@@ -62,9 +62,7 @@ func TestBuiltOn(t *testing.T) {
 		check(t, err)
 		var found []string
 		for _, b := range ledger.Dependents(of) {
-			if b.Header.TX != second {
-				t.Errorf("%s built on %s", b.Header.TX, first)
-			}
+			must.Hold(t, b.Header.TX == second, "%s built on %s", b.Header.TX, first)
 			found = append(found, b.Because)
 		}
 		must.Equal(t, strings.Join(found, ", "), c.because, "%s, then %s", c.first, c.second)

@@ -112,9 +112,7 @@ func TestRecordedTreeIsNotWritten(t *testing.T) {
 		t.Errorf("%d journals read", n)
 	}
 	entries, err := os.ReadDir(filepath.Join(root, Path))
-	if err != nil || len(entries) != 2*enough {
-		t.Errorf("%d files, %v", len(entries), err)
-	}
+	must.Hold(t, err == nil && len(entries) == 2*enough, "%d files, %v", len(entries), err)
 	if live, err := Open("/"); err != nil || !live.Indexed {
 		t.Errorf("the machine's own journal has no index: %v", err)
 	} else {
@@ -147,13 +145,11 @@ func TestTenThousand(t *testing.T) {
 		t.Errorf("%d journals read, open %v, newest %s; expected 1, the one that stands", n, open, l.Newest())
 	}
 	over, err := l.Find(applies[77])
-	if err != nil || l.State(over) != WasRolledBack || len(over.Changes()) != 1 {
-		t.Errorf("one that is over: %v, %v", over, err)
-	}
+	must.Hold(t, err == nil && l.State(over) == WasRolledBack && len(over.Changes()) == 1,
+		"one that is over: %v, %v", over, err)
 	last, before, err := l.Last(200)
-	if err != nil || len(last) != 200 || before != 9801 || last[199].Header.TX != stands {
-		t.Errorf("the last: %d, %d before, %v", len(last), before, err)
-	}
+	must.Hold(t, err == nil && len(last) == 200 && before == 9801 && last[199].Header.TX == stands,
+		"the last: %d, %d before, %v", len(last), before, err)
 	if all, before, err := l.Last(0); err != nil || len(all) != 10_001 || before != 0 {
 		t.Errorf("all: %d, %d before, %v", len(all), before, err)
 	}
@@ -179,9 +175,8 @@ func TestIndexIsOnlyACache(t *testing.T) {
 	refused := func(part string) func(*testing.T, *Ledger, error) {
 		return func(t *testing.T, _ *Ledger, err error) {
 			var r *Refused
-			if !errors.As(err, &r) || !strings.Contains(err.Error(), part) {
-				t.Errorf("%v; expected a refusal for %q", err, part)
-			}
+			must.Hold(t, errors.As(err, &r) && strings.Contains(err.Error(), part),
+				"%v; expected a refusal for %q", err, part)
 		}
 	}
 	stand := func(n int) func(*testing.T, *Ledger, error) {

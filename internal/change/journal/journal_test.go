@@ -69,14 +69,11 @@ func TestWriteAndRead(t *testing.T) {
 		t.Errorf("read %+v, state %s", got.Header, got.State())
 	}
 	ledger, err := d.Ledger()
-	if err != nil || ledger.State(ledger.Transactions[0]) != InFlight {
-		t.Errorf("state is %v, %v; expected in-flight while the lock is held", ledger, err)
-	}
+	must.Hold(t, err == nil && ledger.State(ledger.Transactions[0]) == InFlight,
+		"state is %v, %v; expected in-flight while the lock is held", ledger, err)
 	changes := got.Changes()
-	if len(changes) != 2 || changes[0].State != ChangeDone || changes[1].State != ChangeIntended ||
-		changes[1].Before.Value != "x y" {
-		t.Errorf("changes are %+v", changes)
-	}
+	must.Hold(t, len(changes) == 2 && changes[0].State == ChangeDone && changes[1].State == ChangeIntended &&
+		changes[1].Before.Value == "x y", "changes are %+v", changes)
 	add(t, w, done(2, "z"), Record{Event: Committed})
 	if got, err = d.Load(w.TX()); err != nil || got.State() != Applied || got.Ended().IsZero() {
 		t.Errorf("state is %v, %v; expected applied", got, err)
@@ -157,14 +154,10 @@ func TestTornAnywhere(t *testing.T) {
 	for size := range len(text) + 1 {
 		got, err := Parse(text[:size])
 		if size < header {
-			if err == nil {
-				t.Fatalf("cut at %d, in the header: accepted", size)
-			}
+			must.Need(t, err != nil, "cut at %d, in the header: accepted", size)
 			continue
 		}
-		if err != nil {
-			t.Fatalf("cut at %d: %v", size, err)
-		}
+		must.Need(t, err == nil, "cut at %d: %v", size, err)
 		if whole := bytes.Count(text[:size], []byte("\n")) - 1; len(got.Records) != whole {
 			t.Fatalf("cut at %d: %d records, expected %d", size, len(got.Records), whole)
 		}
@@ -201,15 +194,12 @@ func TestReopenRemovesATornLine(t *testing.T) {
 	must.Get(f.WriteString(`{"seq":5,"at":"20`))(t)
 	f.Close()
 	again, before, err := d.Reopen(l, w.TX())
-	if err != nil || before.Torn != 17 {
-		t.Fatalf("torn %+v, %v; expected 17 bytes", before, err)
-	}
+	must.Need(t, err == nil && before.Torn == 17, "torn %+v, %v; expected 17 bytes", before, err)
 	defer again.Close()
 	add(t, again, Record{Event: Confirmed})
 	got, err := d.Load(w.TX())
-	if err != nil || got.Torn != 0 || !got.Confirmation().Confirmed || got.State() != Applied {
-		t.Errorf("%+v, %v", got, err)
-	}
+	must.Hold(t, err == nil && got.Torn == 0 && got.Confirmation().Confirmed && got.State() == Applied,
+		"%+v, %v", got, err)
 	if c := got.Confirmation(); c.Within != time.Minute || c.Until.IsZero() {
 		t.Errorf("confirmation is %+v", c)
 	}

@@ -8,19 +8,17 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"mpps/internal/must"
 )
 
 func TestNamesRise(t *testing.T) {
 	now := time.Date(2026, 11, 20, 21, 0, 0, 0, time.UTC)
 	first := newID(now, "")
-	if !idForm.MatchString(first) {
-		t.Fatalf("%q", first)
-	}
+	must.Need(t, idForm.MatchString(first), "%q", first)
 	for _, back := range []time.Duration{0, time.Nanosecond, -time.Hour, 48 * time.Hour} {
 		next := newID(now.Add(back), first)
-		if next <= first || !idForm.MatchString(next) {
-			t.Errorf("%v later: %q does not sort after %q", back, next, first)
-		}
+		must.Hold(t, next > first && idForm.MatchString(next), "%v later: %q does not sort after %q", back, next, first)
 	}
 }
 
@@ -51,9 +49,7 @@ func TestLock(t *testing.T) {
 			t.Errorf("%s: holder is %+v, %v; expected none", left, h, err)
 		}
 		again, err := d.Lock("again")
-		if err != nil {
-			t.Fatalf("%s: %v", left, err)
-		}
+		must.Need(t, err == nil, "%s: %v", left, err)
 		check(t, again.Release())
 	}
 	if info, err := os.Stat(filepath.Join(root, LockPath)); err != nil || info.Mode().Perm() != 0o600 {
@@ -77,10 +73,9 @@ func TestLockOfTheDying(t *testing.T) {
 	write(t, filepath.Join(root, HolderPath),
 		`{"pid":999999999,"began":5,"command":"apply","since":"2026-01-01T00:00:00Z","tx":"20260101T000000.000000Z-000000"}`)
 	_, err = d.Lock("again")
-	if !errors.As(err, &locked) || !locked.Ending || !strings.Contains(err.Error(), "process 999999999 (apply), "+
-		"since 2026-01-01T00:00:00Z, transaction 2026") || !strings.Contains(err.Error(), "was killed") {
-		t.Errorf("error is %v, expected it to name the process that hangs", err)
-	}
+	must.Hold(t, errors.As(err, &locked) && locked.Ending &&
+		strings.Contains(err.Error(), "process 999999999 (apply), "+"since 2026-01-01T00:00:00Z, transaction 2026") &&
+		strings.Contains(err.Error(), "was killed"), "error is %v, expected it to name the process that hangs", err)
 	if !strings.Contains(locked.Hint(), "kernel's log") || locked.OutcomeCode() != 11 {
 		t.Errorf("hint is %q, exit code %d", locked.Hint(), locked.OutcomeCode())
 	}
@@ -126,7 +121,5 @@ func TestFindByBeginning(t *testing.T) {
 			t.Errorf("%q: %v, expected no such transaction", name, err)
 		}
 	}
-	if _, err := d.Load("../../../etc/passwd"); !errors.Is(err, ErrNoTransaction) {
-		t.Errorf("a path as a name: %v", err)
-	}
+	must.Is(t, must.Err(d.Load("../../../etc/passwd")), ErrNoTransaction, "a path as a name")
 }

@@ -65,12 +65,8 @@ func TestRefusals(t *testing.T) {
 			c.spoil(t, root, file(root, w.TX()))
 			_, err := d.Ledger()
 			var refused *Refused
-			if !errors.As(err, &refused) {
-				t.Fatalf("error is %v, expected a refusal", err)
-			}
-			if !strings.Contains(err.Error(), c.says) {
-				t.Errorf("error is %q, expected it to say %q", err, c.says)
-			}
+			must.Need(t, errors.As(err, &refused), "error is %v, expected a refusal", err)
+			must.Hold(t, strings.Contains(err.Error(), c.says), "error is %q, expected it to say %q", err, c.says)
 			must.Contain(t, refused.Hint(), c.hint)
 		})
 	}
@@ -160,8 +156,6 @@ func TestMalformed(t *testing.T) {
 		d, _ := open(t)
 		w := create(t, d, lock(t, d), Header{Kind: Apply})
 		add(t, w, records...)
-		if _, err := d.Load(w.TX()); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("error is %v, expected %q", err, name)
-		}
+		must.Say(t, must.Err(d.Load(w.TX())), name, "error")
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestResume: what is kept comes back, an older journal keeps nothing, one of a later format is read all the same and
@@ -32,11 +33,9 @@ func TestResume(t *testing.T) {
 		return of
 	}
 	r, err := load(first).Resume()
-	if err != nil || r.Goal.Latency != 50*time.Microsecond || r.Goal.CPUs.String() != "2-3" || r.Goal.Guest != "rt1" ||
-		!r.Goal.Consents(goal.Data) ||
-		r.Kernel != "6.12-rt" || r.Site != "0a" || len(r.Later) != 1 {
-		t.Errorf("read %+v, %v", r, err)
-	}
+	must.Hold(t, err == nil && r.Goal.Latency == 50*time.Microsecond && r.Goal.CPUs.String() == "2-3" &&
+		r.Goal.Guest == "rt1" && r.Goal.Consents(goal.Data) && r.Kernel == "6.12-rt" && r.Site == "0a" &&
+		len(r.Later) == 1, "read %+v, %v", r, err)
 	if r, err := load(older).Resume(); r != nil || err != nil {
 		t.Errorf("an older journal keeps %+v, %v", r, err)
 	}
@@ -57,9 +56,6 @@ func TestFollowsIsChecked(t *testing.T) {
 	l := lock(t, d)
 	for _, of := range []string{"x", "29991120T211530.123456Z-3f9a1c"} {
 		w := create(t, d, l, Header{Kind: Apply, Follows: of})
-		if _, err := d.Load(w.TX()); err == nil || !strings.Contains(err.Error(), "not the name of an earlier "+
-			"transaction") {
-			t.Errorf("follows %s: %v", of, err)
-		}
+		must.Say(t, must.Err(d.Load(w.TX())), "not the name of an earlier "+"transaction", "follows %s", of)
 	}
 }

@@ -54,14 +54,10 @@ func TestSamples(t *testing.T) {
 	}
 	for _, e := range []Event{Intent, Already, Done, Failed, InDoubt, UndoIntent, Undone, UndoFailed, Left, Committed,
 		RolledBack, Incomplete, Bystander, Kept, Moved, ConfirmArmed, Confirmed} {
-		if !events[e] {
-			t.Errorf("no sample holds %s", e)
-		}
+		must.Hold(t, events[e], "no sample holds %s", e)
 	}
 	for _, s := range []State{Applied, FailedUndone, FailedPartly, Interrupted, Doubtful} {
-		if !states[s] {
-			t.Errorf("no sample is %s", s)
-		}
+		must.Hold(t, states[s], "no sample is %s", s)
 	}
 }
 
@@ -91,9 +87,7 @@ func TestSampleOfAMachine(t *testing.T) {
 		states = append(states, l.State(transaction))
 	}
 	want := []State{WasRolledBack, WasSuperseded, Applied, FailedUndone, Applied, Applied, Interrupted, Interrupted}
-	if !slices.Equal(states, want) {
-		t.Errorf("found %v, expected %v", states, want)
-	}
+	must.Hold(t, slices.Equal(states, want), "found %v, expected %v", states, want)
 	if open := l.Open(); len(open) != 3 || len(l.Dependents(open[0])) != 1 || len(l.Unsettled()) != 1 {
 		t.Errorf("%d transactions stand, %v built on the first, %d are unsettled", len(open), l.Dependents(open[0]),
 			len(l.Unsettled()))
@@ -239,9 +233,7 @@ func recordSamples(t *testing.T, which *regexp.Regexp) {
 // FuzzParse: whatever a file holds, reading it ends, and what was accepted can be looked at in every way.
 func FuzzParse(f *testing.F) {
 	samples, err := filepath.Glob("testdata/*" + suffix)
-	if err != nil || len(samples) == 0 {
-		f.Fatalf("samples: %v, %v", samples, err)
-	}
+	must.Need(f, err == nil && len(samples) != 0, "samples: %v, %v", samples, err)
 	for _, name := range samples {
 		text := must.Get(os.ReadFile(name))(f)
 		f.Add(text)

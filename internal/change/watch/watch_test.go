@@ -82,18 +82,12 @@ func TestUnseen(t *testing.T) {
 			want = "begins watch.unseen isolated; begins watch.unseen observed"
 		}
 		must.Equal(t, reported(w.Observe(l)), want, "look %d: told", n)
-		if w.OK() {
-			t.Error("a host that was not seen is said to be fine")
-		}
+		must.Hold(t, !w.OK(), "a host that was not seen is said to be fine")
 	}
 	must.Equal(t, reported(w.Observe(look(4, "isolated irq.aimed irq 4"))), "", "told")
-	if got := reported(w.Observe(look(5))); got != "ends irq.aimed irq 4; ends watch.unseen isolated; ends watch.unseen "+
-		"observed" {
-		t.Errorf("told %q", got)
-	}
-	if !w.OK() {
-		t.Error("nothing stands, and the host is not fine")
-	}
+	must.Equal(t, reported(w.Observe(look(5))),
+		"ends irq.aimed irq 4; ends watch.unseen isolated; ends watch.unseen "+"observed", "told")
+	must.Hold(t, w.OK(), "nothing stands, and the host is not fine")
 	left := look(6)
 	left.Saw = map[Source]bool{Isolated: true}
 	if got := reported(w.Observe(left)); got != "" || !w.OK() {
@@ -201,10 +195,9 @@ func TestFrom(t *testing.T) {
 		{ID: "k", Address: setting.Of(setting.KernelArg, "isolcpus"), Wanted: "2", Found: "absent", State: apply.Owned},
 		{ID: "w", Address: a, State: apply.WaitsFor},
 	}})
-	if off != 2 || len(rows) != 2 || rows[0].Code != "value.drifted" || !rows[0].Twice ||
-		rows[1].Code != "value.owned" || rows[1].Twice || rows[0].From != "1" || rows[0].To != "60" {
-		t.Errorf("off %d: %+v", off, rows)
-	}
+	must.Hold(t, off == 2 && len(rows) == 2 && rows[0].Code == "value.drifted" && rows[0].Twice &&
+		rows[1].Code == "value.owned" && !rows[1].Twice && rows[0].From == "1" && rows[0].To == "60",
+		"off %d: %+v", off, rows)
 	if rows, _ := AppliedFindings(apply.Status{State: apply.IsInDoubt, Why: "y"}); len(rows) != 1 ||
 		rows[0].Code != "value.in-doubt" {
 		t.Errorf("%+v", rows)
@@ -243,9 +236,8 @@ func TestMetrics(t *testing.T) {
 		"mpps_watch_looks_total 1\n", "mpps_watch_pause_seconds 30\n", "mpps_watch_failed_looks_total 1\n",
 		"mpps_watch_last_look_timestamp_seconds 1767323045\n", "mpps_watch_look_duration_seconds 1.5\n",
 		"mpps_watch_cpu_seconds_total 0.25\n", `mpps_build_info{version="1\""} 1`+"\n")
-	if strings.Contains(text, "source=\"boot\"") || strings.Contains(text, "threads.user_ran") {
-		t.Errorf("what was not looked at, or not seen twice, is there:\n%s", text)
-	}
+	must.Hold(t, !strings.Contains(text, "source=\"boot\"") && !strings.Contains(text, "threads.user_ran"),
+		"what was not looked at, or not seen twice, is there:\n%s", text)
 	l = look(1)
 	l.Saw = map[Source]bool{Isolated: true} // another mpps is at work
 	if w.Observe(l); !strings.Contains(w.Metrics("1"), "\nmpps_applied_values 12\n") ||
@@ -286,9 +278,8 @@ func TestRandom(t *testing.T) {
 			}
 			for _, e := range w.Observe(l) {
 				key := e.Code + e.Object
-				if e.Event == Begins == open[key] {
-					t.Fatalf("seed %d, look %d: %s %s while it was %v", seed, n, e.Event, key, open[key])
-				}
+				must.Need(t, e.Event == Begins != open[key],
+					"seed %d, look %d: %s %s while it was %v", seed, n, e.Event, key, open[key])
 				open[key] = e.Event == Begins
 			}
 		}
@@ -297,9 +288,7 @@ func TestRandom(t *testing.T) {
 			standing[f.Code+f.Object] = true
 		}
 		for key, is := range open {
-			if is != standing[key] {
-				t.Fatalf("seed %d: %s was told %v and stands %v", seed, key, is, standing[key])
-			}
+			must.Need(t, is == standing[key], "seed %d: %s was told %v and stands %v", seed, key, is, standing[key])
 		}
 	}
 }

@@ -57,9 +57,7 @@ left by a process that has ended, removed by 'mpps-lab down --name a'
 in use by no lab, removed by 'mpps-lab clean':
   /cache/build-1
 `
-	if err != nil || out.String() != want {
-		t.Errorf("%v, found\n%s", err, out.String())
-	}
+	must.Hold(t, err == nil && out.String() == want, "%v, found\n%s", err, out.String())
 }
 
 // TestEmptyDemoFitsItsSchema validates a result of which everything is missing that can be.
@@ -85,9 +83,7 @@ func TestPrograms(t *testing.T) {
 		}
 	}
 	must.Do(t, os.WriteFile(mpps, nil, 0o755))
-	if _, err := (&app{mpps: mpps}).programs(); err == nil || !strings.Contains(err.Error(), "mpps-guest") {
-		t.Errorf("without an init: %v", err)
-	}
+	must.Say(t, must.Err((&app{mpps: mpps}).programs()), "mpps-guest", "without an init")
 	must.Do(t, os.WriteFile(mpps+"-guest", nil, 0o755))
 	t.Setenv("MPPS_BIN", mpps)
 	if p, err := (&app{}).programs(); err != nil || p.host != mpps || p.init != mpps+"-guest" {
@@ -111,9 +107,8 @@ func TestTakeOver(t *testing.T) {
 		}
 		again := must.Get(accept.Open(dir))(t)
 		last := again.Last("modes")
-		if len(again.Runs) != n+1 || last.State != state || !last.Inputs.Lab || !again.Machine.Emulated {
-			t.Errorf("%s: %d runs, the last %+v", state, len(again.Runs), last)
-		}
+		must.Hold(t, len(again.Runs) == n+1 && last.State == state && last.Inputs.Lab && again.Machine.Emulated,
+			"%s: %d runs, the last %+v", state, len(again.Runs), last)
 		_, err := os.Stat(filepath.Join(last.Inputs.Dir, "modes.jsonl"))
 		if state != acceptance.Lacking && (err != nil || filepath.Dir(last.Inputs.Dir) != p.Dir) {
 			t.Errorf("%s: files in %s: %v", state, last.Inputs.Dir, err)

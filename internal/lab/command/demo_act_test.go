@@ -112,11 +112,9 @@ func TestDemoFreshBox(t *testing.T) {
 							return nil
 						}},
 				})
-				if !errors.Is(err, c.want) || f.boxes != c.boxes || opened != c.boxes+1 || f.reports != opened+played {
-					t.Errorf("error %v (want %v), %d fresh boxes (want %d), %d opened, %d reports", err, c.want,
-						f.boxes, c.boxes,
-						opened, f.reports)
-				}
+				must.Hold(t, errors.Is(err, c.want) && f.boxes == c.boxes && opened == c.boxes+1 &&
+					f.reports == opened+played, "error %v (want %v), %d fresh boxes (want %d), %d opened, %d reports",
+					err, c.want, f.boxes, c.boxes, opened, f.reports)
 			})
 		})
 	}
@@ -129,9 +127,8 @@ func TestDemoInterrupted(t *testing.T) {
 		f := newFakeStage()
 		err := f.play(ctx, []act{{what: "work", about: time.Second, limit: time.Minute,
 			do: func(ctx context.Context) error { cancel(); <-ctx.Done(); return ctx.Err() }}})
-		if !errors.Is(err, context.Canceled) || f.boxes != 0 || f.reports != 1 {
-			t.Errorf("error %v, %d fresh boxes, %d reports", err, f.boxes, f.reports)
-		}
+		must.Hold(t, errors.Is(err, context.Canceled) && f.boxes == 0 && f.reports == 1,
+			"error %v, %d fresh boxes, %d reports", err, f.boxes, f.reports)
 	})
 }
 
@@ -146,9 +143,8 @@ func TestDemoLines(t *testing.T) {
 			return nil
 		}}}))
 	lines := strings.Split(strings.TrimSpace(f.terminal.String()), "\n")
-	if len(lines) != demoLines || len([]rune(lines[1])) != 80 {
-		t.Errorf("%d lines, the second of %d columns", len(lines), len([]rune(lines[1])))
-	}
+	must.Hold(t, len(lines) == demoLines && len([]rune(lines[1])) == 80,
+		"%d lines, the second of %d columns", len(lines), len([]rune(lines[1])))
 	must.Equal(t, strings.Count(f.log.String(), strings.Repeat("x", 100)), 40, "lines in the log")
 }
 
@@ -158,13 +154,10 @@ func TestDemoUnfinishedReport(t *testing.T) {
 	doc := d.state.document(d)
 	page, result, err := d.state.render(d)
 	must.Do(t, err)
-	if doc.Compared != nil || doc.Rollback != nil || len(doc.Series) != 0 {
-		t.Errorf("claims without a measurement: %+v", doc)
-	}
+	must.Hold(t, doc.Compared == nil && doc.Rollback == nil && len(doc.Series) == 0,
+		"claims without a measurement: %+v", doc)
 	for _, part := range d.state.missing() {
-		if !bytes.Contains(page, []byte(part)) {
-			t.Errorf("the page does not name %q", part)
-		}
+		must.Hold(t, bytes.Contains(page, []byte(part)), "the page does not name %q", part)
 	}
 	must.Try(t, valid("mpps.demo.2", string(result)))
 }

@@ -36,13 +36,11 @@ func TestDemoBegins(t *testing.T) {
 	defer log.Close()
 	must.Get(log.WriteString("of the first\n"))(t)
 	found := contents(t, dir)
-	if len(found) != 4 || found["notes.txt"] != "earlier" || found["demo.log"] != "of the first\n" {
-		t.Errorf("found %v", found)
-	}
+	must.Hold(t, len(found) == 4 && found["notes.txt"] == "earlier" && found["demo.log"] == "of the first\n",
+		"found %v", found)
 	for _, part := range d.state.missing() {
-		if !strings.Contains(found["report.html"], part) || !strings.Contains(found["result.json"], part) {
-			t.Errorf("the first report does not say that %q is missing", part)
-		}
+		must.Hold(t, strings.Contains(found["report.html"], part) && strings.Contains(found["result.json"], part),
+			"the first report does not say that %q is missing", part)
 	}
 	must.Try(t, valid("mpps.demo.2", found["result.json"]))
 
@@ -55,9 +53,7 @@ func TestDemoBegins(t *testing.T) {
 	}
 	unlock()
 	log, unlock, err = d.begin()
-	if err != nil {
-		t.Fatalf("after the first: %v", err)
-	}
+	must.Need(t, err == nil, "after the first: %v", err)
 	unlock()
 	log.Close()
 	must.Refuse(t, d.file("other.txt", nil), "a file that no later demo removes was written")
@@ -75,9 +71,8 @@ func sameFiles(a, b map[string]string) bool {
 // TestDemoExpects: the first act announces how long it takes by what there is.
 func TestDemoExpects(t *testing.T) {
 	acts := (&demo{app: &app{mpps: t.TempDir()}}).acts()
-	if acts[0].expect == nil || acts[0].expect(t.Context()) != 0 {
-		t.Error("the time of the first act is fixed, or expected without programs")
-	}
+	must.Hold(t, acts[0].expect != nil && acts[0].expect(t.Context()) == 0,
+		"the time of the first act is fixed, or expected without programs")
 	if at := slices.IndexFunc(acts[1:], func(a act) bool { return a.about == 0 }); at >= 0 {
 		t.Errorf("%s: no time", acts[1+at].what)
 	}

@@ -73,8 +73,6 @@ func secondDemo(t *testing.T, first *exec.Cmd) {
 	must.Do(t, first.Process.Kill())
 	_ = first.Wait()
 	free, err := lab.Reserve(t.Context(), lab.Config{Name: demoLab})
-	if err != nil {
-		t.Fatalf("after the first was killed: %v", err)
-	}
+	must.Need(t, err == nil, "after the first was killed: %v", err)
 	must.Try(t, free())
 }

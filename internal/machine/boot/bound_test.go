@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/must"
 )
 
 // TestLargeMenu: what no menu holds is refused before it is parsed, once for each argument.
@@ -14,14 +15,10 @@ func TestLargeMenu(t *testing.T) {
 	large := strings.Repeat("menuentry 'a' {\nlinux /vmlinuz ro\n}\n", maxMenu/30)
 	for _, name := range []string{"boot/grub/grub.cfg", "boot/grub2/grub.cfg"} {
 		l, err := readLoader(treetest.Lines(t, map[string]string{name: large}))
-		if err == nil || errors.Is(err, errNoLoader) {
-			t.Errorf("%s: %v, %v", name, l, err)
-		}
+		must.Hold(t, err != nil && !errors.Is(err, errNoLoader), "%s: %v, %v", name, l, err)
 	}
 	l, err := readLoader(treetest.Lines(t, map[string]string{"boot/loader/entries/a.conf": "linux /a\n" + large}))
-	if err != nil || len(l.entries) != 0 || !strings.Contains(l.why, "larger") {
-		t.Errorf("%+v, %v", l, err)
-	}
+	must.Hold(t, err == nil && len(l.entries) == 0 && strings.Contains(l.why, "larger"), "%+v, %v", l, err)
 }
 
 // TestManyEntries: a folder of more entries than anybody has kernels is refused before they are read.

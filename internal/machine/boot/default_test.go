@@ -39,9 +39,7 @@ func TestDefaultKernel(t *testing.T) {
 			k := bootKernel{kernelArg{m, stand.run}}
 			before := contents(t, m)
 			was := k.Read(t.Context(), defaultKernel)
-			if was.State != setting.Known || was.Value == c.other {
-				t.Fatalf("found %+v", was)
-			}
+			must.Need(t, was.State == setting.Known && was.Value != c.other, "found %+v", was)
 			put := func(to setting.Reading) {
 				t.Helper()
 				must.Do(t, k.Write(t.Context(), defaultKernel, to))
@@ -51,9 +49,8 @@ func TestDefaultKernel(t *testing.T) {
 			}
 			put(setting.Value(c.other))
 			text, err := m.Read(c.file)
-			if err != nil || !slices.Contains(strings.Split(text, "\n"), c.line) {
-				t.Errorf("/%s holds %q (%v), expected a line %q", c.file, text, err, c.line)
-			}
+			must.Hold(t, err == nil && slices.Contains(strings.Split(text, "\n"), c.line),
+				"/%s holds %q (%v), expected a line %q", c.file, text, err, c.line)
 			if strings.HasSuffix(c.file, "grubenv") && len(text) != environmentSize {
 				t.Errorf("/%s is %d bytes long, expected %d", c.file, len(text), environmentSize)
 			}

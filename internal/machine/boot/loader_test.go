@@ -104,19 +104,17 @@ func TestReadBootLoaders(t *testing.T) {
 			}
 			b := h.Boot
 			next, known := b.NextEntry()
-			if b.Loader != want.loader || !known || next.ID != want.next || next.Version != want.version ||
-				b.Writer != want.writer || next.Arguments != want.arguments {
-				t.Errorf("found %s, %s, %+v (%s)", b.Loader, b.Writer, next, b.Why)
-			}
+			must.Hold(t, b.Loader == want.loader && known && next.ID == want.next && next.Version == want.version &&
+				b.Writer == want.writer && next.Arguments == want.arguments,
+				"found %s, %s, %+v (%s)", b.Loader, b.Writer, next, b.Why)
 			rescues := 0
 			for _, e := range b.Entries {
 				if e.Recovery {
 					rescues++
 				}
 			}
-			if len(b.Entries) != want.entries || rescues != want.rescue {
-				t.Errorf("%d entries, %d for rescue: %+v", len(b.Entries), rescues, b.Entries)
-			}
+			must.Hold(t, len(b.Entries) == want.entries && rescues == want.rescue,
+				"%d entries, %d for rescue: %+v", len(b.Entries), rescues, b.Entries)
 		})
 	}
 }
@@ -148,9 +146,7 @@ func TestKernelArguments(t *testing.T) {
 			var was []setting.Reading
 			for _, c := range changes {
 				found := k.Read(t.Context(), at(c))
-				if found.State == setting.Unknown || found.ReadOnly {
-					t.Fatalf("%s: %+v", c.argument, found)
-				}
+				must.Need(t, found.State != setting.Unknown && !found.ReadOnly, "%s: %+v", c.argument, found)
 				was = append(was, found)
 				line := next(t, m)
 				must.Do(t, k.Write(t.Context(), at(c), c.to))
@@ -228,9 +224,8 @@ func TestRefusedArguments(t *testing.T) {
 			before := contents(t, m)
 			a := setting.Address{Kind: setting.KernelArg, Path: c.argument}
 			err := kernelArg{m, c.stand.run}.Write(t.Context(), a, c.to)
-			if err == nil || !strings.Contains(err.Error(), c.why) || !strings.Contains(err.Error(), a.String()) {
-				t.Errorf("error %v, expected one about %q", err, c.why)
-			}
+			must.Hold(t, err != nil && strings.Contains(err.Error(), c.why) &&
+				strings.Contains(err.Error(), a.String()), "error %v, expected one about %q", err, c.why)
 			c.stand.fail = nil
 			must.Empty(t, differences(before, contents(t, m)), "not as it was")
 		})
@@ -252,9 +247,7 @@ func TestSomebodyElseChangedIt(t *testing.T) {
 	if line := next(t, m); line.Get("panic").Value != "10" || line.Get("quiet").State != setting.Known {
 		t.Errorf("the next command line is %q", line)
 	}
-	if m.Exists(backupFolder) {
-		t.Error("kept files are left behind")
-	}
+	must.Hold(t, !m.Exists(backupFolder), "kept files are left behind")
 }
 
 func TestWhichEntryIsNext(t *testing.T) {
@@ -310,23 +303,19 @@ func TestWhichEntryIsNext(t *testing.T) {
 			if e != nil {
 				id = e.ID
 			}
-			if id != c.next || !strings.Contains(fmt.Sprint(why), c.why) {
-				t.Errorf("next is %q (%s), expected %q (%s)", id, why, c.next, c.why)
-			}
+			must.Hold(t, id == c.next && strings.Contains(fmt.Sprint(why), c.why),
+				"next is %q (%s), expected %q (%s)", id, why, c.next, c.why)
 		})
 	}
 }
 
 func TestRecordedTreesHaveNoPrograms(t *testing.T) {
 	r := kernelArg{m: bootTree(t, "debian12")}.Read(t.Context(), setting.Of(setting.KernelArg, "quiet"))
-	if r.Value != setting.Flag || !r.ReadOnly {
-		t.Errorf("found %+v, expected the flag, read only", r)
-	}
+	must.Hold(t, r.Value == setting.Flag && r.ReadOnly, "found %+v, expected the flag, read only", r)
 	r = kernelArg{m: treetest.Lines(t, map[string]string{"proc/cmdline": "ro"})}.Read(t.Context(),
 		setting.Of(setting.KernelArg, "quiet"))
-	if r.State != setting.Unknown || !strings.Contains(r.Why, "no boot loader") {
-		t.Errorf("found %+v on a machine without a boot loader", r)
-	}
+	must.Hold(t, r.State == setting.Unknown && strings.Contains(r.Why, "no boot loader"),
+		"found %+v on a machine without a boot loader", r)
 }
 
 func TestModuleArguments(t *testing.T) {

@@ -123,9 +123,7 @@ func TestArgumentsCutShort(t *testing.T) {
 							t.Logf("%s:\n%s", name, contents(t, m)[name])
 						}
 					}
-					if m.Exists(backupFolder) {
-						t.Errorf("/%s is left behind", backupFolder)
-					}
+					must.Hold(t, !m.Exists(backupFolder), "/%s is left behind", backupFolder)
 				})
 			}
 		}

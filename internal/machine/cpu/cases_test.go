@@ -281,12 +281,9 @@ func TestTopologyCases(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			top := look(t, c.files)
-			if top.Counts != c.counts {
-				t.Errorf("expected %+v, found %+v", c.counts, top.Counts)
-			}
-			if top.Offline.String() != c.offline {
-				t.Errorf("expected CPUs %q offline, found %q", c.offline, top.Offline)
-			}
+			must.Hold(t, top.Counts == c.counts, "expected %+v, found %+v", c.counts, top.Counts)
+			must.Hold(t, top.Offline.String() == c.offline,
+				"expected CPUs %q offline, found %q", c.offline, top.Offline)
 			if found := strings.Join(top.Suspect, "; "); c.suspect == "" && found != "" ||
 				!strings.Contains(found, c.suspect) {
 				t.Errorf("expected %q to be suspect, found %q", c.suspect, found)
@@ -314,17 +311,14 @@ func TestTopologyDetails(t *testing.T) {
 			top.Model, top.Vendor)
 	}
 	node, _ := top.Node(1)
-	if node.Memory != 4<<20 || node.Free != 1<<20 || !slices.Equal(node.Distances, []int{21, 10}) {
-		t.Errorf("node 1: %+v", node)
-	}
+	must.Hold(t, node.Memory == 4<<20 && node.Free == 1<<20 && slices.Equal(node.Distances, []int{21, 10}),
+		"node 1: %+v", node)
 	want := []facts.Hugepages{{Size: 2 << 20, Total: 512, Free: 500}, {Size: 1 << 30, Total: 4}}
-	if !slices.Equal(node.Hugepages, want) || len(top.Hugepages) != 1 || top.Hugepages[0].Reserved != 12 {
-		t.Errorf("huge pages of node 1: %+v, of the host: %+v", node.Hugepages, top.Hugepages)
-	}
+	must.Hold(t, slices.Equal(node.Hugepages, want) && len(top.Hugepages) == 1 && top.Hugepages[0].Reserved == 12,
+		"huge pages of node 1: %+v, of the host: %+v", node.Hugepages, top.Hugepages)
 	cpu, _ := top.CPU(3)
-	if cpu.Node != 1 || cpu.L3 != 0 || cpu.Package != 1 || cpu.CoreID != 1 || cpu.Core != 3 {
-		t.Errorf("CPU 3: %+v", cpu)
-	}
+	must.Hold(t, cpu.Node == 1 && cpu.L3 == 0 && cpu.Package == 1 && cpu.CoreID == 1 && cpu.Core == 3,
+		"CPU 3: %+v", cpu)
 	if first, _ := top.CPU(0); first.L3 != -1 {
 		t.Errorf("CPU 0 has L3 cache %d, expected none", first.L3)
 	}
@@ -337,10 +331,8 @@ func TestDistancesOfKeptNodes(t *testing.T) {
 		node + "online": "0-2", node + "node1/cpumap": "1", node + "node2/cpumap": "c",
 		node + "node0/distance": "10 20 30", node + "node1/distance": "20 10 40", node + "node2/distance": "30 40 10",
 	}))
-	if len(top.Nodes) != 2 || !slices.Equal(top.Nodes[0].Distances, []int{10, 30}) ||
-		!slices.Equal(top.Nodes[1].Distances, []int{30, 10}) {
-		t.Errorf("found %+v", top.Nodes)
-	}
+	must.Hold(t, len(top.Nodes) == 2 && slices.Equal(top.Nodes[0].Distances, []int{10, 30}) &&
+		slices.Equal(top.Nodes[1].Distances, []int{30, 10}), "found %+v", top.Nodes)
 }
 
 // TestSuspectIsBounded: a tree with garbage in every file does not make the result as long as the tree. mostSuspect is
@@ -354,10 +346,8 @@ func TestSuspectIsBounded(t *testing.T) {
 		f[fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/core_id", id)] = strings.Repeat("x", 1000)
 	}
 	top := look(t, f)
-	if len(top.Suspect) != mostSuspect || len(top.Suspect[0]) > 200 {
-		t.Errorf("found %d entries, the first %q; expected %d short ones", len(top.Suspect), top.Suspect[0],
-			mostSuspect)
-	}
+	must.Hold(t, len(top.Suspect) == mostSuspect && len(top.Suspect[0]) <= 200,
+		"found %d entries, the first %q; expected %d short ones", len(top.Suspect), top.Suspect[0], mostSuspect)
 }
 
 // TestComputeUnits: AMD's family 15h has two cores per compute unit, which the kernel lists as siblings with different

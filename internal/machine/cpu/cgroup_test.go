@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 const scope = `machine.slice/machine-qemu\x2d1\x2drt1.scope`
@@ -85,9 +86,8 @@ func TestCpusets(t *testing.T) {
 				got = append(got, fmt.Sprintf("%s %s %s of %s eff %s %s", g.Path, g.Guest, g.Part, g.CPUs, g.Effective,
 					g.Partition))
 			}
-			if strings.Join(got, "\n") != strings.Join(c.want, "\n") {
-				t.Errorf("expected\n%s\nfound\n%s", strings.Join(c.want, "\n"), strings.Join(got, "\n"))
-			}
+			must.Hold(t, strings.Join(got, "\n") == strings.Join(c.want, "\n"),
+				"expected\n%s\nfound\n%s", strings.Join(c.want, "\n"), strings.Join(got, "\n"))
 		})
 	}
 }

@@ -31,25 +31,18 @@ func TestPower(t *testing.T) {
 	var h facts.Host
 	Power(t.Context(), m, &h)
 	p := h.Power
-	if p.ScalingDriver != "intel_pstate" || p.Turbo != "on" || p.IdleDriver != "intel_idle" ||
-		p.IdleGovernor != "menu" || len(p.Governors) != 2 || p.Governors["performance"] != 1 ||
-		p.Preferences["balance_performance"] != 1 {
-		t.Errorf("found %+v", p)
-	}
-	if len(p.IdleStates) != 2 || p.IdleStates[1] != (facts.IdleState{Name: "C6", Desc: "MWAIT 0x20", Latency: 133,
-		Disabled: 1, CPUs: 2}) {
-		t.Errorf("idle states %+v", p.IdleStates)
-	}
-	if p.LatencyLimit == nil || *p.LatencyLimit != 2 {
-		t.Errorf("latency limit %v, expected 2", p.LatencyLimit)
-	}
-	if len(p.Uncore) != 1 || p.Uncore[0] != (facts.Uncore{Name: "package_01_die_00", Max: 2400000}) {
-		t.Errorf("uncore %+v", p.Uncore)
-	}
+	must.Hold(t, p.ScalingDriver == "intel_pstate" && p.Turbo == "on" && p.IdleDriver == "intel_idle" &&
+		p.IdleGovernor == "menu" && len(p.Governors) == 2 && p.Governors["performance"] == 1 &&
+		p.Preferences["balance_performance"] == 1, "found %+v", p)
+	must.Hold(t, len(p.IdleStates) == 2 &&
+		p.IdleStates[1] == (facts.IdleState{Name: "C6", Desc: "MWAIT 0x20", Latency: 133, Disabled: 1, CPUs: 2}),
+		"idle states %+v", p.IdleStates)
+	must.Hold(t, p.LatencyLimit != nil && *p.LatencyLimit == 2, "latency limit %v, expected 2", p.LatencyLimit)
+	must.Hold(t, len(p.Uncore) == 1 && p.Uncore[0] == (facts.Uncore{Name: "package_01_die_00", Max: 2400000}),
+		"uncore %+v", p.Uncore)
 	Power(t.Context(), treetest.Lines(t, files{"sys/x": ""}), &h)
-	if h.Power.LatencyLimit != nil || len(h.Power.IdleStates) != 0 {
-		t.Errorf("a machine without any tells %+v", h.Power)
-	}
+	must.Hold(t, h.Power.LatencyLimit == nil && len(h.Power.IdleStates) == 0,
+		"a machine without any tells %+v", h.Power)
 }
 
 // TestPowerOfRecordedTree: each CPU's cpufreq is a link to its policy.

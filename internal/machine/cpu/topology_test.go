@@ -34,9 +34,7 @@ type oracleNode struct {
 func TestTopologyAgreesWithLstopo(t *testing.T) {
 	folder := treetest.Corpus(t, "topology")
 	archives, err := filepath.Glob(filepath.Join(folder, "*.tar.bz2"))
-	if err != nil || len(archives) == 0 {
-		t.Fatalf("no recorded machines in %s (%v)", folder, err)
-	}
+	must.Need(t, err == nil && len(archives) != 0, "no recorded machines in %s (%v)", folder, err)
 	for _, archive := range archives {
 		name := strings.TrimSuffix(filepath.Base(archive), ".tar.bz2")
 		t.Run(name, func(t *testing.T) {
@@ -55,9 +53,7 @@ func TestTopologyAgreesWithLstopo(t *testing.T) {
 }
 
 func compare(t *testing.T, got *facts.Topology, want oracle) {
-	if got.Counts != want.counts {
-		t.Errorf("counts: found %+v, lstopo has %+v", got.Counts, want.counts)
-	}
+	must.Hold(t, got.Counts == want.counts, "counts: found %+v, lstopo has %+v", got.Counts, want.counts)
 	missing := maskOf(got.Offline).or(maskOf(got.DeniedCPUs))
 	if !missing.equal(want.missing) {
 		t.Errorf("CPUs not represented: found %s, lstopo has %s", missing.set(), want.missing.set())
@@ -80,22 +76,18 @@ func compare(t *testing.T, got *facts.Topology, want oracle) {
 			t.Errorf("node %d: found memory %s, lstopo has %s", node.ID, memory, expected.memory)
 		}
 	}
-	if seen != len(want.nodes) {
-		t.Errorf("found %d nodes, lstopo has %d", seen, len(want.nodes))
-	}
+	must.Hold(t, seen == len(want.nodes), "found %d nodes, lstopo has %d", seen, len(want.nodes))
 	consistent(t, got)
 }
 
 // consistent checks what must hold of any topology.
 func consistent(t *testing.T, top *facts.Topology) {
 	t.Helper()
-	if !slices.IsSortedFunc(top.CPUs, func(a, b facts.CPU) int { return a.ID - b.ID }) {
-		t.Error("CPUs are not in the order of their numbers")
-	}
+	must.Hold(t, slices.IsSortedFunc(top.CPUs, func(a, b facts.CPU) int { return a.ID - b.ID }),
+		"CPUs are not in the order of their numbers")
 	for _, cpu := range top.CPUs {
-		if cpu.Online != top.Online.Has(cpu.ID) || cpu.Online == top.Offline.Has(cpu.ID) {
-			t.Errorf("CPU %d: online is %v, but the sets say otherwise", cpu.ID, cpu.Online)
-		}
+		must.Hold(t, cpu.Online == top.Online.Has(cpu.ID) && cpu.Online != top.Offline.Has(cpu.ID),
+			"CPU %d: online is %v, but the sets say otherwise", cpu.ID, cpu.Online)
 		if cpu.Core >= 0 && !cpu.Siblings.Has(cpu.ID) {
 			t.Errorf("CPU %d is not among its own siblings %s", cpu.ID, cpu.Siblings)
 		}
@@ -247,9 +239,7 @@ func parseXML(t *testing.T, text []byte) oracle {
 func hwlocMask(t *testing.T, text string) mask {
 	t.Helper()
 	m, err := parseMask(strings.ReplaceAll(text, "0x", ""))
-	if err != nil {
-		t.Fatalf("lstopo's set %q: %v", text, err)
-	}
+	must.Need(t, err == nil, "lstopo's set %q: %v", text, err)
 	return m
 }
 

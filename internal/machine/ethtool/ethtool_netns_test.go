@@ -33,26 +33,21 @@ func TestIoctlSpeaksAsNetlinkDoes(t *testing.T) {
 		must.Succeed(t, old.write(c.g, c.device, c.field, c.value), "%s of %s by ioctl", c.g.what, c.device)
 		newer, err1 := e.read(c.g, c.device)
 		older, err2 := old.read(c.g, c.device)
-		if err1 != nil || err2 != nil || newer[c.field] != c.value {
-			t.Errorf("%s of %s: netlink %v (%v), ioctl %v (%v), want %s %d", c.g.what, c.device, newer, err1, older,
-				err2, c.field, c.value)
-		}
+		must.Hold(t, err1 == nil && err2 == nil && newer[c.field] == c.value,
+			"%s of %s: netlink %v (%v), ioctl %v (%v), want %s %d", c.g.what, c.device, newer, err1, older, err2,
+			c.field, c.value)
 		for field, value := range newer {
-			if older[field] != value {
-				t.Errorf("%s %s of %s: netlink %d, ioctl %d", c.g.what, field, c.device, value, older[field])
-			}
+			must.Hold(t, older[field] == value,
+				"%s %s of %s: netlink %d, ioctl %d", c.g.what, field, c.device, value, older[field])
 		}
 	}
 	must.Try(t, old.setFeature("v0", "tx-tcp-segmentation", false))
 	newer, err1 := e.Features("v0")
 	older, err2 := old.Features("v0")
-	if err1 != nil || err2 != nil || len(newer) != len(older) || len(newer) < 20 {
-		t.Fatalf("%d features by netlink (%v), %d by ioctl (%v)", len(newer), err1, len(older), err2)
-	}
+	must.Need(t, err1 == nil && err2 == nil && len(newer) == len(older) && len(newer) >= 20,
+		"%d features by netlink (%v), %d by ioctl (%v)", len(newer), err1, len(older), err2)
 	for i := range newer {
-		if newer[i] != older[i] {
-			t.Errorf("feature by netlink %+v, by ioctl %+v", newer[i], older[i])
-		}
+		must.Hold(t, newer[i] == older[i], "feature by netlink %+v, by ioctl %+v", newer[i], older[i])
 	}
 	if f, err := old.feature("v0", "tx-tcp-segmentation"); err != nil || f.On {
 		t.Errorf("%+v (%v) after it was set off by ioctl", f, err)

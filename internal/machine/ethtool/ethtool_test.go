@@ -96,9 +96,7 @@ func TestFeatures(t *testing.T) {
 		{facts.Feature{Name: "rx-gro", Fixed: true}, false},
 		{facts.Feature{Name: "tx-tcp-segmentation", Fixed: true}, false},
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
+	must.Hold(t, reflect.DeepEqual(got, want), "got  %+v\nwant %+v", got, want)
 }
 
 func TestFlowHashLetters(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/machine/nicctl"
+	"mpps/internal/must"
 )
 
 // driver is one that has private flags: no virtual device has.
@@ -44,9 +45,7 @@ func (d *driver) ioctl(_ string, words []uint32) error {
 func TestPrivateFlags(t *testing.T) {
 	d := &driver{names: []string{"rx_cqe_moder", "rx_striding_rq", "skb_tx_mpwqe"}, on: 0b011, refuse: 0b100}
 	names, on, err := privateFlags(d.ioctl, "eth0")
-	if err != nil || !reflect.DeepEqual(names, d.names) || on != 0b011 {
-		t.Errorf("found %q, %b, %v", names, on, err)
-	}
+	must.Hold(t, err == nil && reflect.DeepEqual(names, d.names) && on == 0b011, "found %q, %b, %v", names, on, err)
 	if err := setPrivateFlag(d.ioctl, "eth0", "rx_striding_rq", false); err != nil || d.on != 0b001 {
 		t.Errorf("flags are %b (%v), expected 1", d.on, err)
 	}

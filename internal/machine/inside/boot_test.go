@@ -111,7 +111,7 @@ func TestArguments(t *testing.T) {
 				}
 			}
 			must.Do(t, arguments.WriteAll(t.Context(), absent(all)))
-			must.Equal(t, cmp.Diff(began, listing(t, agent.dir)), "", "put back, the guest is not as before")
+			must.NoDiff(t, cmp.Diff(began, listing(t, agent.dir)), "put back, the guest is not as before")
 		})
 	}
 }
@@ -126,7 +126,7 @@ func TestArgumentsOfLoaderWithoutWay(t *testing.T) {
 		t.Errorf("it reads as %+v", r)
 	}
 	must.Refuse(t, in.Arguments().WriteAll(t.Context(), realtimeArguments()), "it was written")
-	must.Equal(t, cmp.Diff(began, listing(t, agent.dir)), "", "refused, and changed")
+	must.NoDiff(t, cmp.Diff(began, listing(t, agent.dir)), "refused, and changed")
 }
 
 // TestArgumentsOfGuestThatVanishes has the guest end after each of the programs of a change in turn. When it is back,
@@ -143,12 +143,8 @@ func TestArgumentsOfGuestThatVanishes(t *testing.T) {
 				r := in.Arguments().Read(t.Context(), guestArg("nohz_full"))
 				switch {
 				case err == nil:
-					if !r.Same(setting.Value("1-3")) {
-						t.Errorf("written at once, and it is %s", r)
-					}
-					if cut == 0 {
-						t.Errorf("of %d changes none was seen cut short", vanish)
-					}
+					must.Hold(t, r.Same(setting.Value("1-3")), "written at once, and it is %s", r)
+					must.Hold(t, cut != 0, "of %d changes none was seen cut short", vanish)
 					return
 				case r.State == setting.Unknown:
 					cut++

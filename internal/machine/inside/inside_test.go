@@ -35,9 +35,7 @@ func TestInsideIsReadAsAHost(t *testing.T) {
 	if inside.Why != "" || inside.Host == nil {
 		t.Fatalf("not seen: %q", inside.Why)
 	}
-	if inside.Release != "6.12.48" || inside.OS != "Debian of vm1" {
-		t.Errorf("system: %+v", inside)
-	}
+	must.Hold(t, inside.Release == "6.12.48" && inside.OS == "Debian of vm1", "system: %+v", inside)
 	got := inside.Host
 	free := func(t facts.Topology) facts.Topology {
 		t.Nodes = slices.Clone(t.Nodes)
@@ -56,7 +54,7 @@ func TestInsideIsReadAsAHost(t *testing.T) {
 		"swap":     {len(want.Housekeeping.Swap), len(got.Housekeeping.Swap)},
 		"name":     {want.Name, got.Name},
 	} {
-		must.Equal(t, cmp.Diff(pair[0], pair[1]), "", "%s", what)
+		must.NoDiff(t, cmp.Diff(pair[0], pair[1]), "%s", what)
 	}
 	var nics, seen []string
 	for _, n := range want.NICs {
@@ -67,7 +65,7 @@ func TestInsideIsReadAsAHost(t *testing.T) {
 		seen = append(seen, fmt.Sprint(n.Name, n.MAC, n.Driver, n.Bus, n.PCI, n.Index, n.MTU, n.RxQueues, n.TxQueues,
 			n.XPS, n.RPS, len(n.IRQs), n.Up))
 	}
-	must.Equal(t, cmp.Diff(nics, seen), "", "NICs")
+	must.NoDiff(t, cmp.Diff(nics, seen), "NICs")
 }
 
 // TestChannelsUnseen: the reason why a guest's channels are unknown is kept.
@@ -81,9 +79,8 @@ func TestChannelsUnseen(t *testing.T) {
 	}
 	h.Unseen = nil // now its ethtool has an answer, of a device that is not there, or there is no ethtool
 	addChannels(t.Context(), &thisMachine{t: t}, &facts.Guest{Name: "vm1"}, h)
-	if len(h.Unseen) != 1 || h.Unseen[0].Why == "" || h.NICs[0].Channels != nil {
-		t.Errorf("where ethtool fails: %+v, %+v", h.NICs[0].Channels, h.Unseen)
-	}
+	must.Hold(t, len(h.Unseen) == 1 && h.Unseen[0].Why != "" && h.NICs[0].Channels == nil,
+		"where ethtool fails: %+v, %+v", h.NICs[0].Channels, h.Unseen)
 }
 
 // TestUnreachable: what libvirt's status file shows is reported without asking the agent.
@@ -106,9 +103,7 @@ func TestUnreachable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			agent := &thisMachine{t: t}
 			in := withStatus(t, c.status, agent)
-			if err := libvirt.Unreachable(in.tree, "vm1"); !errors.Is(err, c.want) {
-				t.Errorf("found %v, expected %v", err, c.want)
-			}
+			must.Is(t, libvirt.Unreachable(in.tree, "vm1"), c.want, "libvirt.Unreachable")
 			r := in.Read(t.Context(), setting.InGuest("vm1", setting.Of(setting.Sysctl, "kernel.osrelease")))
 			switch {
 			case c.want == nil && r.State != setting.Known:
@@ -141,9 +136,7 @@ func TestInsideValues(t *testing.T) {
 	}
 	agent := &thisMachine{t: t}
 	readings := withStatus(t, statusFile("running", "", connected), agent).ReadAll(t.Context(), all)
-	if agent.asked > 3 {
-		t.Errorf("%d values took %d rounds", len(all), agent.asked)
-	}
+	must.Hold(t, agent.asked <= 3, "%d values took %d rounds", len(all), agent.asked)
 	for i, a := range all {
 		inner := must.Get(a.Inner())(t)
 		want := direct.Read(t.Context(), inner)
@@ -179,14 +172,11 @@ func TestInsideWrites(t *testing.T) {
 		l := &valueLook{tree: newGuestTree(t.Context())}
 		p, err := l.writer(setting.InGuest("vm1", inner), want.value)
 		if want.argv == nil {
-			if err == nil {
-				t.Errorf("%s: would be written by %q", text, p.Argv)
-			}
+			must.Refuse(t, err, "%s: would be written by %q", text, p.Argv)
 			continue
 		}
-		if err != nil || !slices.Equal(p.Argv, want.argv) || p.Stdin != want.stdin {
-			t.Errorf("%s: %q with %q, %v; expected %q with %q", text, p.Argv, p.Stdin, err, want.argv, want.stdin)
-		}
+		must.Hold(t, err == nil && slices.Equal(p.Argv, want.argv) && p.Stdin == want.stdin,
+			"%s: %q with %q, %v; expected %q with %q", text, p.Argv, p.Stdin, err, want.argv, want.stdin)
 	}
 	file := filepath.Join(t.TempDir(), "value")
 	results, err := libvirt.Execute(t.Context(), &thisMachine{t: t}, "vm1", libvirt.Call{Argv: []string{"tee", file},
@@ -209,10 +199,8 @@ func TestGuestGoesAwayMidway(t *testing.T) {
 	for because, doubt := range map[error]bool{libvirt.ErrAgentHangs: true, libvirt.ErrNotRunning: false} {
 		in := withStatus(t, status, &thisMachine{t: t, vanish: 4, because: because})
 		err := in.Write(t.Context(), a, setting.Value("1"))
-		if err == nil || errors.Is(err, setting.ErrInDoubt) != doubt ||
-			!strings.Contains(err.Error(), because.Error()) {
-			t.Errorf("%v: %v", because, err)
-		}
+		must.Hold(t, err != nil && errors.Is(err, setting.ErrInDoubt) == doubt &&
+			strings.Contains(err.Error(), because.Error()), "%v: %v", because, err)
 	}
 	agent := &thisMachine{t: t, vanish: 1, because: libvirt.ErrAgentHangs}
 	in := withStatus(t, status, agent)
@@ -244,11 +232,9 @@ func TestInsideWritesTogether(t *testing.T) {
 	}
 	g = &fewFiles{files: maps.Clone(before), refuses: "stat_interval"}
 	err := withStatus(t, status, g).WriteAll(t.Context(), all)
-	if err == nil || !strings.Contains(err.Error(), "vm.stat_interval") ||
-		!strings.Contains(err.Error(), "Invalid argument") {
-		t.Errorf("refused: %v", err)
-	}
-	must.Equal(t, cmp.Diff(before, g.files), "", "one was refused, and the others stand")
+	must.Hold(t, err != nil && strings.Contains(err.Error(), "vm.stat_interval") &&
+		strings.Contains(err.Error(), "Invalid argument"), "refused: %v", err)
+	must.NoDiff(t, cmp.Diff(before, g.files), "one was refused, and the others stand")
 }
 
 // TestInsideFiles reads files of this machine, then asks an agent that no longer replies.
@@ -265,9 +251,7 @@ func TestInsideFiles(t *testing.T) {
 	}
 	agent.vanish, agent.because = 1, libvirt.ErrAgentHangs
 	for range 2 { // the second time it is not asked
-		if _, err := in.Files(t.Context(), "vm1", "/proc/version"); !errors.Is(err, libvirt.ErrAgentHangs) {
-			t.Errorf("%v, expected %v", err, libvirt.ErrAgentHangs)
-		}
+		must.Is(t, must.Err(in.Files(t.Context(), "vm1", "/proc/version")), libvirt.ErrAgentHangs, "in.Files")
 	}
 }
 

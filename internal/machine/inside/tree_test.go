@@ -108,9 +108,7 @@ func TestHostileGuest(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			if _, err := in.readFiles(ctx, "vm1", results); !errors.Is(err, context.Canceled) {
-				t.Errorf("a cancelled command: %v", err)
-			}
+			must.Is(t, must.Err(in.readFiles(ctx, "vm1", results)), context.Canceled, "a cancelled command")
 			if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
 				t.Errorf("left behind: %v, %v", left, err)
 			}
@@ -134,9 +132,7 @@ func TestGuestHangsAlone(t *testing.T) {
 	in := &Guests{inventory: func(context.Context, *tree.Tree) *facts.Host { <-free; return nil }}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := in.readFiles(ctx, "vm1", make([]libvirt.Result, 5)); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v", err)
-	}
+	must.Is(t, must.Err(in.readFiles(ctx, "vm1", make([]libvirt.Result, 5))), context.DeadlineExceeded, "in.readFiles")
 }
 
 func FuzzInsideTree(f *testing.F) {
@@ -158,7 +154,7 @@ func TestParseChannels(t *testing.T) {
 	const text = "Channel parameters for eth0:\nPre-set " +
 		"maximums:\nRX:\t\tn/a\nTX:\t\tn/a\nOther:\t\tn/a\nCombined:\t4\nCurrent hardware " +
 		"settings:\nRX:\t\tn/a\nTX:\t\tn/a\nOther:\t\tn/a\nCombined:\t1\n"
-	must.Equal(t, cmp.Diff(&facts.Channels{MaxCombined: 4, Combined: 1}, parseChannels(text)), "", "difference")
+	must.NoDiff(t, cmp.Diff(&facts.Channels{MaxCombined: 4, Combined: 1}, parseChannels(text)), "difference")
 	if c := parseChannels("netlink error: Operation not supported\n"); c != nil {
 		t.Errorf("made of an error: %+v", c)
 	}

@@ -34,9 +34,7 @@ func TestInterruptRows(t *testing.T) {
 	for _, row := range ParseInterrupts(text) {
 		got = append(got, fmt.Sprint(row.Number, row.Count(), row.Actions))
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("rows:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	must.Hold(t, slices.Equal(got, want), "rows:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 }
 
 // TestInterruptsOfRecordedHosts compares the result with that of the recording project's own tool.
@@ -82,9 +80,8 @@ func TestInterruptNames(t *testing.T) {
 	} {
 		must.Equal(t, irqNameOn(c.action, c.device, c.bus, c.driver), c.want, "%s on %s", c.action, c.device)
 	}
-	if containsName("eth10-TxRx-0", []string{"eth1"}) || !containsName("i40e-eth1-TxRx-0", []string{"eth1"}) {
-		t.Error("a device's name must match as a whole word only")
-	}
+	must.Hold(t, !containsName("eth10-TxRx-0", []string{"eth1"}) && containsName("i40e-eth1-TxRx-0", []string{"eth1"}),
+		"a device's name must match as a whole word only")
 }
 
 func FuzzInterrupts(f *testing.F) {

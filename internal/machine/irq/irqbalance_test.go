@@ -6,6 +6,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // TestIRQBalance reads irqbalance's configuration from the environment of the running process, or from its unit's
@@ -44,10 +45,8 @@ func TestIRQBalance(t *testing.T) {
 				return
 			}
 			wantCPUs := map[string]string{"debian's file": "2-3", "a mask": "2-3", "environment": "2-3"}[name]
-			if got.Configured != c.want.Configured || got.From != c.want.From || got.Why != c.want.Why ||
-				got.Banned.String() != wantCPUs {
-				t.Errorf("expected %+v of %q, found %+v", *c.want, wantCPUs, *got)
-			}
+			must.Hold(t, got.Configured == c.want.Configured && got.From == c.want.From && got.Why == c.want.Why &&
+				got.Banned.String() == wantCPUs, "expected %+v of %q, found %+v", *c.want, wantCPUs, *got)
 		})
 	}
 }
@@ -69,9 +68,8 @@ func TestIRQBalanceArguments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := treetest.Recorded(t, treetest.Merged(map[string]string{"proc/uptime": "1 1\n"}, c.files))
 			got := Balance(m, []facts.Service{{Name: "irqbalance", PID: 900, Running: m.Exists("proc/900/comm")}})
-			if got == nil || !slices.Equal(got.IRQs, c.irqs) || got.Script != c.script {
-				t.Errorf("expected interrupts %v and script %q, found %+v", c.irqs, c.script, got)
-			}
+			must.Hold(t, got != nil && slices.Equal(got.IRQs, c.irqs) && got.Script == c.script,
+				"expected interrupts %v and script %q, found %+v", c.irqs, c.script, got)
 		})
 	}
 }

@@ -22,21 +22,16 @@ func TestKernel(t *testing.T) {
 	var h facts.Host
 	Inventory(t.Context(), m, &h)
 	k := h.Kernel
-	if k.Release != "6.12.48-rt" || !k.Realtime || k.CommandLine != "ro quiet" || k.Clocksource != "tsc" ||
-		len(k.Vulnerabilities) != 2 || k.Vulnerabilities["meltdown"] != "Not affected" {
-		t.Errorf("found %+v", k)
-	}
-	if h.Virtual != "" || h.Emulated {
-		t.Errorf("a bare machine is called %q, emulated %v", h.Virtual, h.Emulated)
-	}
+	must.Hold(t, k.Release == "6.12.48-rt" && k.Realtime && k.CommandLine == "ro quiet" && k.Clocksource == "tsc" &&
+		len(k.Vulnerabilities) == 2 && k.Vulnerabilities["meltdown"] == "Not affected", "found %+v", k)
+	must.Hold(t, h.Virtual == "" && !h.Emulated, "a bare machine is called %q, emulated %v", h.Virtual, h.Emulated)
 }
 
 func TestParseVersion(t *testing.T) {
 	release, version := parseVersion("Linux version 3.10.0-957.el7.x86_64 (mockbuild@x) (gcc version 4.8.5 (Red Hat " +
 		"4.8.5-36) (GCC) ) #1 SMP PREEMPT RT Thu Nov 8")
-	if release != "3.10.0-957.el7.x86_64" || version != "#1 SMP PREEMPT RT Thu Nov 8" || !realtimeVersion(version) {
-		t.Errorf("found %q, %q", release, version)
-	}
+	must.Hold(t, release == "3.10.0-957.el7.x86_64" && version == "#1 SMP PREEMPT RT Thu Nov 8" &&
+		realtimeVersion(version), "found %q, %q", release, version)
 	if release, version := parseVersion("nonsense"); release != "" || version != "" {
 		t.Errorf("nonsense became %q, %q", release, version)
 	}

@@ -8,9 +8,7 @@ import (
 )
 
 func TestRoomForSwap(t *testing.T) {
-	if checkRoom(8<<30, 16<<30) != nil || checkRoom(0, 0) != nil {
-		t.Error("enough is refused")
-	}
+	must.Hold(t, checkRoom(8<<30, 16<<30) == nil && checkRoom(0, 0) == nil, "enough is refused")
 	must.Say(t, checkRoom(15<<30, 16<<30), "15360 MiB", "too little")
 }
 

@@ -63,10 +63,8 @@ func TestFilterInFront(t *testing.T) {
 		error
 		Hint() string
 	}](err)
-	if !is || !strings.Contains(err.Error(), "nic0 has a filter of somebody else's (u32) with pref 1") ||
-		!strings.Contains(hinted.Hint(), "nic0 egress") {
-		t.Errorf("behind a filter of another kind: %v", err)
-	}
+	must.Hold(t, is && strings.Contains(err.Error(), "nic0 has a filter of somebody else's (u32) with pref 1") &&
+		strings.Contains(hinted.Hint(), "nic0 egress"), "behind a filter of another kind: %v", err)
 	do("filter del dev nic0 egress")
 	nothingLeft(t)
 

@@ -54,9 +54,7 @@ func TestClassifiers(t *testing.T) {
 		for q := range 4 {
 			planned += m[[3]int{1, q, 4 + q}]
 		}
-		if planned == 800 {
-			t.Errorf("%s: lanes come through, and are said not to", c.kind)
-		}
+		must.Hold(t, planned != 800, "%s: lanes come through, and are said not to", c.kind)
 		tc("qdisc del dev tap1 " + strings.TrimPrefix(c.qdisc, "handle ffff: "))
 		must.Equal(t, prog.reads(t), setting.LanesText(windows), "%s is gone: it reads", c.kind)
 		p.run(had, 200).exact(t, "without a classifier", 200, p.guests, windows)
@@ -88,9 +86,7 @@ func TestClassifierBetween(t *testing.T) {
 				planned += n
 			}
 		}
-		if planned == 1600 {
-			t.Error("lanes come through, and are said not to")
-		}
+		must.Hold(t, planned != 1600, "lanes come through, and are said not to")
 		must.Do(t, tc(t, "qdisc del dev vx0 clsact"))
 		must.Equal(t, prog.reads(t), setting.LanesText(windows), "the classifier is gone: it reads")
 		must.Do(t, prog.Remove())

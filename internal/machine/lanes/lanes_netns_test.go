@@ -30,9 +30,8 @@ func TestLanes(t *testing.T) {
 	for at := range before {
 		used[at[2]] = true
 	}
-	if len(used) > 2 {
-		t.Errorf("without steering: expected the tunnel to let the lanes run together, found %v", before)
-	}
+	must.Hold(t, len(used) <= 2,
+		"without steering: expected the tunnel to let the lanes run together, found %v", before)
 	ways(t, func(t *testing.T, filters bool) {
 		prog := program(t, filters)
 		if found := prog.reads(t); found != "absent" {
@@ -49,9 +48,7 @@ func TestLanes(t *testing.T) {
 		m := p.run(had, each)
 		for q := range 4 {
 			at, n := 5+q%3, each
-			if m[[3]int{0, q, at}] != n || m[[3]int{1, q, 0}] != each {
-				t.Errorf("with other windows: %v", m)
-			}
+			must.Hold(t, m[[3]int{0, q, at}] == n && m[[3]int{1, q, 0}] == each, "with other windows: %v", m)
 		}
 		must.Do(t, prog.Remove())
 		must.Equal(t, prog.reads(t), "absent", "removed, it reads")

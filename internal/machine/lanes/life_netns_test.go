@@ -86,9 +86,7 @@ func TestOutlivesTheProcess(t *testing.T) {
 func find(t *testing.T, p Program, tap string) Device {
 	t.Helper()
 	d, found := p.Find(tap)
-	if !found {
-		t.Fatalf("there is no %s", tap)
-	}
+	must.Need(t, found, "there is no %s", tap)
 	return d
 }
 
@@ -111,9 +109,7 @@ func linkIDs(t *testing.T, p Program) string {
 			l.Close()
 		}
 	}
-	if len(all) < 3 {
-		t.Fatalf("programs on %d of 3 devices", len(all))
-	}
+	must.Need(t, len(all) >= 3, "programs on %d of 3 devices", len(all))
 	return strings.Join(all, " ")
 }
 
@@ -170,9 +166,7 @@ func TestRemovedUnderTraffic(t *testing.T) {
 			frames += n
 		}
 		t.Logf("%d frames arrived, each once, while the programs came and went %d times", frames, rounds)
-		if rounds < 5 || frames < 10_000 {
-			t.Error("that was too little to prove anything")
-		}
+		must.Hold(t, rounds >= 5 && frames >= 10_000, "that was too little to prove anything")
 		nothingLeft(t)
 	})
 }

@@ -157,9 +157,7 @@ func (p *path) capture() {
 			unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_FANOUT, 77|unix.PACKET_FANOUT_QM<<16),
 			unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 50_000}),
 		} {
-			if err != nil {
-				p.t.Fatalf("capture: %v", err)
-			}
+			must.Need(p.t, err == nil, "capture: %v", err)
 		}
 		p.far = append(p.far, fd)
 	}
@@ -213,9 +211,7 @@ func (p *path) collect(had map[[3]int]bool) matrix {
 		select {
 		case s := <-p.seen:
 			key := [3]int{int(s.guest), int(s.queue), int(s.number)}
-			if had[key] {
-				p.t.Fatalf("frame %v came twice", key)
-			}
+			must.Need(p.t, !had[key], "frame %v came twice", key)
 			had[key] = true
 			m[[3]int{int(s.guest), int(s.queue), s.at}]++
 		case <-limit:
@@ -278,7 +274,5 @@ func (m matrix) exact(t *testing.T, what string, each int, guests []*guest, wind
 			}
 		}
 	}
-	if len(m) != want {
-		t.Errorf("%s: %d lanes, expected %d: %v", what, len(m), want, m)
-	}
+	must.Hold(t, len(m) == want, "%s: %d lanes, expected %d: %v", what, len(m), want, m)
 }

@@ -32,18 +32,14 @@ func TestRefused(t *testing.T) {
 	must.Do(t, prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 2}}))
 	twice := prog
 	twice.Find = func(string) (Device, bool) { return find(t, prog, "tap1"), true }
-	if err := twice.Write([]setting.Lane{{Tap: "tap0", Base: 4, Count: 2},
-		{Tap: "tap1", Base: 4, Count: 2}}); err == nil || !strings.Contains(err.Error(), "two lanes name tap1") {
-		t.Errorf("two lanes of one tap: %v", err)
-	}
+	must.Say(t, twice.Write([]setting.Lane{{Tap: "tap0", Base: 4, Count: 2}, {Tap: "tap1", Base: 4, Count: 2}}),
+		"two lanes name tap1", "two lanes of one tap")
 	must.Equal(t, prog.reads(t), "tap0=0+2", "after a write that was refused it reads")
 	must.Do(t, prog.Remove())
 	must.Do(t, unix.Unmount(FileSystem, 0))
 	err := prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 2}})
 	none, is := errors.AsType[*NoFileSystem](err)
-	if !is || !strings.Contains(none.Hint(), "mount -t bpf") {
-		t.Errorf("without the file system: %v", err)
-	}
+	must.Hold(t, is && strings.Contains(none.Hint(), "mount -t bpf"), "without the file system: %v", err)
 }
 
 // TestForeignDirectory: a directory that another user has made, at any level, is not used and not removed.

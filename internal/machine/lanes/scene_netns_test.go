@@ -68,9 +68,7 @@ func nothingLeft(t *testing.T) {
 	pins, err := filepath.Glob(FileSystem + "/*")
 	// the kernel's own
 	pins = slices.DeleteFunc(pins, func(name string) bool { return strings.HasSuffix(name, ".debug") })
-	if err != nil || len(pins) > 0 {
-		t.Errorf("pins are left: %q, %v", pins, err)
-	}
+	must.Hold(t, err == nil && len(pins) <= 0, "pins are left: %q, %v", pins, err)
 }
 
 // nothingAttached fails if there is a pin, a program or a filter on a device; empty directories are allowed.

@@ -19,9 +19,7 @@ func TestSupported(t *testing.T) {
 	}
 	newPath(t, false, 2)
 	s, err := Supported()
-	if err != nil || s.Why != "" {
-		t.Errorf("%+v, %v", s, err)
-	}
+	must.Hold(t, err == nil && s.Why == "", "%+v, %v", s, err)
 	nothingLeft(t)
 	prog := program(t, false)
 	must.Do(t, prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 2}}))

@@ -21,9 +21,8 @@ echo '{"return":{"pid":7}}'; echo $mark
 echo "error: Guest agent is not responding: guest agent didn't respond to synchronization within '2' seconds" >&2; echo $mark`)
 	answers, err := Virsh{m, []string{path}}.Ask(t.Context(), "vm 1", AgentCommand{Execute: "guest-ping"},
 		AgentCommand{Execute: "guest-info"})
-	if !errors.Is(err, ErrAgentHangs) || len(answers) != 2 || string(answers[0]) != `{"pid":7}` || answers[1] != nil {
-		t.Errorf("%s, %v", answers, err)
-	}
+	must.Hold(t, errors.Is(err, ErrAgentHangs) && len(answers) == 2 && string(answers[0]) == `{"pid":7}` &&
+		answers[1] == nil, "%s, %v", answers, err)
 }
 
 // TestAgentRefuses: RHEL's default forbids running programs and reading files.

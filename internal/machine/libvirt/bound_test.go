@@ -11,6 +11,7 @@ import (
 	"mpps/internal/machine/trust"
 	"mpps/internal/model/domain"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // TestLargeDefinition: a definition that libvirt would not take is refused before it is searched, and named as unread.
@@ -34,15 +35,12 @@ func TestCrowdWithoutLibvirt(t *testing.T) {
 		m := treetest.Recorded(t, treetest.Merged(qemuFiles(400, owner, "0-1"), qemuFiles(last, 0, "0-1"),
 			qemuFiles(last+1, 0, "0-1"), map[string]string{"run/libvirt/qemu/vm1.pid": fmt.Sprintln(last + 1)}))
 		for pid := first; pid < last; pid++ {
-			if err := os.Symlink("400", filepath.Join(m.Path, "proc", fmt.Sprint(pid))); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Symlink("400", filepath.Join(m.Path, "proc", fmt.Sprint(pid))))
 		}
 		h := &facts.Host{}
 		found := runningGuests(m, h, trust.Processes(m))
-		if len(found) != expected || found[0].pid != last+1 {
-			t.Errorf("of user %d: %d guests, first that of process %d", owner, len(found), found[0].pid)
-		}
+		must.Hold(t, len(found) == expected && found[0].pid == last+1,
+			"of user %d: %d guests, first that of process %d", owner, len(found), found[0].pid)
 		said := len(h.Unseen) == 1 && h.Unseen[0].Part == facts.UnseenGuests &&
 			strings.Contains(h.Unseen[0].Why, fmt.Sprint(" ", more+2, " more")) // 400 and last have its name too
 		if said != (owner == 0) || owner != 0 && len(h.Unverified) != mostUnverified {

@@ -96,9 +96,8 @@ func TestTapsOfProcesses(t *testing.T) {
 	))
 	h := &facts.Host{Taps: []facts.Tap{{Name: "tap0"}, {Name: "tap1"}}}
 	WithoutThreads(context.Background(), m, h, &Definitions{})
-	if h.Taps[0].Guest != "helper" || h.Taps[1].Guest != "plugged" {
-		t.Errorf("%+v; a pod's tap0 is another device", h.Taps)
-	}
+	must.Hold(t, h.Taps[0].Guest == "helper" && h.Taps[1].Guest == "plugged",
+		"%+v; a pod's tap0 is another device", h.Taps)
 	for name, want := range map[string]string{"helper": "tap0", "plugged": "tap1", "macvtap": "mv0", "pod": "tap0",
 		"two": "  x y"} {
 		g := facts.Find(h.Guests, func(g *facts.Guest) bool { return g.Name == name })
@@ -125,9 +124,7 @@ func TestSessionGuests(t *testing.T) {
 		t.Helper()
 		h := &facts.Host{}
 		WithoutThreads(context.Background(), treetest.Recorded(t, files), h, &Definitions{})
-		if len(h.Guests) != 2 {
-			t.Fatalf("%s: %+v", what, h.Guests)
-		}
+		must.Need(t, len(h.Guests) == 2, "%s: %+v", what, h.Guests)
 		for _, g := range h.Guests {
 			if g.Managed && g.PID != managed || !g.Managed && g.PID != other {
 				t.Errorf("%s: guest %s, managed %v, is process %d", what, g.Name, g.Managed, g.PID)

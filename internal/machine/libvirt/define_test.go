@@ -63,9 +63,7 @@ esac`)
 	v := throughVirsh{Virsh{treetest.Live(t), []string{path}}}
 	a := setting.Of(setting.Domain, "vm 1", "interface/52:54:00:aa:00:01/driver.queues")
 	from := v.Read(t.Context(), a)
-	if from.Value != "2" {
-		t.Fatalf("found %+v", from)
-	}
+	must.Need(t, from.Value == "2", "found %+v", from)
 	j := must.Get(journal.Open(t.TempDir()))(t)
 	defer j.Close()
 	e := &apply.Engine{Mechanisms: setting.Mechanisms{setting.Domain: v}, Journal: j, Host: "box", BootID: "boot",
@@ -75,9 +73,7 @@ esac`)
 		Risk: goal.GuestRestart, Lasts: setting.InDefinition,
 	}}}
 	result, err := e.Run(t.Context(), p, apply.Options{})
-	if err == nil || result.State != journal.Doubtful {
-		t.Fatalf("state %s, %v; expected in-doubt", result.State, err)
-	}
+	must.Need(t, err != nil && result.State == journal.Doubtful, "state %s, %v; expected in-doubt", result.State, err)
 	if s, err := e.Status(t.Context()); err != nil || s.State != apply.IsInDoubt {
 		t.Errorf("status %s, %v; expected in-doubt", s.State, err)
 	}
@@ -89,9 +85,8 @@ esac`)
 		t.Fatalf("found %+v; expected the write to have come about", found)
 	}
 	restored, err := e.Rollback(t.Context(), apply.RollbackOptions{})
-	if err != nil || len(restored) != 1 || restored[0].Written() != 1 || restored[0].Drifted() != 0 {
-		t.Fatalf("%+v, %v", restored, err)
-	}
+	must.Need(t, err == nil && len(restored) == 1 && restored[0].Written() == 1 && restored[0].Drifted() == 0,
+		"%+v, %v", restored, err)
 	if text, err := os.ReadFile(definition); err != nil || string(text) != definedXML {
 		t.Errorf("after the rollback, %v:\n%s", err, text)
 	}

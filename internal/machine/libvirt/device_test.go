@@ -98,9 +98,7 @@ func TestDevicesOfARunningGuest(t *testing.T) {
 	} {
 		a := must.Get(setting.ParseAddress(address))(t)
 		found := all.Read(t.Context(), a)
-		if found.String() != want {
-			t.Errorf("%s is %s (%s), expected %s", address, found, found.Why, want)
-		}
+		must.Hold(t, found.String() == want, "%s is %s (%s), expected %s", address, found, found.Why, want)
 		must.Equal(t, found.NoObject, a.Object() != "pooled", "%s: that the guest does not run is said", address)
 		if found.State == setting.Known && !strings.Contains(found.Verbatim, "<interface") {
 			t.Errorf("%s: it comes back as %q", address, found.Verbatim)
@@ -115,25 +113,20 @@ func TestFunctionsOfPools(t *testing.T) {
 	m := pooledHost(t)
 	h := &facts.Host{VFs: []facts.VF{{PCI: "0000:01:10.1"}, {PCI: "0000:01:10.3"}, {PCI: "0000:01:10.5"}}}
 	Inventory(t.Context(), m, h, new(Definitions))
-	if h.VFs[0].Guest != "pooled" || h.VFs[1].Guest != "pooled" || h.VFs[2].Guest != "" {
-		t.Errorf("functions: %+v", h.VFs)
-	}
+	must.Hold(t, h.VFs[0].Guest == "pooled" && h.VFs[1].Guest == "pooled" && h.VFs[2].Guest == "",
+		"functions: %+v", h.VFs)
 	for _, g := range h.Guests {
 		first, third := g.Interfaces[0], g.Interfaces[2]
 		switch g.Name {
 		case "pooled":
-			if first.Function != "0000:01:10.1" || first.Source != "pool" || third.Function != "0000:01:10.3" ||
-				third.Teaming != "transient" || g.Interfaces[1].Alias != "ua-backup0" {
-				t.Errorf("interfaces: %+v", g.Interfaces)
-			}
-			if len(g.Functions) != 2 || len(g.Plugged) != 0 || len(g.Pending) != 0 || g.Interfaces[1].Tap != "vnet0" ||
-				third.Tap != "" {
-				t.Errorf("%+v", g)
-			}
+			must.Hold(t, first.Function == "0000:01:10.1" && first.Source == "pool" &&
+				third.Function == "0000:01:10.3" && third.Teaming == "transient" &&
+				g.Interfaces[1].Alias == "ua-backup0", "interfaces: %+v", g.Interfaces)
+			must.Hold(t, len(g.Functions) == 2 && len(g.Plugged) == 0 && len(g.Pending) == 0 &&
+				g.Interfaces[1].Tap == "vnet0" && third.Tap == "", "%+v", g)
 		case "other":
-			if first.Function != "" || len(g.Functions) != 0 {
-				t.Errorf("interfaces of a guest that is off: %+v", g.Interfaces)
-			}
+			must.Hold(t, first.Function == "" && len(g.Functions) == 0,
+				"interfaces of a guest that is off: %+v", g.Interfaces)
 		}
 	}
 }
@@ -208,10 +201,9 @@ func TestUnplugWaits(t *testing.T) {
 				errors.Is(err, setting.ErrInDoubt) != c.doubt {
 				t.Errorf("%v, expected %q", err, c.problem)
 			}
-			if len(v.asked) != 1 || !strings.HasPrefix(v.asked[0], "detach-device pooled <interface type='hostdev' "+
-				"managed='yes'>") || !strings.Contains(v.asked[0], "function='0x3'") {
-				t.Errorf("libvirt was asked %q", v.asked)
-			}
+			must.Hold(t, len(v.asked) == 1 &&
+				strings.HasPrefix(v.asked[0], "detach-device pooled <interface type='hostdev' "+"managed='yes'>") &&
+				strings.Contains(v.asked[0], "function='0x3'"), "libvirt was asked %q", v.asked)
 		})
 	}
 	m := pooledHost(t)
@@ -249,9 +241,7 @@ func TestPlugFindsAnotherPlace(t *testing.T) {
 	}
 	doc := must.Get(runningDocument(t.Context(), m, "pooled"))(t)
 	text, err := doc.Device(a.Rest(), was.Value, was.Verbatim)
-	if err != nil || text != was.Verbatim[2:] {
-		t.Fatalf("%v: %s", err, text)
-	}
+	must.Need(t, err == nil && text == was.Verbatim[2:], "%v: %s", err, text)
 	if err := (devices{m, time.Second}).plug(t.Context(), v, a, text, was); err != nil || len(v.asked) != 2 {
 		t.Errorf("%v, libvirt was asked %q", err, v.asked)
 	}

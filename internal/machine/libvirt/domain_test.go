@@ -119,9 +119,7 @@ func TestValuesThatWouldBeRefusedCanBePutBack(t *testing.T) {
 	doc := must.Get(domain.Parse([]byte(odd)))(t)
 	path := "interface/52:54:00:aa:00:01/driver.queues"
 	before, err := valueIn(doc, path)
-	if err != nil || before.Value != "3000" || !before.AsFound {
-		t.Fatalf("found %+v, %v", before, err)
-	}
+	must.Need(t, err == nil && before.Value == "3000" && before.AsFound, "found %+v, %v", before, err)
 	k := &keeper{text: odd, alter: func(text string) string { return text }}
 	must.Do(t, redefine(t.Context(), k, "vm 1", path, setting.Value("4")))
 	must.Refuse(t, redefine(t.Context(), k, "vm 1", path, setting.Value("3000")), "3000 queues were set")
@@ -163,9 +161,8 @@ func TestRefusedDefinitionsLeaveTheGuestAsItWas(t *testing.T) {
 			k := &c.keeper
 			k.text = definedXML
 			err := redefine(t.Context(), k, c.guest, c.path, c.to)
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("expected an error with %q, found %v", c.want, err)
-			}
+			must.Hold(t, err != nil && strings.Contains(err.Error(), c.want),
+				"expected an error with %q, found %v", c.want, err)
 			must.Equal(t, k.text, definedXML, "the guest is not as it was")
 		})
 	}
@@ -176,14 +173,10 @@ func TestParseDomstats(t *testing.T) {
 		"state.state=5\n  state.reason=0\n\nDomain: 'x'\n  state.state=99\n")
 	want := []libvirtGuest{{Name: "lab one", state: "running"}, {Name: "it's", state: "shut off"},
 		{Name: "x", state: "no state"}}
-	if !reflect.DeepEqual(found, want) {
-		t.Errorf("expected %+v, found %+v", want, found)
-	}
+	must.Hold(t, reflect.DeepEqual(found, want), "expected %+v, found %+v", want, found)
 	l, q := parseVersions("Compiled against library: libvirt 11.3.0\nUsing library: libvirt 11.3.0\nUsing API: QEMU " +
 		"11.3.0\nRunning hypervisor: QEMU 10.0.13\n")
-	if l != "11.3.0" || q != "10.0.13" {
-		t.Errorf("found libvirt %q, QEMU %q", l, q)
-	}
+	must.Hold(t, l == "11.3.0" && q == "10.0.13", "found libvirt %q, QEMU %q", l, q)
 	must.Equal(t, Quote("it's; rm"), `'it'\''s; rm'`, "quoted as")
 }
 
@@ -209,10 +202,8 @@ func TestWholeInterfacesComeBack(t *testing.T) {
 	k := &keeper{text: text, alter: func(text string) string { return text }}
 	doc := must.Get(domain.Parse([]byte(text)))(t)
 	before, err := valueIn(doc, path)
-	if err != nil || before.Value != "network=pool model=virtio" ||
-		!strings.Contains(before.Verbatim, strings.TrimSpace(place)) || before.Why != "" {
-		t.Fatalf("found %+v, %v", before, err)
-	}
+	must.Need(t, err == nil && before.Value == "network=pool model=virtio" &&
+		strings.Contains(before.Verbatim, strings.TrimSpace(place)) && before.Why == "", "found %+v, %v", before, err)
 	if err := redefine(t.Context(), k, "vm 1", path, setting.Missing("removed")); err != nil ||
 		strings.Contains(k.text, "network='pool'") {
 		t.Fatalf("%v\n%s", err, k.text)

@@ -12,6 +12,7 @@ import (
 	"mpps/internal/model/domain"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // ofLibvirt is libvirt's command line of a guest with five NICs: vhost with two queues, e1000, vhost with one queue,
@@ -34,9 +35,7 @@ func TestParseQEMU(t *testing.T) {
 				single: true},
 		},
 	}
-	if !reflect.DeepEqual(found, want) {
-		t.Errorf("expected %+v\nfound    %+v", want, found)
-	}
+	must.Hold(t, reflect.DeepEqual(found, want), "expected %+v\nfound    %+v", want, found)
 
 	byHand := parseQEMU([]string{
 		"qemu-kvm", "-enable-kvm", "-name", "wild", "-m", "2G", "-smp", "cpus=4", "-M", "q35", "-netdev",
@@ -47,9 +46,7 @@ func TestParseQEMU(t *testing.T) {
 		name: "wild", cpus: 4, mem: 2 << 30, mach: "q35", kvm: true,
 		nics: []qemuNIC{{id: "n0", mac: "52:54:00:cc:00:01", model: "virtio-net-pci", kind: "tap", tap: "wt0", vhost: true, queues: 2}},
 	}
-	if !reflect.DeepEqual(byHand, want) {
-		t.Errorf("expected %+v\nfound    %+v", want, byHand)
-	}
+	must.Hold(t, reflect.DeepEqual(byHand, want), "expected %+v\nfound    %+v", want, byHand)
 	for _, line := range [][]string{nil, {""}, {"q", "-netdev"}, {"q", "-netdev", "{"}, {"q", "-m", "99999999999T"},
 		{"q", "-smp", "x", "-name"}, {"q", "-netdev", "tap,id=a,queues=-5"}} {
 		if q := parseQEMU(line); q.mem == 0 || q.cpus != 1 || len(q.nics) > 1 || len(q.nics) == 1 &&
@@ -73,9 +70,7 @@ func FuzzParseQEMU(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		q := parseQEMU(strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '|' }))
 		for _, nic := range q.nics {
-			if nic.queues < 1 || nic.queues > len(text)+256 {
-				t.Errorf("%d queues", nic.queues)
-			}
+			must.Hold(t, nic.queues >= 1 && nic.queues <= len(text)+256, "%d queues", nic.queues)
 		}
 	})
 }
@@ -115,9 +110,7 @@ func TestVhostWorkersAreMatchedByOrderAndNumber(t *testing.T) {
 			matchVhosts(threads, vhostQueues(c.nics, c.live))
 			var found []string
 			for i, thread := range threads[1:] {
-				if thread.Index != i {
-					t.Errorf("worker %d has number %d", i, thread.Index)
-				}
+				must.Hold(t, thread.Index == i, "worker %d has number %d", i, thread.Index)
 				if thread.Sure == "" {
 					found = append(found, "?")
 					continue
@@ -229,19 +222,13 @@ func TestGuestsOfARecordedHost(t *testing.T) {
 	if want := []string{"bad shut off", "vm 1 running", "vm2 shut off", "wild running"}; !slices.Equal(names, want) {
 		t.Fatalf("expected guests %q, found %q", want, names)
 	}
-	if h.Taps[0].Guest != "vm 1" || h.Taps[1].Guest != "wild" || h.Taps[2].Guest != "" || h.VFs[0].Guest != "vm 1" ||
-		h.VFs[1].Guest != "" {
-		t.Errorf("taps %+v, VFs %+v", h.Taps, h.VFs)
-	}
-	if len(h.Unseen) != 1 || !strings.Contains(h.Unseen[0].What, "guest bad") {
-		t.Errorf("unseen: %+v", h.Unseen)
-	}
+	must.Hold(t, h.Taps[0].Guest == "vm 1" && h.Taps[1].Guest == "wild" && h.Taps[2].Guest == "" &&
+		h.VFs[0].Guest == "vm 1" && h.VFs[1].Guest == "", "taps %+v, VFs %+v", h.Taps, h.VFs)
+	must.Hold(t, len(h.Unseen) == 1 && strings.Contains(h.Unseen[0].What, "guest bad"), "unseen: %+v", h.Unseen)
 
 	g := h.Guests[1]
-	if strings.Contains(g.Definition, "sesame") || strings.Contains(g.Definition, "WARNING") ||
-		!strings.HasPrefix(g.Definition, "<domain") {
-		t.Errorf("definition:\n%s", g.Definition)
-	}
+	must.Hold(t, !strings.Contains(g.Definition, "sesame") && !strings.Contains(g.Definition, "WARNING") &&
+		strings.HasPrefix(g.Definition, "<domain"), "definition:\n%s", g.Definition)
 	wanted := facts.Guest{
 		Name: "vm 1", UUID: "604803a9-c81f-45a7-839a-a6ab341a1fa9", Managed: true, State: "running", PID: 300, VCPUs: 1,
 		Owner:    &facts.Owner{Platform: facts.Libvirt},
@@ -267,9 +254,7 @@ func TestGuestsOfARecordedHost(t *testing.T) {
 				Affinity: setting.CPUs(3), CPU: 3, Policy: "SCHED_OTHER"},
 		},
 	}
-	if !reflect.DeepEqual(g, wanted) {
-		t.Errorf("expected %+v\nfound    %+v", wanted, g)
-	}
+	must.Hold(t, reflect.DeepEqual(g, wanted), "expected %+v\nfound    %+v", wanted, g)
 }
 
 // TestOwnersOfProcesses: Proxmox's guest is one whose process its PID file names, KubeVirt's one in a pod below
@@ -375,13 +360,10 @@ func TestMachinesOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := &facts.Host{}
 			Inventory(t.Context(), treetest.Recorded(t, c.files), h, new(Definitions))
-			if len(h.Unseen) != len(c.want) {
-				t.Errorf("expected %d, found %+v", len(c.want), h.Unseen)
-			}
+			must.Hold(t, len(h.Unseen) == len(c.want), "expected %d, found %+v", len(c.want), h.Unseen)
 			for _, u := range h.Unseen {
-				if u.Part != facts.UnseenMachines || !u.IsGuests() || u.Why != c.want[u.Of] {
-					t.Errorf("%+v, expected %q", u, c.want[u.Of])
-				}
+				must.Hold(t, u.Part == facts.UnseenMachines && u.IsGuests() && u.Why == c.want[u.Of],
+					"%+v, expected %q", u, c.want[u.Of])
 			}
 		})
 	}

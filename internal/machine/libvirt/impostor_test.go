@@ -74,14 +74,11 @@ func TestImpostor(t *testing.T) {
 			}
 			var unverified []int
 			for _, u := range h.Unverified {
-				if u.Guest != "vm1" || u.Comm != "qemu-system-x86" || u.Why == "" {
-					t.Errorf("unverified: %+v", u)
-				}
+				must.Hold(t, u.Guest == "vm1" && u.Comm == "qemu-system-x86" && u.Why != "", "unverified: %+v", u)
 				unverified = append(unverified, u.PID)
 			}
-			if pid != c.pid || fmt.Sprint(unverified) != c.unverified {
-				t.Errorf("expected PID %d and %s unverified, found %d and %v", c.pid, c.unverified, pid, unverified)
-			}
+			must.Hold(t, pid == c.pid && fmt.Sprint(unverified) == c.unverified,
+				"expected PID %d and %s unverified, found %d and %v", c.pid, c.unverified, pid, unverified)
 		})
 	}
 }

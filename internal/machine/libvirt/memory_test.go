@@ -6,6 +6,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // TestProcessorAndMemory: what Proxmox, libvirt in a pod and Incus say of the processor and the memory.
@@ -52,10 +53,8 @@ func TestTapOfPod(t *testing.T) {
 	})
 	h := &facts.Host{}
 	Inventory(t.Context(), treetest.Recorded(t, files), h, new(Definitions))
-	if len(h.Guests) != 1 || len(h.Guests[0].Interfaces) != 1 || h.Guests[0].Interfaces[0].Tap != "tap0" ||
-		!h.Guests[0].Elsewhere {
-		t.Errorf("guests: %+v", h.Guests)
-	}
+	must.Hold(t, len(h.Guests) == 1 && len(h.Guests[0].Interfaces) == 1 && h.Guests[0].Interfaces[0].Tap == "tap0" &&
+		h.Guests[0].Elsewhere, "guests: %+v", h.Guests)
 }
 
 // TestReadConfig: of a guest of Incus, whose processors are in a file of -readconfig and whose NICs were plugged in,
@@ -71,8 +70,6 @@ func TestReadConfig(t *testing.T) {
 	}
 	h := &facts.Host{}
 	Inventory(t.Context(), treetest.Recorded(t, files), h, new(Definitions))
-	if len(h.Guests) != 1 || h.Guests[0].VCPUs != 3 || h.Guests[0].Platform() != facts.QEMU ||
-		h.Guests[0].CPUMode != "host-passthrough" {
-		t.Errorf("guests: %+v", h.Guests)
-	}
+	must.Hold(t, len(h.Guests) == 1 && h.Guests[0].VCPUs == 3 && h.Guests[0].Platform() == facts.QEMU &&
+		h.Guests[0].CPUMode == "host-passthrough", "guests: %+v", h.Guests)
 }

@@ -63,12 +63,8 @@ WARNING: THIS IS AN AUTO-GENERATED FILE.
 		{Network: "listed", Functions: []string{"0000:01:10.1", "0000:01:1f.7"}},
 		{Network: "passing", PF: "ens1f1", Managed: true, Active: true},
 	}
-	if !reflect.DeepEqual(h.Pools, want) {
-		t.Errorf("found %+v", h.Pools)
-	}
-	if len(h.Unseen) != 1 || h.Unseen[0].What != "network broken of libvirt" {
-		t.Errorf("unseen %+v", h.Unseen)
-	}
+	must.Hold(t, reflect.DeepEqual(h.Pools, want), "found %+v", h.Pools)
+	must.Hold(t, len(h.Unseen) == 1 && h.Unseen[0].What == "network broken of libvirt", "unseen %+v", h.Unseen)
 	if h.PoolOf(&facts.VF{PF: "ens1f9", PCI: "0000:01:1f.7"}).Network != "listed" ||
 		h.PoolOf(&facts.VF{PF: "ens1f9", PCI: "0000:01:1f.6"}) != nil ||
 		h.PoolOf(&facts.VF{PF: "ens1f0", PCI: "0000:01:10.0"}).Network != "fast" {

@@ -21,9 +21,7 @@ echo "${list%%;*}"; echo "${list##*; echo }"`)
 	m.Libvirt = tree.Libvirt{Virsh: []string{podman, "exec", "-i", "nova libvirt", "virsh"}, URI: "qemu:///session"}
 	l := must.Get(Open(m))(t)
 	out, err := l.(Virsh).Run(t.Context(), "", "version")
-	if err != nil || len(out) != 1 || strings.TrimSpace(out[0]) != "version" {
-		t.Errorf("found %q, %v", out, err)
-	}
+	must.Hold(t, err == nil && len(out) == 1 && strings.TrimSpace(out[0]) == "version", "found %q, %v", out, err)
 	m.Libvirt.Virsh[0] = "no-such-podman"
 	if _, err := Open(m); err == nil || !strings.Contains(err.Error(), "no-such-podman") {
 		t.Errorf("found %v, want the program that is missing", err)

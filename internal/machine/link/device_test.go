@@ -80,9 +80,7 @@ func TestLinkWithVFs(t *testing.T) {
 			hasRate: true,
 		}},
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
+	must.Hold(t, reflect.DeepEqual(got, want), "got  %+v\nwant %+v", got, want)
 }
 
 func TestLinkOfTunnels(t *testing.T) {
@@ -116,19 +114,16 @@ func TestLinkOfTunnels(t *testing.T) {
 				return nil
 			})
 		}))
-		if err != nil || d.Kind != c.kind || d.lower != c.lower || d.gre.lockedBy() != c.locked ||
-			d.Carrier != "unknown" {
-			t.Errorf("%s: %+v (%v), want lower %d, locked by %q, carrier unknown", c.kind, d, err, c.lower, c.locked)
-		}
+		must.Hold(t, err == nil && d.Kind == c.kind && d.lower == c.lower && d.gre.lockedBy() == c.locked &&
+			d.Carrier == "unknown",
+			"%s: %+v (%v), want lower %d, locked by %q, carrier unknown", c.kind, d, err, c.lower, c.locked)
 	}
 	// The peer of a veth in another namespace has an index that means nothing here.
 	d, err := ParseLink(linkMessage(t, 8, true, func(e *netlink.AttributeEncoder) {
 		e.Uint32(unix.IFLA_LINK, 4)
 		e.Int32(unix.IFLA_LINK_NETNSID, 0)
 	}))
-	if err != nil || d.lower != 0 {
-		t.Errorf("link in another namespace: lower %d (%v), want 0", d.lower, err)
-	}
+	must.Hold(t, err == nil && d.lower == 0, "link in another namespace: lower %d (%v), want 0", d.lower, err)
 }
 
 func FuzzLink(f *testing.F) {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // TestOnlyWayOut asks where an external tunnel's packets leave on hosts with one way out and with several.
@@ -50,10 +51,9 @@ func TestOnlyWayOut(t *testing.T) {
 		h.Links = append(h.Links, facts.Link{Name: "gre0", Kind: "gre", External: true})
 		addOnlyWay(&h)
 		of := h.Tunnels[len(h.Tunnels)-3:]
-		if strings.Join(of[0].Underlay, " ") != c.way || !slices.Equal(of[1].Underlay, []string{"eth7"}) ||
-			of[2].Underlay != nil || strings.Join(h.Links[len(h.Links)-1].Underlay, " ") != c.way {
-			t.Errorf("%s: %v, %v, expected %q", name, of, h.Links, c.way)
-		}
+		must.Hold(t, strings.Join(of[0].Underlay, " ") == c.way && slices.Equal(of[1].Underlay, []string{"eth7"}) &&
+			of[2].Underlay == nil && strings.Join(h.Links[len(h.Links)-1].Underlay, " ") == c.way,
+			"%s: %v, %v, expected %q", name, of, h.Links, c.way)
 	}
 }
 
@@ -64,16 +64,12 @@ func TestEncapsulation(t *testing.T) {
 		inner.Uint64(1, 7) // LWTUNNEL_IP_ID
 		inner.Bytes(encapIPDst, netip.MustParseAddr(to).AsSlice())
 		encap, err := inner.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		outer.Uint32(unix.RTA_OIF, device)
 		outer.Bytes(unix.RTA_ENCAP, encap)
 		outer.Uint16(unix.RTA_ENCAP_TYPE, kind)
 		attributes, err := outer.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return append(make([]byte, unix.SizeofRtMsg), attributes...)
 	}
 	for want, kind := range map[string]uint16{"192.0.2.7": encapIP, "2001:db8::7": encapIP6} {

@@ -22,13 +22,9 @@ func TestGREMade(t *testing.T) {
 		"address 52:54:00:00:00:01 mtu 1462 type gretap external": {attr(18)},
 	} {
 		b, err := netlink.MarshalAttributes(attrs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		ad, err := netlink.NewAttributeDecoder(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		d := Device{Kind: "gretap", mac: "52:54:00:00:00:01", mtu: 1462}
 		if err := d.parseTunnel(ad, gre); err != nil || ad.Err() != nil {
 			t.Fatal(err, ad.Err())

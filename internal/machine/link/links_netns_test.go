@@ -66,14 +66,10 @@ func TestLinksOfNamespace(t *testing.T) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	}
-	if len(h.Links) != 7 {
-		t.Errorf("%d links, want 7: %+v", len(h.Links), h.Links)
-	}
+	must.Hold(t, len(h.Links) == 7, "%d links, want 7: %+v", len(h.Links), h.Links)
 	for name, mode := range map[string]string{"mt0": "passthru", "mt1": "private"} {
 		tap := find(t, h.Taps, name, func(x *facts.Tap) bool { return x.Name == name })
-		if tap.Mode != mode || tap.Type != "macvtap" {
-			t.Errorf("%s: %+v, want mode %s", name, tap, mode)
-		}
+		must.Hold(t, tap.Mode == mode && tap.Type == "macvtap", "%s: %+v, want mode %s", name, tap, mode)
 	}
 }
 
@@ -203,9 +199,7 @@ func TestTapRedirects(t *testing.T) {
 	h := inventory(t)
 	for name, want := range map[string]string{"t0": "br0", "t1": "ifb0"} {
 		tap := facts.Find(h.Taps, func(tap *facts.Tap) bool { return tap.Name == name })
-		if tap == nil || !slices.Equal(tap.Redirects, []string{want}) {
-			t.Errorf("%s: %+v", name, tap)
-		}
+		must.Hold(t, tap != nil && slices.Equal(tap.Redirects, []string{want}), "%s: %+v", name, tap)
 	}
 }
 

@@ -65,14 +65,11 @@ func TestLinksOfRecordedTree(t *testing.T) {
 	}; !reflect.DeepEqual(h.Links, want) {
 		t.Errorf("got %+v\nwant %+v", h.Links, want)
 	}
-	if h.NICs[0].Master != "team0" {
-		t.Errorf("%+v", h.NICs[0])
-	}
+	must.Hold(t, h.NICs[0].Master == "team0", "%+v", h.NICs[0])
 	for _, want := range []facts.Tunnel{{Name: "vlan", Elsewhere: true}, {Name: "vx0", Lower: "ens1"}} {
 		got := facts.Find(h.Tunnels, func(x *facts.Tunnel) bool { return x.Name == want.Name })
-		if got == nil || got.Lower != want.Lower || got.Elsewhere != want.Elsewhere {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
+		must.Hold(t, got != nil && got.Lower == want.Lower && got.Elsewhere == want.Elsewhere,
+			"got %+v, want %+v", got, want)
 	}
 	if want := (facts.Routing{Forward: facts.Yes, Addressed: []string{"br9", "virbr0"},
 		Uplinks: []string{"br7", "ens1"}}); !reflect.DeepEqual(*h.Routing, want) {
@@ -180,9 +177,7 @@ func TestTunnelEnds(t *testing.T) {
 			if at != 0 {
 				want.remote = remote
 			}
-			if err != nil || d.tunnel != want {
-				t.Errorf("%s: got %+v (%v), want %+v", kind, d.tunnel, err, want)
-			}
+			must.Hold(t, err == nil && d.tunnel == want, "%s: got %+v (%v), want %+v", kind, d.tunnel, err, want)
 		}
 	}
 }

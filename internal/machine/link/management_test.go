@@ -88,7 +88,5 @@ func TestSockets(t *testing.T) {
 	} {
 		must.Equal(t, all[name].client.String()+" "+all[name].server.String(), want, "%s", name)
 	}
-	if len(all) != 3 {
-		t.Errorf("%d sockets, want 3: %v", len(all), all)
-	}
+	must.Hold(t, len(all) == 3, "%d sockets, want 3: %v", len(all), all)
 }

@@ -31,23 +31,15 @@ func TestNetworkOfNamespace(t *testing.T) {
 	m := treetest.Live(t)
 	h := &facts.Host{}
 	Inventory(context.Background(), m, h)
-	if h.Kernel.Lanes != nil {
-		t.Errorf("an inventory asks the kernel nothing: %+v", h.Kernel.Lanes)
-	}
+	must.Hold(t, h.Kernel.Lanes == nil, "an inventory asks the kernel nothing: %+v", h.Kernel.Lanes)
 	AskLanes(m, h)
-	if h.Kernel.Lanes == nil || h.Kernel.Lanes.Why != "" {
-		t.Errorf("asked about lane programs the kernel said %+v", h.Kernel.Lanes)
-	}
-	if len(h.NICs) != 0 || len(h.Unseen) != 0 {
-		t.Errorf("%d NICs, unseen %v; want none", len(h.NICs), h.Unseen)
-	}
-	if len(h.Bridges) != 1 {
-		t.Fatalf("%d bridges, want 1", len(h.Bridges))
-	}
+	must.Hold(t, h.Kernel.Lanes != nil && h.Kernel.Lanes.Why == "",
+		"asked about lane programs the kernel said %+v", h.Kernel.Lanes)
+	must.Hold(t, len(h.NICs) == 0 && len(h.Unseen) == 0, "%d NICs, unseen %v; want none", len(h.NICs), h.Unseen)
+	must.Need(t, len(h.Bridges) == 1, "%d bridges, want 1", len(h.Bridges))
 	b := h.Bridges[0]
-	if !b.STP || !b.Snooping || !b.CallIPTables || b.CallIP6Tables || !slices.Equal(b.Ports, []string{"t0", "v0"}) {
-		t.Errorf("bridge %+v", b)
-	}
+	must.Hold(t, b.STP && b.Snooping && b.CallIPTables && !b.CallIP6Tables &&
+		slices.Equal(b.Ports, []string{"t0", "v0"}), "bridge %+v", b)
 	if got, want := fmt.Sprint(b.MTU, b.MAC), fmt.Sprint(treetest.IPLink(t, "br0")["mtu"],
 		treetest.IPLink(t, "br0")["address"]); got != want {
 		t.Errorf("bridge %s, ip shows %s", got, want)
@@ -57,14 +49,10 @@ func TestNetworkOfNamespace(t *testing.T) {
 	}); !slices.Equal(got, []string{"mv0 macvtap false -1 v1", "t0 tap true 7 br0", "t1 tap false -1 "}) {
 		t.Errorf("taps %q", got)
 	}
-	if len(h.Tunnels) != 1 {
-		t.Fatalf("%d tunnels, want 1", len(h.Tunnels))
-	}
+	must.Need(t, len(h.Tunnels) == 1, "%d tunnels, want 1", len(h.Tunnels))
 	x := h.Tunnels[0]
-	if x.Name != "vx0" || x.Type != "vxlan" || x.Lower != "v1" || x.TxQueues != 4 || !x.Lockless ||
-		x.LocklessBy == "" || !slices.Equal(x.Classifiers, []string{"u32"}) {
-		t.Errorf("tunnel %+v", x)
-	}
+	must.Hold(t, x.Name == "vx0" && x.Type == "vxlan" && x.Lower == "v1" && x.TxQueues == 4 && x.Lockless &&
+		x.LocklessBy != "" && slices.Equal(x.Classifiers, []string{"u32"}), "tunnel %+v", x)
 	if _, _, got := devices(m, h); got["br0"] != "default route" || got["v0"] != "default route" ||
 		got["v1"] != "" {
 		t.Errorf("management path %v, want br0 and its ports", got)
@@ -89,9 +77,7 @@ func TestNetworkOfNamespace(t *testing.T) {
 	if _, _, got := devices(m, h); got["v0"] != want {
 		t.Errorf("with a session's socket: %q, want %q", got["v0"], want)
 	}
-	if len(h.Softnet) == 0 {
-		t.Error("no softnet counters")
-	}
+	must.Hold(t, len(h.Softnet) != 0, "no softnet counters")
 }
 
 func names[T any](list []T, name func(T) string) []string {

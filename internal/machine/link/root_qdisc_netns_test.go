@@ -68,9 +68,7 @@ func TestRootQdisc(t *testing.T) {
 		treetest.Tool(t, "tc", append(strings.Fields("qdisc replace dev "+device), strings.Fields(put)...)...)
 		before := shown(device)
 		r := read(device)
-		if r.State != setting.Known || !r.ReadOnly || r.Why == "" {
-			t.Errorf("%s with parameters: %+v", device, r)
-		}
+		must.Hold(t, r.State == setting.Known && r.ReadOnly && r.Why != "", "%s with parameters: %+v", device, r)
 		must.Say(t, write(device, setting.NoQueue), "put back as they were", "%s with parameters was exchanged", device)
 		if after := shown(device); after != before {
 			t.Errorf("%s: %s, before %s", device, after, before)

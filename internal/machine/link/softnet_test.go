@@ -25,9 +25,8 @@ func TestSoftnetColumnsOfKernels(t *testing.T) {
 			facts.Softnet{CPU: 3, Processed: 10, RPS: 5, FlowLimit: 6, BacklogLen: 7}},
 	} {
 		rows, err := ParseSoftnet(c.text + "\n")
-		if err != nil || len(rows) != 1 || rows[0] != c.want {
-			t.Errorf("%s: %+v (%v), want %+v", c.kernel, rows, err, c.want)
-		}
+		must.Hold(t, err == nil && len(rows) == 1 && rows[0] == c.want,
+			"%s: %+v (%v), want %+v", c.kernel, rows, err, c.want)
 	}
 	for _, bad := range []string{"1 2", "xyz 1 2 3"} {
 		if rows, err := ParseSoftnet(bad); err == nil {
@@ -40,9 +39,7 @@ func TestRounds(t *testing.T) {
 	rows := []facts.Softnet{{CPU: 0}, {CPU: 3}, {CPU: 7}}
 	AddRounds(rows, "                    CPU0       CPU2       CPU3\n      NET_TX:          1          2          3\n"+
 		"      NET_RX:         40         50         60\n")
-	if rows[0].Rounds != 40 || rows[1].Rounds != 60 || rows[2].Rounds != 0 {
-		t.Errorf("found %+v", rows)
-	}
+	must.Hold(t, rows[0].Rounds == 40 && rows[1].Rounds == 60 && rows[2].Rounds == 0, "found %+v", rows)
 	AddRounds(rows, "")
 }
 

@@ -40,9 +40,8 @@ func TestVFEncode(t *testing.T) {
 			must.Say(t, err, c.err, "%s=%s", c.attribute, c.value)
 			continue
 		}
-		if err != nil || !reflect.DeepEqual(data, words(c.words...)) {
-			t.Errorf("%s=%s: %v, %v", c.attribute, c.value, data, err)
-		}
+		must.Hold(t, err == nil && reflect.DeepEqual(data, words(c.words...)),
+			"%s=%s: %v, %v", c.attribute, c.value, data, err)
 	}
 	if _, data, err := v.encode("mac", "52:54:00:00:00:01", facts.VFPort{}); err != nil || len(data) != 36 ||
 		data[4] != 0x52 || data[9] != 1 {

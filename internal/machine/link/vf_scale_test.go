@@ -109,9 +109,7 @@ func (k *kernel) dial() *netlink.Conn {
 		if request.Header.Flags&netlink.Dump != netlink.Dump {
 			return []netlink.Message{answer(index)}, nil
 		}
-		if mask&rtextVFs != 0 {
-			k.Error("the whole table was asked for with the details of virtual functions")
-		}
+		must.Hold(k, mask&rtextVFs == 0, "the whole table was asked for with the details of virtual functions")
 		var all []netlink.Message
 		for i := range k.pfs {
 			all = append(all, answer(i+2))
@@ -128,16 +126,12 @@ func TestManyVFsAreAskedForByPort(t *testing.T) {
 	conn := k.dial()
 	defer conn.Close()
 	devices, err := DumpLinks(conn)
-	if err != nil || len(devices) != 8 {
-		t.Fatalf("%d devices (%v), want 8", len(devices), err)
-	}
+	must.Need(t, err == nil && len(devices) == 8, "%d devices (%v), want 8", len(devices), err)
 	began := treetest.CPUTime(t)
 	seen := 0
 	for _, d := range devices {
 		vfs, counted, err := linkWithVFs(conn, d.Index, k.vfs, true)
-		if err != nil || !counted {
-			t.Fatalf("%s: %v, counted %v", d.Name, err, counted)
-		}
+		must.Need(t, err == nil && counted, "%s: %v, counted %v", d.Name, err, counted)
 		for i, v := range vfs {
 			want := virtual{
 				index: i, mac: fmt.Sprintf("52:54:00:00:%02x:%02x", i>>8, i&255), vlan: 100, maxRate: i,
@@ -148,18 +142,15 @@ func TestManyVFsAreAskedForByPort(t *testing.T) {
 					Multicast: 5000 + uint64(i), RxDropped: 7000 + uint64(i), TxDropped: 8000 + uint64(i),
 				},
 			}
-			if v != want {
-				t.Fatalf("%s, function %d:\ngot  %+v\nwant %+v", d.Name, i, v, want)
-			}
+			must.Need(t, v == want, "%s, function %d:\ngot  %+v\nwant %+v", d.Name, i, v, want)
 		}
 		seen += len(vfs)
 	}
 	if took := treetest.CPUTime(t) - began; seen != 1016 || took > 300*time.Millisecond {
 		t.Errorf("%d functions in %v of CPU time, want 1016 in less than 300 ms", seen, took)
 	}
-	if k.longest < 32<<10 {
-		t.Errorf("the longest message had %d bytes: expected one that a buffer of 32 KiB does not hold", k.longest)
-	}
+	must.Hold(t, k.longest >= 32<<10,
+		"the longest message had %d bytes: expected one that a buffer of 32 KiB does not hold", k.longest)
 }
 
 // With more VFs than one attribute can hold, the kernel wraps its length. Such a reply is rejected, and not requested
@@ -199,9 +190,7 @@ func BenchmarkLinksOf8x127VFs(b *testing.B) {
 	defer conn.Close()
 	for b.Loop() {
 		devices, err := DumpLinks(conn)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
 		for _, d := range devices {
 			if _, _, err := linkWithVFs(conn, d.Index, k.vfs, true); err != nil {
 				b.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 func TestCPUsBetween(t *testing.T) {
@@ -33,13 +34,10 @@ func TestCPUsBetween(t *testing.T) {
 		3: {Idle: 5},
 	}
 	found := cpusBetween(before, after, []int{0, 1, 2, 3})
-	if len(found) != 2 || found[1] != (facts.CPULoad{CPU: 1, Idle: 1}) {
-		t.Fatalf("found %+v", found)
-	}
-	if c := found[0]; c != (facts.CPULoad{CPU: 0, User: 0.2, System: 0.2, Softirq: 0.1, IRQ: 0.01, Guest: 0.2,
-		Steal: 0.04, Idle: 0.25}) {
-		t.Errorf("found %+v", c)
-	}
+	must.Need(t, len(found) == 2 && found[1] == (facts.CPULoad{CPU: 1, Idle: 1}), "found %+v", found)
+	must.Equal(t, found[0],
+		facts.CPULoad{CPU: 0, User: 0.2, System: 0.2, Softirq: 0.1, IRQ: 0.01, Guest: 0.2, Steal: 0.04, Idle: 0.25},
+		"found[0]")
 }
 
 func TestParseSNMP(t *testing.T) {
@@ -47,9 +45,7 @@ func TestParseSNMP(t *testing.T) {
 		"4\nUdpLite: InDatagrams\nUdpLite: 9\nTcpExt: SyncookiesSent ListenDrops\nTcpExt: 0 8\n")
 	for name, want := range map[string]uint64{"Udp.InDatagrams": 12, "Udp.NoPorts": 3, "UdpLite.InDatagrams": 9,
 		"TcpExt.ListenDrops": 8, "Ip.InReceives": 77} {
-		if found[name] != want {
-			t.Errorf("%s: found %d, expected %d", name, found[name], want)
-		}
+		must.Equal(t, found[name], want, "%s", name)
 	}
 }
 
@@ -68,18 +64,11 @@ func TestGroupsOfThreads(t *testing.T) {
 	two := cpuGroups{mount: "sys/fs/cgroup", unified: true}
 	one := cpuGroups{mount: "sys/fs/cgroup/cpu"}
 	const text = "4:cpu,cpuacct:/machine/vm1/vcpu0\n3:cpuset:/other\n0::/machine.slice/vm1.scope/libvirt/vcpu0\n"
-	if name := two.groupOf(text); name != "machine.slice/vm1.scope/libvirt/vcpu0" {
-		t.Errorf("version 2: %s", name)
-	}
-	if name := one.groupOf(text); name != "machine/vm1/vcpu0" {
-		t.Errorf("version 1: %s", name)
-	}
-	if d := parseThrottled("usage_usec 10\nnr_throttled 3\nthrottled_usec 2500\n"); d != 2500*time.Microsecond {
-		t.Errorf("version 2: %v", d)
-	}
-	if d := parseThrottled("nr_periods 4\nthrottled_time 2500000\n"); d != 2500*time.Microsecond {
-		t.Errorf("version 1: %v", d)
-	}
+	must.Equal(t, two.groupOf(text), "machine.slice/vm1.scope/libvirt/vcpu0", "version 2")
+	must.Equal(t, one.groupOf(text), "machine/vm1/vcpu0", "version 1")
+	must.Equal(t, parseThrottled("usage_usec 10\nnr_throttled 3\nthrottled_usec 2500\n"), 2500*time.Microsecond,
+		"version 2")
+	must.Equal(t, parseThrottled("nr_periods 4\nthrottled_time 2500000\n"), 2500*time.Microsecond, "version 1")
 }
 
 // TestLimits has a vCPU in its own group without a limit, below a guest's group with one.
@@ -98,9 +87,7 @@ func TestLimits(t *testing.T) {
 	})
 	w := &Watch{tree: m, cgroups: findCPUGroups(m)}
 	const group = "machine.slice/vm1.scope"
-	if len(w.cgroups.limited) != 1 || w.cgroups.limited[0] != group {
-		t.Fatalf("limited: %v", w.cgroups.limited)
-	}
+	must.Need(t, len(w.cgroups.limited) == 1 && w.cgroups.limited[0] == group, "limited: %v", w.cgroups.limited)
 	before, after := fullLook{groups: map[string]groupLook{group: {0.5, 100 * time.Millisecond}}},
 		fullLook{groups: w.readGroups()}
 	in, out := facts.ThreadLoad{PID: 100, TID: 101}, facts.ThreadLoad{PID: 100, TID: 102}
@@ -109,9 +96,7 @@ func TestLimits(t *testing.T) {
 	if in.Quota != 0.5 || in.Throttle < 0.299 || in.Throttle > 0.301 {
 		t.Errorf("in the group: %+v", in)
 	}
-	if out.Quota != 0 || out.Throttle != 0 {
-		t.Errorf("in another whose name begins alike: %+v", out)
-	}
+	must.Hold(t, out.Quota == 0 && out.Throttle == 0, "in another whose name begins alike: %+v", out)
 }
 
 // TestHaltPolling has two vCPUs, one of which was outside its guest three times as long as the other.
@@ -143,10 +128,8 @@ func TestPollingNotCounted(t *testing.T) {
 	}
 	k := looked()
 	unseen := kvmUnseen("vm1", k)
-	if !k.counted || k.exits != 40 || len(unseen) != 1 || !strings.Contains(unseen[0].What, "vm1") ||
-		!strings.Contains(unseen[0].Why, "5.8") {
-		t.Errorf("before 5.8: %+v, unseen %+v", k, unseen)
-	}
+	must.Hold(t, k.counted && k.exits == 40 && len(unseen) == 1 && strings.Contains(unseen[0].What, "vm1") &&
+		strings.Contains(unseen[0].Why, "5.8"), "before 5.8: %+v, unseen %+v", k, unseen)
 	files["sys/kernel/debug/kvm/7-12/halt_poll_success_ns"] = "100\n"
 	files["sys/kernel/debug/kvm/7-12/halt_poll_fail_ns"] = "not a number\n"
 	if unseen := kvmUnseen("vm1", looked()); len(unseen) != 1 {
@@ -175,22 +158,17 @@ func TestQdiscsMadeAnew(t *testing.T) {
 	} {
 		l := between(qdiscLook{packets: c.before, drops: c.before, over: c.before, requeue: c.before},
 			qdiscLook{packets: c.after, drops: c.after, over: c.after, requeue: c.after})
-		if l.Packets != c.want || l.Drops != c.want || l.Overlimits != c.want || l.Requeues != c.want {
-			t.Errorf("%s: %+v, expected %d", c.what, l, c.want)
-		}
+		must.Hold(t, l.Packets == c.want && l.Drops == c.want && l.Overlimits == c.want && l.Requeues == c.want,
+			"%s: %+v, expected %d", c.what, l, c.want)
 	}
 }
 
 // TestFlowRates: fq limits each flow, unless its rate is all ones.
 func TestFlowRates(t *testing.T) {
 	for rate, want := range map[uint32]float64{12500: 100e3, math.MaxUint32: 0} {
-		if got := flowRateOf(&tc.Fq{FlowMaxRate: rate}); got != want {
-			t.Errorf("%d: %g bit/s, expected %g", rate, got, want)
-		}
+		must.Equal(t, flowRateOf(&tc.Fq{FlowMaxRate: rate}), want, "%d: bit/s", rate)
 	}
-	if got := flowRateOf(&tc.Tbf{Rate: 1000}); got != 0 {
-		t.Errorf("tbf limits no flow: %g", got)
-	}
+	must.Equal(t, flowRateOf(&tc.Tbf{Rate: 1000}), 0, "tbf limits no flow")
 }
 
 func TestQueuesOfInterrupts(t *testing.T) {
@@ -203,23 +181,18 @@ func TestQueuesOfInterrupts(t *testing.T) {
 	want := map[string]string{"rx0": "1,3", "tx0": "1,3", "rx1": "2", "rx2": "0"}
 	for _, q := range d.Queues {
 		key := q.Direction + string(rune('0'+q.Index))
-		if q.CPUs.String() != want[key] {
-			t.Errorf("%s: CPUs %s, expected %s", key, q.CPUs, want[key])
-		}
+		must.Hold(t, q.CPUs.String() == want[key], "%s: CPUs %s, expected %s", key, q.CPUs, want[key])
 		delete(want, key)
 	}
-	if len(want) > 0 {
-		t.Errorf("missing %v", want)
-	}
+	must.Hold(t, len(want) <= 0, "missing %v", want)
 }
 
 // TestLoadOfRecorded: a recorded tree reports that nothing changes in it, and no list is null.
 func TestLoadOfRecorded(t *testing.T) {
 	m := treetest.Recorded(t, map[string]string{"proc/stat": "cpu 1 2 3 4\n"})
 	l := Observe(context.Background(), m, &facts.Host{Topology: facts.Topology{Online: setting.CPUs(0)}}, Options{})
-	if len(l.Unseen) != 1 || l.Devices == nil || l.Threads == nil || l.Softnet == nil || l.CPUs == nil {
-		t.Errorf("found %+v", l)
-	}
+	must.Hold(t, len(l.Unseen) == 1 && l.Devices != nil && l.Threads != nil && l.Softnet != nil && l.CPUs != nil,
+		"found %+v", l)
 }
 
 // thisMachine is a guest with this machine's files; because is why they cannot be read.
@@ -250,9 +223,7 @@ func TestLoadInside(t *testing.T) {
 	after := w.readGuests(context.Background())
 	l := &facts.Load{}
 	w.guestsBetween(before, after, l)
-	if len(l.Guests) != 1 || len(l.Unseen) > 0 {
-		t.Fatalf("found %+v, unseen %+v", l.Guests, l.Unseen)
-	}
+	must.Need(t, len(l.Guests) == 1 && len(l.Unseen) <= 0, "found %+v, unseen %+v", l.Guests, l.Unseen)
 	g := l.Guests[0]
 	if g.Name != "vm1" || g.Seconds <= 0 || g.Seconds > 60 || len(g.CPUs) == 0 || len(g.Softnet) == 0 {
 		t.Errorf("found %+v", g)
@@ -263,10 +234,9 @@ func TestLoadInside(t *testing.T) {
 	guest.because = errors.New("no agent")
 	l = &facts.Load{}
 	w.guestsBetween(after, w.readGuests(context.Background()), l)
-	if len(l.Guests) != 0 || len(l.Unseen) != 1 ||
-		l.Unseen[0] != (facts.Unseen{What: "the inside of guest vm1", Why: "no agent"}) {
-		t.Errorf("found %+v, unseen %+v", l.Guests, l.Unseen)
-	}
+	must.Hold(t, len(l.Guests) == 0 && len(l.Unseen) == 1 &&
+		l.Unseen[0] == (facts.Unseen{What: "the inside of guest vm1", Why: "no agent"}),
+		"found %+v, unseen %+v", l.Guests, l.Unseen)
 	w.o.Inside = nil
 	if asked := w.readGuests(context.Background()); len(asked) > 0 {
 		t.Errorf("nobody was to be asked: %+v", asked)
@@ -290,22 +260,16 @@ func TestGuestBetween(t *testing.T) {
 	times := map[int]cpu.Times{0: {Idle: 1}, 1: {Idle: 1}}
 	found := guestBetween(g, guestLook{uptime: 10, times: times, devices: dev("100", "1"), irqs: irqs("1")},
 		guestLook{uptime: 12.5, times: times, devices: dev("300", "4"), irqs: irqs("9")})
-	if found.Seconds != 2.5 || len(found.Devices) != 1 || found.Devices[0].RxPackets != 200 ||
-		found.Devices[0].Counters["rx_dropped"] != 3 {
-		t.Errorf("found %+v", found)
-	}
-	if len(found.IRQs) != 2 || found.IRQs[0][0] != 8 || found.IRQs[1][1] != 8 {
-		t.Errorf("interrupts: %+v", found.IRQs)
-	}
+	must.Hold(t, found.Seconds == 2.5 && len(found.Devices) == 1 && found.Devices[0].RxPackets == 200 &&
+		found.Devices[0].Counters["rx_dropped"] == 3, "found %+v", found)
+	must.Hold(t, len(found.IRQs) == 2 && found.IRQs[0][0] == 8 && found.IRQs[1][1] == 8, "interrupts: %+v", found.IRQs)
 }
 
 func TestParseNUMAMaps(t *testing.T) {
 	found := parseNUMAMaps("7f0000000000 bind:0 file=/dev/hugepages/x huge dirty=512 N0=384 N1=128 " +
 		"kernelpagesize_kB=2048\n" +
 		"7f8000000000 default anon=10 dirty=10 N1=10 kernelpagesize_kB=4\n7f9000000000 default file=/N0=5 mapmax=2\n")
-	if len(found) != 2 || found[0] != 384<<21 || found[1] != 128<<21+10<<12 {
-		t.Errorf("found %v", found)
-	}
+	must.Hold(t, len(found) == 2 && found[0] == 384<<21 && found[1] == 128<<21+10<<12, "found %v", found)
 }
 
 // TestNarrow: figures of connections over a veth pair between two looks of 2 s (ss -tnmi), whose sender waited 94 % and
@@ -322,8 +286,6 @@ func TestNarrow(t *testing.T) {
 		"a buffer that grew":         {tcpLook{buffer: 33554432, window: 30014278, rtt: 37, received: 2_795_500_486}, false},
 		"a kernel that tells little": {tcpLook{buffer: 4608, received: 45_671_870}, false},
 	} {
-		if got := c.narrow(tcpLook{}, 2); got != c.want {
-			t.Errorf("%s: %v", what, got)
-		}
+		must.Equal(t, c.narrow(tcpLook{}, 2), c.want, "%s", what)
 	}
 }

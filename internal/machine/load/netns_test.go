@@ -44,9 +44,7 @@ func twoSpaces(t *testing.T) (first, second string) {
 		"-n "+first+" link set v0 up", "-n "+second+" link set v1 up", "-n "+first+" link set lo up")
 	// Until the kernel has noticed the carrier, which other tests' namespaces can delay by a second, v0 drops all.
 	for begun := time.Now(); !strings.Contains(treetest.Tool(t, "ip", "-n", first, "link", "show", "v0"), "state UP"); {
-		if time.Since(begun) > 10*time.Second {
-			t.Fatal("v0 has no carrier")
-		}
+		must.Need(t, time.Since(begun) <= 10*time.Second, "v0 has no carrier")
 		time.Sleep(10 * time.Millisecond)
 	}
 	return first, second
@@ -117,19 +115,15 @@ func TestLoadOfSpaces(t *testing.T) {
 		t.Errorf("%v seconds by %s, unseen %v", l.Seconds, l.Method, l.Unseen)
 	}
 	v0, v1 := loadDevice(t, l, first, "v0"), loadDevice(t, l, second, "v1")
-	if v0.Kind != "veth" || v0.TxPackets < 1000 || v1.RxPackets < 1000 {
-		t.Errorf("found %+v and %+v, expected a thousand packets", v0, v1)
-	}
-	if len(v0.Qdisc) != 1 || v0.Qdisc[0].Kind != "tbf" || v0.Qdisc[0].Parent != "root" || v0.Qdisc[0].RateBps != 10e6 ||
-		v0.Qdisc[0].Drops == 0 || v0.Qdisc[0].Overlimits == 0 {
-		t.Errorf("queue disciplines of v0: %+v", v0.Qdisc)
-	}
+	must.Hold(t, v0.Kind == "veth" && v0.TxPackets >= 1000 && v1.RxPackets >= 1000,
+		"found %+v and %+v, expected a thousand packets", v0, v1)
+	must.Hold(t, len(v0.Qdisc) == 1 && v0.Qdisc[0].Kind == "tbf" && v0.Qdisc[0].Parent == "root" &&
+		v0.Qdisc[0].RateBps == 10e6 && v0.Qdisc[0].Drops != 0 && v0.Qdisc[0].Overlimits != 0,
+		"queue disciplines of v0: %+v", v0.Qdisc)
 	if l.Sockets.ReceiveBuffer < 100 || l.Sockets.Queued < 0.8 || l.Sockets.NoPort > 0 {
 		t.Errorf("sockets: %+v", l.Sockets)
 	}
-	if len(l.CPUs) != len(h.Topology.Online) {
-		t.Errorf("%d CPUs, expected %d", len(l.CPUs), len(h.Topology.Online))
-	}
+	must.Equal(t, len(l.CPUs), len(h.Topology.Online), "CPUs")
 	for _, c := range l.CPUs {
 		if sum := c.Busy() + c.Steal + c.Idle; sum < 0.999 || sum > 1.001 {
 			t.Errorf("CPU %d: shares add up to %v", c.CPU, sum)
@@ -139,13 +133,10 @@ func TestLoadOfSpaces(t *testing.T) {
 	for _, s := range l.Softnet {
 		softirqs += s.Processed
 	}
-	if softirqs < 1000 {
-		t.Errorf("softnet: %+v", l.Softnet)
-	}
+	must.Hold(t, softirqs >= 1000, "softnet: %+v", l.Softnet)
 	us := slices.IndexFunc(l.Threads, func(x facts.ThreadLoad) bool { return x.Role == "mpps" && x.Ran > 0 })
-	if us < 0 || l.Threads[us].Switches == 0 || l.Threads[us].Policy == "" {
-		t.Errorf("no thread of ours that floods in %+v", l.Threads)
-	}
+	must.Hold(t, us >= 0 && l.Threads[us].Switches != 0 && l.Threads[us].Policy != "",
+		"no thread of ours that floods in %+v", l.Threads)
 	if l.CostMS <= 0 || l.CostMS > 200 {
 		t.Errorf("watching cost %v ms", l.CostMS)
 	}
@@ -167,14 +158,11 @@ func TestLoadOfNothing(t *testing.T) {
 	flood(ctx, t, first, "198.18.0.2:7001")
 	l = w.Next(context.Background(), 200*time.Millisecond)
 	cancel()
-	if l.Sockets.NoPort < 100 || l.Sockets.ReceiveBuffer != 0 {
-		t.Errorf("of a closed port: %+v", l.Sockets)
-	}
+	must.Hold(t, l.Sockets.NoPort >= 100 && l.Sockets.ReceiveBuffer == 0, "of a closed port: %+v", l.Sockets)
 	missing := Observe(context.Background(), m, h, Options{Interval: 10 * time.Millisecond,
 		Netns: []string{"mpps-none-such"}, Counters: true})
-	if len(missing.Unseen) == 0 || !strings.Contains(missing.Unseen[0].Why, "mpps-none-such") {
-		t.Errorf("a namespace that is not there: %+v", missing.Unseen)
-	}
+	must.Hold(t, len(missing.Unseen) != 0 && strings.Contains(missing.Unseen[0].Why, "mpps-none-such"),
+		"a namespace that is not there: %+v", missing.Unseen)
 }
 
 // TestLoadOfQuota has a busy process in a group that may use a fiftieth of a CPU: less than a busy machine gives it.
@@ -208,9 +196,7 @@ func TestLoadOfQuota(t *testing.T) {
 		0o644))
 	l := Observe(context.Background(), m, hostOf(t, m), Options{Interval: time.Second, Counters: true})
 	at := slices.IndexFunc(l.Threads, func(x facts.ThreadLoad) bool { return x.TID == spin.Process.Pid })
-	if at < 0 {
-		t.Fatalf("no thread %d in %+v", spin.Process.Pid, l.Threads)
-	}
+	must.Need(t, at >= 0, "no thread %d in %+v", spin.Process.Pid, l.Threads)
 	found := l.Threads[at]
 	if found.Quota != 0.02 || found.Throttle < 0.05 || found.Ran > 0.2 || found.Ran < 0.002 || found.Role != "other" {
 		t.Errorf("found %+v, expected a fiftieth of a CPU, held back", found)
@@ -234,9 +220,7 @@ func TestLoadOfPacketSocket(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	l := Observe(context.Background(), m, hostOf(t, m), Options{Interval: 300 * time.Millisecond,
 		Netns: []string{second}, Counters: true})
-	if l.Sockets.PacketDrops < 100 {
-		t.Errorf("sockets: %+v", l.Sockets)
-	}
+	must.Hold(t, l.Sockets.PacketDrops >= 100, "sockets: %+v", l.Sockets)
 }
 
 // TestReceivers has this program, which counts as mpps, take what arrives at a device by a packet socket.
@@ -255,9 +239,8 @@ func TestReceivers(t *testing.T) {
 	l := Observe(context.Background(), m, hostOf(t, m), Options{Interval: 300 * time.Millisecond,
 		Netns: []string{first, second}, Counters: true})
 	for _, d := range l.Devices {
-		if held := slices.Equal(d.Held, []int{os.Getpid()}); held != (d.Name == "v1") {
-			t.Errorf("%s of %s is held by %v", d.Name, d.Netns, d.Held)
-		}
+		must.Equal(t, slices.Equal(d.Held, []int{os.Getpid()}), d.Name == "v1",
+			"%s of %s is held by %v", d.Name, d.Netns, d.Held)
 	}
 }
 
@@ -287,9 +270,7 @@ func TestLoadByTracepoints(t *testing.T) {
 	l := Observe(context.Background(), m, h, Options{Interval: 2 * time.Second, Netns: []string{first, second}})
 	t.Logf("cost %v ms, profile %+v, drops %+v, delays %+v, locks %+v, unseen %+v", l.CostMS, l.Profile, l.Drops,
 		l.Delays, l.Locks, l.Unseen)
-	if l.Method != facts.ByTracepoints || len(l.Unseen) > 0 {
-		t.Fatalf("by %s, unseen %+v", l.Method, l.Unseen)
-	}
+	must.Need(t, l.Method == facts.ByTracepoints && len(l.Unseen) <= 0, "by %s, unseen %+v", l.Method, l.Unseen)
 	reasons := map[string]uint64{}
 	for _, d := range l.Drops {
 		reasons[d.Reason+" "+d.Device] += d.Packets
@@ -298,10 +279,9 @@ func TestLoadByTracepoints(t *testing.T) {
 		}
 	}
 	full, closed := reasons["SOCKET_RCVBUFF v1"]+reasons["SOCKET_RCVBUFF "], reasons["NO_SOCKET v1"]
-	if !alike(full, l.Sockets.ReceiveBuffer) || !alike(closed, l.Sockets.NoPort) {
-		t.Errorf("drops %v, by the counters %d without room and %d without a socket", reasons, l.Sockets.ReceiveBuffer,
-			l.Sockets.NoPort)
-	}
+	must.Hold(t, alike(full, l.Sockets.ReceiveBuffer) && alike(closed, l.Sockets.NoPort),
+		"drops %v, by the counters %d without room and %d without a socket", reasons, l.Sockets.ReceiveBuffer,
+		l.Sockets.NoPort)
 	waited := map[int]facts.WakeDelay{}
 	for _, d := range l.Delays {
 		waited[d.TID] = d

@@ -37,7 +37,6 @@ func TestRefusedRedirects(t *testing.T) {
 	flood(ctx, t, first, "198.18.0.2:7002")
 	l := Observe(context.Background(), m, hostOf(t, m), Options{Interval: time.Second, Netns: []string{second}})
 	d := facts.Find(l.Drops, func(d *facts.DropSite) bool { return d.Symbol == facts.XDPRedirect })
-	if d == nil || d.Device != "v1" || d.Netns != second {
-		t.Errorf("found %+v in %+v, unseen %+v", d, l.Drops, l.Unseen)
-	}
+	must.Hold(t, d != nil && d.Device == "v1" && d.Netns == second,
+		"found %+v in %+v, unseen %+v", d, l.Drops, l.Unseen)
 }

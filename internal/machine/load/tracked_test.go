@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 const trackedHead = "entries  clashres found new invalid ignore delete chainlength insert insert_failed drop " +
@@ -23,14 +24,10 @@ func TestTracked(t *testing.T) {
 	}
 	look, err := readTracked(treetest.Recorded(t, files))
 	want := trackLook{entries: 500, max: 500, dropped: 256, evicted: 6, failed: 9, chained: 6, hasChains: true}
-	if err != nil || look != want {
-		t.Errorf("found %+v, %v; expected %+v", look, err, want)
-	}
+	must.Hold(t, err == nil && look == want, "found %+v, %v; expected %+v", look, err, want)
 	load := trackedBetween("blue", trackLook{dropped: 56, evicted: 6}, look)
 	between := []facts.TrackLoad{{Netns: "blue", Entries: 500, Max: 500, Dropped: 197, Clashes: 3, Chained: 6}}
-	if !slices.Equal(load, between) {
-		t.Errorf("between: %+v, expected %+v", load, between)
-	}
+	must.Hold(t, slices.Equal(load, between), "between: %+v, expected %+v", load, between)
 	old := strings.NewReplacer("clashres", "searched", "chainlength", "delete_list").Replace(trackedHead)
 	if look, err := parseTracked(old + strings.Repeat(" 2", 17)); err != nil || look.chained != 0 || look.failed != 2 {
 		t.Errorf("a kernel without chainlength: %+v, %v", look, err)
@@ -38,9 +35,8 @@ func TestTracked(t *testing.T) {
 	// before Linux 5.15 insert_failed has clashes that lose no packet: where the table is full, that drops
 	for entries, clashes := range map[uint64]uint64{500: 0, 100: 30} {
 		load := trackedBetween("", trackLook{}, trackLook{entries: entries, max: 500, dropped: 200, failed: 30})
-		if len(load) != 1 || load[0].Clashes != clashes || load[0].Dropped != 200-clashes {
-			t.Errorf("%d of 500 connections without chainlength: %+v, expected %d clashes", entries, load, clashes)
-		}
+		must.Hold(t, len(load) == 1 && load[0].Clashes == clashes && load[0].Dropped == 200-clashes,
+			"%d of 500 connections without chainlength: %+v, expected %d clashes", entries, load, clashes)
 	}
 	if look, err := readTracked(treetest.Recorded(t, map[string]string{"proc/x": ""})); err != nil ||
 		trackedBetween("", look, look) != nil {
@@ -48,8 +44,6 @@ func TestTracked(t *testing.T) {
 	}
 	for text, want := range map[string]string{"entries found\n": "expected entries, drop", trackedHead +
 		"zz\n": "invalid syntax"} {
-		if _, err := parseTracked(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, expected %q", text, err, want)
-		}
+		must.Say(t, must.Err(parseTracked(text)), want, "%q", text)
 	}
 }

@@ -55,9 +55,7 @@ func TestRuleSets(t *testing.T) {
 			shown := func() string { return treetest.Tool(t, show[0], show[1:]...) }
 			a := setting.Of(setting.RuleSet, c.tool)
 			was, before := shown(), mechanism.Read(ctx, a)
-			if before.State != setting.Known {
-				t.Fatalf("%+v", before)
-			}
+			must.Need(t, before.State == setting.Known, "%+v", before)
 			if again := mechanism.Read(ctx, a); !again.Same(before) {
 				t.Errorf("read twice:\n%s\n%s", before.Value, again.Value)
 			}
@@ -108,9 +106,8 @@ func TestNetfilterOfNamespace(t *testing.T) {
 		t.Errorf("back ends %v, unseen %v; want %v", h.Netfilter.Backends, h.Unseen, want)
 	}
 	for _, set := range h.Netfilter.Rules {
-		if set.Rules != want[set.Tool] {
-			t.Errorf("%s: %d rules, want %d: %q", set.Tool, set.Rules, want[set.Tool], set.Lines)
-		}
+		must.Hold(t, set.Rules == want[set.Tool],
+			"%s: %d rules, want %d: %q", set.Tool, set.Rules, want[set.Tool], set.Lines)
 		if text := strings.Join(set.Lines, "\n"); !strings.Contains(text, "192.0.2.1") ||
 			strings.Contains(text, "packets") {
 			t.Errorf("%s:\n%s", set.Tool, text)

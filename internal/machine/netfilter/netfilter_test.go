@@ -22,9 +22,7 @@ func recordedRules(t testing.TB, file string) string {
 
 func wantLines(t *testing.T, got, want []string) {
 	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("found:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	must.Hold(t, slices.Equal(got, want), "found:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 }
 
 func TestRulesOfIptables(t *testing.T) {

@@ -33,9 +33,8 @@ const (
 
 func TestBridgeRules(t *testing.T) {
 	text, empty, err := bridgeRules(bridgeListing, "filter")
-	if text != bridgeSaved || empty || err != nil {
-		t.Errorf("empty %v, %v:\n%s\nwant\n%s", empty, err, text, bridgeSaved)
-	}
+	must.Hold(t, text == bridgeSaved && !empty && err == nil,
+		"empty %v, %v:\n%s\nwant\n%s", empty, err, text, bridgeSaved)
 	must.Equal(t, emptyTables(bridgeSaved+"*nat\n-A PREROUTING -j DROP\n"), "*filter\n*nat\n", "emptied")
 	if text, empty, err := bridgeRules("", "nat"); text != "*nat\n" || !empty || err != nil {
 		t.Errorf("without rules: %q, empty %v, %v", text, empty, err)
@@ -62,9 +61,8 @@ func TestBridgeRulesBeyondRestore(t *testing.T) {
 		"a quotation mark in one":    {`-A INPUT --log-prefix "a"b" -j DROP`, true},
 	} {
 		text, empty, err := bridgeRules("ebtables -t filter "+c.command+"\n", "filter")
-		if empty || text != "*filter\n"+c.command+"\n" || errors.Is(err, errBeyondRestore) != c.beyond {
-			t.Errorf("%s: empty %v, %v: %.60q", name, empty, err, text)
-		}
+		must.Hold(t, !empty && text == "*filter\n"+c.command+"\n" && errors.Is(err, errBeyondRestore) == c.beyond,
+			"%s: empty %v, %v: %.60q", name, empty, err, text)
 	}
 	if _, _, err := bridgeRules("The kernel doesn't support the ebtables 'filter' table.\n", "filter"); err == nil ||
 		errors.Is(err, errBeyondRestore) {

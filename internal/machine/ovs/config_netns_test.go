@@ -91,9 +91,7 @@ func TestRealDatabase(t *testing.T) {
 			must.Equal(t, value(), `"20000"`, "killed %s: ovs-vsctl reads", death)
 			must.Pass(e.Rollback(t.Context(), apply.RollbackOptions{}))(t, "killed %s: rollback", death)
 		}
-		if now := vsctl("list", "Open_vSwitch"); now != row {
-			t.Errorf("killed %s: the row was\n%s\nand is\n%s", death, row, now)
-		}
+		must.Equal(t, vsctl("list", "Open_vSwitch"), row, "killed %s: the row\nand", death)
 	}
 
 	// What is written is on disk when the write returns; a key that is no number comes back byte by byte.
@@ -159,9 +157,9 @@ func TestRealOVN(t *testing.T) {
 		if h.OpenVSwitch == nil || len(h.OpenVSwitch.Bridges) != 1 {
 			t.Fatalf("%s: %+v, unseen %+v", file, h.OpenVSwitch, h.Unseen)
 		}
-		must.Equal(t, cmp.Diff(want, h.OpenVSwitch.Bridges[0].Ports), "", "%s", file)
+		must.NoDiff(t, cmp.Diff(want, h.OpenVSwitch.Bridges[0].Ports), "%s", file)
 		chassis := &facts.OVN{Chassis: "hv1", Remote: "ssl:192.0.2.1:6642", Bridge: "br-int", EncapType: "geneve",
 			EncapIP: "192.0.2.7", Mappings: map[string]string{"physnet1": "br-ex"}, Zones: 1}
-		must.Equal(t, cmp.Diff(chassis, h.OpenVSwitch.OVN), "", "%s", file)
+		must.NoDiff(t, cmp.Diff(chassis, h.OpenVSwitch.OVN), "%s", file)
 	}
 }

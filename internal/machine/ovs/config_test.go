@@ -194,9 +194,7 @@ func TestConfig(t *testing.T) {
 	s := newServer(t, map[string]string{"flow-limit": "many", "dpdk-init": "true", "": ""})
 	c, read := mechanism(t, s.address)
 	found := read()
-	if found.State != setting.Absent || found.NoObject {
-		t.Fatalf("a key that is not there: %+v", found)
-	}
+	must.Need(t, found.State == setting.Absent && !found.NoObject, "a key that is not there: %+v", found)
 	if err := c.Write(t.Context(), idle, setting.Value("20000")); err != nil || s.value("max-idle") != "20000" {
 		t.Errorf("%v, %s", err, s.value("max-idle"))
 	}
@@ -209,9 +207,7 @@ func TestConfig(t *testing.T) {
 	// What stands there and is no number comes back as it was.
 	limit := setting.Of(setting.OVSDB, "flow-limit")
 	was := c.Read(t.Context(), limit)
-	if !was.AsFound || was.Value != "many" {
-		t.Errorf("%+v", was)
-	}
+	must.Hold(t, was.AsFound && was.Value == "many", "%+v", was)
 	for _, value := range []setting.Reading{setting.Value("1000"), was} {
 		if err := c.Write(t.Context(), limit, value); err != nil || s.value("flow-limit") != value.Value {
 			t.Errorf("%v, %s", err, s.value("flow-limit"))
@@ -229,9 +225,7 @@ func TestConfig(t *testing.T) {
 	if err := c.Write(t.Context(), idle, setting.CouldNotTell("x")); err == nil || s.commits != commits {
 		t.Errorf("written: %v", err)
 	}
-	if s.value("dpdk-init") != "true" || s.value("") != "" {
-		t.Errorf("other keys were touched: %v", s.held)
-	}
+	must.Hold(t, s.value("dpdk-init") == "true" && s.value("") == "", "other keys were touched: %v", s.held)
 }
 
 // TestForeignChange: a key that somebody else has set since it was read is left alone. Other keys may change.
@@ -297,17 +291,13 @@ func TestStopped(t *testing.T) {
 	if r := read(); !r.NoObject {
 		t.Errorf("%+v", r)
 	}
-	if err := c.Write(t.Context(), idle, setting.Value("20000")); !errors.Is(err, errNotInstalled) {
-		t.Error(err)
-	}
+	must.Is(t, c.Write(t.Context(), idle, setting.Value("20000")), errNotInstalled, "c.Write")
 	m := treetest.Recorded(t, map[string]string{socket: recordedAnswer})
 	mechanisms := Mechanisms(m)
 	if r := mechanisms.Read(t.Context(), idle); r.Value != "30000" {
 		t.Errorf("%+v", r)
 	}
-	if err := mechanisms.Write(t.Context(), idle, setting.Value("20000")); !errors.Is(err, tree.ErrNotLive) {
-		t.Error(err)
-	}
+	must.Is(t, mechanisms.Write(t.Context(), idle, setting.Value("20000")), tree.ErrNotLive, "mechanisms.Write")
 }
 
 // hooked calls functions around the writes of a mechanism.
@@ -371,9 +361,8 @@ func TestRestartInApply(t *testing.T) {
 				must.Pass(e.Rollback(t.Context(), apply.RollbackOptions{}))(t,
 					"stopped after %s, late %v: rollback", at, late)
 			}
-			if s.value("max-idle") != "-" || s.value("dpdk-init") != "true" {
-				t.Errorf("stopped after %s, late %v: %v", at, late, s.held)
-			}
+			must.Hold(t, s.value("max-idle") == "-" && s.value("dpdk-init") == "true",
+				"stopped after %s, late %v: %v", at, late, s.held)
 		}
 	}
 }

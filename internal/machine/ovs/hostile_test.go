@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // answerOf returns the database's answer with these rows of bridges, ports and interfaces.
@@ -48,9 +49,7 @@ func TestHostileDatabase(t *testing.T) {
 				t.Errorf("%v of CPU time", used)
 			}
 			for _, u := range h.Unseen {
-				if len(u.What)+len(u.Why) > 2000 {
-					t.Errorf("a line of %d bytes: %.80s", len(u.Why), u.Why)
-				}
+				must.Hold(t, len(u.What)+len(u.Why) <= 2000, "a line of %d bytes: %.80s", len(u.Why), u.Why)
 			}
 			ports := 0
 			if h.OpenVSwitch != nil {
@@ -60,9 +59,7 @@ func TestHostileDatabase(t *testing.T) {
 					}
 				}
 			}
-			if ports > 2 {
-				t.Errorf("%d ports and interfaces of 2", ports)
-			}
+			must.Hold(t, ports <= 2, "%d ports and interfaces of 2", ports)
 			if _, err := ask(database(t, text), nil); err != nil && len(err.Error()) > 1000 {
 				t.Errorf("an error of %d bytes", len(err.Error()))
 			}

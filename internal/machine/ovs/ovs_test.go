@@ -134,9 +134,7 @@ func TestDatabase(t *testing.T) {
 		var refused *Refused
 		must.Equal(t, errors.As(err, &refused), name == "version", "%s: %v", name, err)
 	}
-	if _, err := ask(filepath.Join(t.TempDir(), "none"), selects()); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no database answered: %v", err)
-	}
+	must.Is(t, must.Err(ask(filepath.Join(t.TempDir(), "none"), selects())), fs.ErrNotExist, "no database answered")
 }
 
 // TestFewerRows: rows of a schema that lacks what is asked for are an error, not zero values.
@@ -174,9 +172,8 @@ func TestManyPorts(t *testing.T) {
 	h := &facts.Host{}
 	Inventory(t.Context(), m, h)
 	used := treetest.CPUTime(t) - before
-	if h.OpenVSwitch == nil || len(h.OpenVSwitch.Bridges[0].Ports) != 5000 || used > 500*time.Millisecond {
-		t.Errorf("expected 5000 ports in 0.5 s, took %v; unseen %+v", used, h.Unseen)
-	}
+	must.Hold(t, h.OpenVSwitch != nil && len(h.OpenVSwitch.Bridges[0].Ports) == 5000 && used <= 500*time.Millisecond,
+		"expected 5000 ports in 0.5 s, took %v; unseen %+v", used, h.Unseen)
 	t.Logf("5000 ports: %v", used)
 	h = &facts.Host{}
 	Inventory(t.Context(), treetest.Recorded(t, map[string]string{socket: largeAnswer(maxRows + 7)}), h)
@@ -234,9 +231,8 @@ func TestSum(t *testing.T) {
 			t.Errorf("%s: %d", c.Key(), n)
 		}
 	}
-	if declared != len(counters) || sum(nil) != nil {
-		t.Errorf("%d counters are declared, and %v counted", declared, counters)
-	}
+	must.Hold(t, declared == len(counters) && sum(nil) == nil,
+		"%d counters are declared, and %v counted", declared, counters)
 }
 
 func FuzzParse(f *testing.F) {

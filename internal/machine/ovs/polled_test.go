@@ -143,20 +143,14 @@ func TestOtherTexts(t *testing.T) {
 	} {
 		all := map[string]string{askQueues: queuesText, askStats: statsText, askPorts: portsText, askPools: poolsText}
 		text := strings.Replace(all[change[0]], change[1], change[2], 1)
-		if text == all[change[0]] {
-			t.Errorf("%s changes nothing", name)
-		}
+		must.Hold(t, text != all[change[0]], "%s changes nothing", name)
 		s, err := Polled(treetest.Recorded(t, recordedControl(t, map[string]string{change[0]: text})), 7)
 		var other *textError
-		if !errors.As(err, &other) {
-			t.Errorf("%s: %+v, %v", name, s, err)
-		}
+		must.Hold(t, errors.As(err, &other), "%s: %+v, %v", name, s, err)
 	}
 	// a counter that a newer version adds is no reason to know nothing
 	text := strings.Replace(statsText, "  smc hits: 0\n", "  smc hits: 0\n  sleep iterations: 12 (  1.2%)\n", 1)
-	if _, err := Polled(treetest.Recorded(t, recordedControl(t, map[string]string{askStats: text})), 7); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, must.Err(Polled(treetest.Recorded(t, recordedControl(t, map[string]string{askStats: text})), 7)))
 }
 
 // controlOf serves one connection as ovs-vswitchd's control socket does, or hangs.
@@ -215,9 +209,8 @@ func TestManyPolledPorts(t *testing.T) {
 	before := treetest.CPUTime(t)
 	s, err := Polled(m, 7)
 	used := treetest.CPUTime(t) - before
-	if err != nil || len(s.Ports) != 5000 || len(s.PMDs[0].Queues) != 5000 || used > 500*time.Millisecond {
-		t.Errorf("%v, %v", used, err)
-	}
+	must.Hold(t, err == nil && len(s.Ports) == 5000 && len(s.PMDs[0].Queues) == 5000 && used <= 500*time.Millisecond,
+		"%v, %v", used, err)
 	t.Logf("5000 ports: %v", used)
 }
 
@@ -232,9 +225,8 @@ func TestTellsNothing(t *testing.T) {
 		files[socket] = netdev
 		h := &facts.Host{}
 		Inventory(t.Context(), treetest.Recorded(t, files), h)
-		if h.OpenVSwitch == nil || h.OpenVSwitch.Polled != nil || len(h.Unseen) != 1 {
-			t.Errorf("%s: %+v, unseen %+v", name, h.OpenVSwitch, h.Unseen)
-		}
+		must.Hold(t, h.OpenVSwitch != nil && h.OpenVSwitch.Polled == nil && len(h.Unseen) == 1,
+			"%s: %+v, unseen %+v", name, h.OpenVSwitch, h.Unseen)
 	}
 }
 

@@ -102,15 +102,11 @@ func TestPlaceRun(t *testing.T) {
 			continue
 		}
 		took := e.To.Sub(e.From)
-		if took < 200*time.Millisecond {
-			t.Errorf("%s: it took %v", name, took)
-		}
+		must.Hold(t, took >= 200*time.Millisecond, "%s: it took %v", name, took)
 		if a, is := p.agents.(*slowAgent); is && a.asked > 2+int((took-200*time.Millisecond)/(100*time.Millisecond)) {
 			t.Errorf("it was looked at %d times", a.asked)
 		}
-		if _, err := p.Run(t.Context(), 0, "no-such-program-here"); !errors.Is(err, ErrNoProgram) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Is(t, must.Err(p.Run(t.Context(), 0, "no-such-program-here")), ErrNoProgram, "%s", name)
 	}
 }
 
@@ -121,9 +117,7 @@ func TestPlaceInterrupted(t *testing.T) {
 		began := time.Now()
 		e, err := p.Run(ctx, 30*time.Second, trapping...)
 		cancel()
-		if err != nil || !e.Cut || e.Out != "so far\n" {
-			t.Errorf("%s: %+v, %v", name, e, err)
-		}
+		must.Hold(t, err == nil && e.Cut && e.Out == "so far\n", "%s: %+v, %v", name, e, err)
 		if took := time.Since(began); took > 15*time.Second { // of 30
 			t.Errorf("%s: it took %v", name, took)
 		}
@@ -138,9 +132,7 @@ func TestPlaceChildren(t *testing.T) {
 	time.AfterFunc(time.Second, cancel)
 	e, err := here.Run(ctx, 30*time.Second, "sh", "-c", "trap '' INT; sleep 60 >/dev/null 2>&1 & echo $!; trap 'exit "+
 		"0' INT; while :; do sleep 0.1; done")
-	if err != nil || !e.Cut {
-		t.Fatalf("%+v, %v", e, err)
-	}
+	must.Need(t, err == nil && e.Cut, "%+v, %v", e, err)
 	pid := must.Get(strconv.Atoi(strings.TrimSpace(e.Out)))(t)
 	for range 200 { // until init has buried it
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -168,16 +160,13 @@ func TestPlaceMute(t *testing.T) {
 	defer cancel()
 	time.AfterFunc(100*time.Millisecond, func() { a.lock.Lock(); a.mute = true; a.lock.Unlock() })
 	_, err := p.Run(ctx, time.Second, "sleep", "2")
-	if !errors.Is(err, libvirt.ErrAgentHangs) || !strings.Contains(err.Error(), "ends by itself") {
-		t.Errorf("%v", err)
-	}
+	must.Hold(t, errors.Is(err, libvirt.ErrAgentHangs) && strings.Contains(err.Error(), "ends by itself"), "%v", err)
 }
 
 func TestMonotonic(t *testing.T) {
 	there, at, off, err := toolPlaces(t)["here"].Monotonic(t.Context())
-	if err != nil || there <= 0 || time.Since(at) > 20*time.Second || off > 20*time.Second {
-		t.Errorf("%v at %v, off by %v: %v", there, at, off, err)
-	}
+	must.Hold(t, err == nil && there > 0 && time.Since(at) <= 20*time.Second && off <= 20*time.Second,
+		"%v at %v, off by %v: %v", there, at, off, err)
 	if d, err := parseTimerList("now at 1234 nsecs\n"); d != 1234 || err != nil {
 		t.Errorf("%v, %v", d, err)
 	}

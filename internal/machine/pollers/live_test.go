@@ -94,10 +94,9 @@ func TestSwitchOfGuest(t *testing.T) {
 					break
 				}
 			}
-			if len(h.Pollers) != 1 || h.Pollers[0].PID != cmd.Process.Pid || !h.Pollers[0].Sockets ||
-				!h.Pollers[0].CPUs.Equal(setting.CPUs(0)) {
-				t.Errorf("%+v, unseen %v; want process %d on CPU 0", h.Pollers, h.Unseen, cmd.Process.Pid)
-			}
+			must.Hold(t, len(h.Pollers) == 1 && h.Pollers[0].PID == cmd.Process.Pid && h.Pollers[0].Sockets &&
+				h.Pollers[0].CPUs.Equal(setting.CPUs(0)),
+				"%+v, unseen %v; want process %d on CPU 0", h.Pollers, h.Unseen, cmd.Process.Pid)
 		})
 	}
 }

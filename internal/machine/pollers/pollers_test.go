@@ -54,9 +54,7 @@ func TestPollersOfTree(t *testing.T) {
 		{PID: 10, Comm: "innocent", CPUs: setting.CPUs(3, 5), Functions: []string{"0000:41:00.0"}, Hugepages: 4 << 30},
 		{PID: 50, Comm: "vpp", CPUs: setting.CPUs(7), NICs: []string{"ens1"}, Hugepages: 1 << 20},
 	}
-	if !reflect.DeepEqual(h.Pollers, want) {
-		t.Errorf("got %+v\nwant %+v", h.Pollers, want)
-	}
+	must.Hold(t, reflect.DeepEqual(h.Pollers, want), "got %+v\nwant %+v", h.Pollers, want)
 }
 
 func TestNothingToHoldMeansNoSearch(t *testing.T) {
@@ -84,9 +82,7 @@ func TestMessagesOfSockets(t *testing.T) {
 	one := parseUnix([]byte(head(unixMessage, 7) + attribute(unixName, "/run/vhu1\x00") + attribute(unixPeer, number(8))))
 	must.Equal(t, one, unixSocket{7, 8, "/run/vhu1"}, "one")
 	bound, is := parseXDP([]byte(head(xdpMessage, 9) + attribute(xdpInfo, number(4)+number(1))))
-	if !is || bound != (xdpSocket{9, 4}) {
-		t.Errorf("%+v", bound)
-	}
+	must.Hold(t, is && bound == (xdpSocket{9, 4}), "%+v", bound)
 	if _, is := parseXDP([]byte(head(xdpMessage, 9))); is {
 		t.Error("a socket without a device is bound")
 	}
@@ -95,7 +91,5 @@ func TestMessagesOfSockets(t *testing.T) {
 func TestSocketsOfProtocols(t *testing.T) {
 	const text = "protocol  size sockets  memory press maxhdr  slab module\nXDP        960      2      -1   NI       0   no\n" +
 		"PACKET    1344      0      -1   NI       0   no   kernel\n"
-	if !socketsOf(text, "XDP") || socketsOf(text, "PACKET") || socketsOf(text, "TCP") {
-		t.Error("misread")
-	}
+	must.Hold(t, socketsOf(text, "XDP") && !socketsOf(text, "PACKET") && !socketsOf(text, "TCP"), "misread")
 }

@@ -113,10 +113,9 @@ func TestSample(t *testing.T) {
 				must.Equal(t, len(entries), 0, "found %+v", entries)
 				return
 			}
-			if len(entries) != 1 || entries[0].Stage != c.stage || entries[0].Symbol != c.function ||
-				entries[0].Share != 0.5 || entries[0].CPU != 3 {
-				t.Errorf("found %+v, expected half of the time in %s, %s", entries, c.stage, c.function)
-			}
+			must.Hold(t, len(entries) == 1 && entries[0].Stage == c.stage && entries[0].Symbol == c.function &&
+				entries[0].Share == 0.5 && entries[0].CPU == 3,
+				"found %+v, expected half of the time in %s, %s", entries, c.stage, c.function)
 			if locks := p.locks(1); (c.stage == "lock") != (len(locks) == 1) {
 				t.Errorf("waits for locks: %+v", locks)
 			}
@@ -165,9 +164,7 @@ func TestPauseAfter(t *testing.T) {
 		{20 * time.Millisecond, time.Millisecond, false}, {time.Millisecond, time.Millisecond, false},
 	} {
 		pause := pauseAfter(c.window, c.busiest, 0.01)
-		if (pause > 0) != c.pause || pause > longest {
-			t.Errorf("%v of %v: a pause of %v", c.busiest, c.window, pause)
-		}
+		must.Hold(t, (pause > 0) == c.pause && pause <= longest, "%v of %v: a pause of %v", c.busiest, c.window, pause)
 		if pause > 0 && pause < longest && float64(c.busiest+turnCost)/float64(c.window+pause) > 0.0101 {
 			t.Errorf("%v of %v and then a pause of %v is more than a hundredth", c.busiest, c.window, pause)
 		}
@@ -181,11 +178,9 @@ func TestWithoutBTF(t *testing.T) {
 	time.Sleep(30 * time.Millisecond)
 	s := p.Take()
 	must.Try(t, p.Close())
-	if s.Traced || len(s.Drops)+len(s.Delays) > 0 || len(s.Unseen) == 0 ||
-		!strings.Contains(s.Unseen[0].Why, "CONFIG_DEBUG_INFO_BTF") ||
-		!strings.Contains(s.Unseen[0].Why, "no such file") {
-		t.Errorf("found %+v", s)
-	}
+	must.Hold(t, !s.Traced && len(s.Drops)+len(s.Delays) <= 0 && len(s.Unseen) != 0 &&
+		strings.Contains(s.Unseen[0].Why, "CONFIG_DEBUG_INFO_BTF") && strings.Contains(s.Unseen[0].Why, "no such file"),
+		"found %+v", s)
 	if os.Geteuid() == 0 && len(s.Unseen) != 1 {
 		t.Errorf("a profile needs no BTF: %+v", s.Unseen)
 	}

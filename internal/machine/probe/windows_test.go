@@ -24,9 +24,7 @@ func TestThinnedOnce(t *testing.T) {
 			w.adjust(at(passed))
 		}
 	}
-	if thins != 1 || !w.thinned {
-		t.Fatalf("thinned out %d times, expected once", thins)
-	}
+	must.Need(t, thins == 1 && w.thinned, "thinned out %d times, expected once", thins)
 	must.Equal(t, w.attachedFor, 100*time.Millisecond, "attached for")
 	must.Equal(t, w.scale(400*time.Millisecond), 4, "counts are scaled by")
 }

@@ -339,9 +339,8 @@ func TestManyNamespaces(t *testing.T) {
 	took := spent() - begun
 	t.Logf("%s of CPU, %s", took, time.Since(wall))
 	s.is(h, "other-namespace routed", "wire", "pod:tap0 pod:k6t pod:eth0 v0 cni0 route wire")
-	if took > 500*time.Millisecond || len(h.Namespaces) != 1 {
-		t.Errorf("%s of CPU, %d namespaces kept", took, len(h.Namespaces))
-	}
+	must.Hold(t, took <= 500*time.Millisecond && len(h.Namespaces) == 1,
+		"%s of CPU, %d namespaces kept", took, len(h.Namespaces))
 }
 
 // TestHostile: whoever is root in a namespace can make as many devices there as he likes, with any names.
@@ -368,13 +367,9 @@ func TestHostile(t *testing.T) {
 		return
 	}
 	n := h.Namespaces[0]
-	if len(n.Devices) > mostDevices || !n.Cut {
-		t.Errorf("%d devices, cut %v", len(n.Devices), n.Cut)
-	}
+	must.Hold(t, len(n.Devices) <= mostDevices && n.Cut, "%d devices, cut %v", len(n.Devices), n.Cut)
 	for _, d := range n.Devices {
-		if strings.ContainsAny(d.Name+d.Master, "\x1b\x07") {
-			t.Errorf("device %q under %q", d.Name, d.Master)
-		}
+		must.Hold(t, !strings.ContainsAny(d.Name+d.Master, "\x1b\x07"), "device %q under %q", d.Name, d.Master)
 	}
 	if p := reach.Of(h).Paths[0]; !p.Has(reach.Unresolved) {
 		t.Errorf("%+v", p)

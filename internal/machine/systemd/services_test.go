@@ -39,9 +39,7 @@ func TestStorage(t *testing.T) {
 		{Name: "ceph-osd", Count: 1, Node: 0, Memory: 2 << 20}, {Name: "ceph-osd", Count: 2, Node: 1, Memory: 2 << 20},
 		{Name: "glusterfsd", Count: 1, Node: 0},
 	}
-	if !slices.Equal(h.Storage, want) {
-		t.Errorf("expected %+v, found %+v", want, h.Storage)
-	}
+	must.Hold(t, slices.Equal(h.Storage, want), "expected %+v, found %+v", want, h.Storage)
 }
 
 func TestKnowsUnit(t *testing.T) {

@@ -9,9 +9,7 @@ import (
 
 func TestOwnAffinity(t *testing.T) {
 	own, err := getAffinity(0)
-	if err != nil || len(own) == 0 {
-		t.Fatalf("found %s, %v", own, err)
-	}
+	must.Need(t, err == nil && len(own) != 0, "found %s, %v", own, err)
 	must.Refuse(t, SetAffinity(0, nil), "an empty set was accepted")
 	must.Refuse(t, SetAffinity(0, setting.CPUs(20000)), "CPU 20000 was accepted")
 	must.Refuse(t, SetAffinity(-1, own), "thread −1 was found")

@@ -83,9 +83,8 @@ func TestPlacesOfKernelThreads(t *testing.T) {
 	}
 	must.Equal(t, join(places(all, set("0-1"), nil, set("0-3"))), "0-1 0-1 1 0-1", "moved to")
 	before := parsePlaces(formatPlaces(all))
-	if len(before) != len(all) || before[2].name != "kswapd0" || !before[2].cpus.Equal(all[2].cpus) {
-		t.Fatalf("read back as %+v", before)
-	}
+	must.Need(t, len(before) == len(all) && before[2].name == "kswapd0" && before[2].cpus.Equal(all[2].cpus),
+		"read back as %+v", before)
 	now := []movable{{2, "kthreadd", set("0-1")}, {15, "rcu_preempt", set("0-1")}, {40, "kswapd0", set("1")},
 		{41, "other", set("0")}, {42, "kswapd1", set("0-1")}}
 	must.Equal(t, join(places(now, set("0-3"), before, set("0-3"))), "0-3 0-3 1-2 0-3 3", "put back to")

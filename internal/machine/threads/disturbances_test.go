@@ -103,7 +103,7 @@ func TestTally(t *testing.T) {
 		{Kind: facts.Migration, Name: vcpu, CPU: -1}:                 0,
 		{Kind: facts.OtherThread, Name: "kworker/2:1 (812)", CPU: 2}: 7777,
 	}
-	must.Equal(t, cmp.Diff(want, d.Tally()), "", "difference")
+	must.NoDiff(t, cmp.Diff(want, d.Tally()), "difference")
 	// The vCPU's thread migrates.
 	put(t, dir, "proc/900/task/901/stat", strings.Replace(disturbed["proc/900/task/901/stat"], " 17 2 0", " 17 3 0", 1))
 	must.Equal(t, d.Tally()[facts.Counter{Kind: facts.Migration, Name: vcpu, CPU: -1}], 1, "times moved")
@@ -128,9 +128,7 @@ func TestTallyLive(t *testing.T) {
 	d := WatchDisturbances(m, setting.CPUs(0), 0, nil)
 	defer d.Close()
 	first := d.Tally()
-	if len(first) < 5 {
-		t.Errorf("%v", first)
-	}
+	must.Hold(t, len(first) >= 5, "%v", first)
 	second := d.Tally()
 	for _, c := range slices.Collect(maps.Keys(first)) {
 		if n, there := second[c]; there && n < first[c] {

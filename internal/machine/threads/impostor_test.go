@@ -28,9 +28,7 @@ func TestImpostor(t *testing.T) {
 	for end := time.Now().Add(10 * time.Second); !named() && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
-	if !named() {
-		t.Fatal("the program has not taken the name")
-	}
+	must.Need(t, named(), "the program has not taken the name")
 	root := must.Get(tree.Open("/"))(t)
 	defer root.Close()
 	m := Mechanisms(root)[setting.ThreadSched]

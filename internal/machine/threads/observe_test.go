@@ -11,6 +11,7 @@ import (
 	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // kernelThread is PF_KTHREAD (include/linux/sched.h).
@@ -85,9 +86,8 @@ func TestObservation(t *testing.T) {
 	two.at = one.at.Add(5 * time.Second)
 	o := compare(after, one, two, h, cpus, limit{Budget, never})
 
-	if o.Seconds != 5 || o.Looked != 6 || len(o.Unseen) != 0 || o.Omitted != 0 {
-		t.Errorf("%v s, %d threads, %d omitted, %v", o.Seconds, o.Looked, o.Omitted, o.Unseen)
-	}
+	must.Hold(t, o.Seconds == 5 && o.Looked == 6 && len(o.Unseen) == 0 && o.Omitted == 0,
+		"%v s, %d threads, %d omitted, %v", o.Seconds, o.Looked, o.Omitted, o.Unseen)
 	var threads []string
 	for _, r := range o.Threads {
 		threads = append(threads, fmt.Sprintf("%d/%d %s kernel=%v fixed=%v on %s last %d: %d ns %d turns new=%v", r.PID,
@@ -125,13 +125,10 @@ func TestObservationIsBounded(t *testing.T) {
 	m := treetest.Recorded(t, files)
 
 	look := takeMoment(m, setting.CPUs(2), []int{77}, nil, func() bool { return true })
-	if look.threads.looked != 63 || look.threads.Left != 37 || look.threads.Threads[0].TID != 77 {
-		t.Errorf("looked at %d, left %d, first %d", look.threads.looked, look.threads.Left, look.threads.Threads[0].TID)
-	}
+	must.Hold(t, look.threads.looked == 63 && look.threads.Left == 37 && look.threads.Threads[0].TID == 77,
+		"looked at %d, left %d, first %d", look.threads.looked, look.threads.Left, look.threads.Threads[0].TID)
 	o := compare(m, look, look, &facts.Host{}, setting.CPUs(2), limit{Budget, func() bool { return false }})
-	if len(o.Unseen) != 1 || o.Unseen[0].What != "threads of 37 processes" {
-		t.Errorf("%v", o.Unseen)
-	}
+	must.Hold(t, len(o.Unseen) == 1 && o.Unseen[0].What == "threads of 37 processes", "%v", o.Unseen)
 }
 
 // TestNamesAreBounded: if time is up before all threads that ran have names, those that ran longest have them, and the
@@ -152,10 +149,9 @@ func TestNamesAreBounded(t *testing.T) {
 	one, two := takeMoment(treetest.Recorded(t, first), cpus, nil, nil, never), takeMoment(after, cpus, nil, nil, never)
 	asked := 0
 	o := compare(after, one, two, &facts.Host{}, cpus, limit{Budget, func() bool { asked++; return asked == 2 }})
-	if len(o.Threads) != 31 || o.Threads[0].TID != 40 || o.Omitted != 20 || len(o.Unseen) != 1 ||
-		!strings.HasPrefix(o.Unseen[0].What, "9 threads that ran") {
-		t.Errorf("%d threads, %d omitted, %v", len(o.Threads), o.Omitted, o.Unseen)
-	}
+	must.Hold(t, len(o.Threads) == 31 && o.Threads[0].TID == 40 && o.Omitted == 20 && len(o.Unseen) == 1 &&
+		strings.HasPrefix(o.Unseen[0].What, "9 threads that ran"),
+		"%d threads, %d omitted, %v", len(o.Threads), o.Omitted, o.Unseen)
 	if o = compare(after, one, two, &facts.Host{}, cpus, limit{Budget, never}); len(o.Threads) != 60 ||
 		o.Omitted != 0 || len(o.Unseen) != 0 {
 		t.Errorf("with time enough %d threads, %d omitted, %v", len(o.Threads), o.Omitted, o.Unseen)
@@ -170,18 +166,14 @@ func TestNoSchedstat(t *testing.T) {
 		"proc/uptime": "1 1\n"}))
 	look := takeMoment(m, setting.CPUs(2), nil, nil, func() bool { return false })
 	o := compare(m, look, look, &facts.Host{}, setting.CPUs(2), limit{Budget, func() bool { return false }})
-	if len(o.Unseen) != 1 || o.Unseen[0].What != "how long threads ran" || len(o.Threads) != 1 ||
-		o.Threads[0].RunNS != 0 {
-		t.Errorf("%+v", o)
-	}
+	must.Hold(t, len(o.Unseen) == 1 && o.Unseen[0].What == "how long threads ran" && len(o.Threads) == 1 &&
+		o.Threads[0].RunNS == 0, "%+v", o)
 }
 
 func TestRecordedTreeStandsStill(t *testing.T) {
 	o := Observe(t.Context(), treetest.Recorded(t, map[string]string{"proc/stat": ""}), &facts.Host{}, setting.CPUs(1),
 		time.Hour, Budget)
-	if len(o.Unseen) != 1 || o.Unseen[0].Why != "a recorded tree stands still" {
-		t.Errorf("%+v", o.Unseen)
-	}
+	must.Hold(t, len(o.Unseen) == 1 && o.Unseen[0].Why == "a recorded tree stands still", "%+v", o.Unseen)
 }
 
 // TestWideCounts: a count of more than ten digits shifts the later columns, and each is still read correctly.

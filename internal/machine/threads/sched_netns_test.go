@@ -30,9 +30,8 @@ func TestThreadPolicy(t *testing.T) {
 		must.Succeed(t, setPolicy(child.Process.Pid, value), "%s", value)
 		shown := strings.Join(strings.Fields(treetest.Tool(t, "chrt", "-p", pid)), " ")
 		policy, priority, _ := strings.Cut(want, " ")
-		if !strings.Contains(shown, "policy: "+policy) || !strings.Contains(shown, "priority: "+priority) {
-			t.Errorf("%s: chrt says %q", value, shown)
-		}
+		must.Hold(t, strings.Contains(shown, "policy: "+policy) && strings.Contains(shown, "priority: "+priority),
+			"%s: chrt says %q", value, shown)
 	}
 	must.Refuse(t, setPolicy(child.Process.Pid, "SCHED_DEADLINE"), "SCHED_DEADLINE was accepted")
 }

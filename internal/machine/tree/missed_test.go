@@ -30,7 +30,5 @@ func TestMissed(t *testing.T) {
 	h := &facts.Host{}
 	missed.Note(h)
 	want := facts.Unseen{What: "files and folders (3, first /proc/self)", Why: "too many open files"}
-	if !slices.Equal(h.Unseen, []facts.Unseen{want}) {
-		t.Errorf("%+v, expected %+v", h.Unseen, want)
-	}
+	must.Hold(t, slices.Equal(h.Unseen, []facts.Unseen{want}), "%+v, expected %+v", h.Unseen, want)
 }

@@ -104,9 +104,7 @@ func TestProgramsEndWithKilledOwner(t *testing.T) {
 		fd, err := unix.PidfdOpen(pid, 0)
 		_ = owner.Process.Kill()
 		_ = owner.Wait()
-		if err != nil {
-			t.Fatalf("%s: process %d: %v", how, pid, err)
-		}
+		must.Need(t, err == nil, "%s: process %d: %v", how, pid, err)
 		if n, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 5000); n == 0 {
 			t.Errorf("%s: the program outlived its owner by 5 s", how)
 			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
@@ -123,9 +121,7 @@ func TestProgramOutput(t *testing.T) {
 	_, err := m.Command(t.Context(), treetest.Program(t, "exec cat /dev/zero"))
 	must.Is(t, err, tree.ErrOutput, "printing without end")
 	_, complaint, _, err := m.Program(t.Context(), "", treetest.Program(t, "head -c 1000000 /dev/zero >&2; exit 1"))
-	if err == nil || len(complaint) > 64<<10 {
-		t.Errorf("%d bytes of complaint, %v", len(complaint), err)
-	}
+	must.Hold(t, err != nil && len(complaint) <= 64<<10, "%d bytes of complaint, %v", len(complaint), err)
 	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("after %v", took)
 	}

@@ -56,9 +56,7 @@ func TestEndsMeanwhile(t *testing.T) {
 	held := must.Get(Hold(m, cmd.Process.Pid, cmd.Process.Pid))(t)
 	defer held.Close()
 	err := held.Write(func(int) error { in.Close(); return cmd.Wait() })
-	if !errors.Is(err, ErrReplaced) {
-		t.Errorf("found %v", err)
-	}
+	must.Hold(t, errors.Is(err, ErrReplaced), "found %v", err)
 }
 
 // TestDaemons: a daemon belongs to root, or to a system account and runs the program of its name.
@@ -92,9 +90,7 @@ func TestDaemons(t *testing.T) {
 		found = append(found, fmt.Sprint(d.PID, " ", d.Service))
 	}
 	want := []string{"1 tuned", "5 ceph-osd", "6 systemd-networkd", "10 numad", "12 numad"}
-	if !slices.Equal(found, want) {
-		t.Errorf("expected %q, found %q", want, found)
-	}
+	must.Hold(t, slices.Equal(found, want), "expected %q, found %q", want, found)
 }
 
 // TestOnlyRoot: a PID file counts if only root can write it.

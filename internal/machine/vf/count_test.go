@@ -175,9 +175,8 @@ func TestVFCountInUse(t *testing.T) {
 		for _, count := range []string{"0", "5"} {
 			err := vfCountOf(m).Write(t.Context(), countOfPF, setting.Value(count))
 			var used *InUse
-			if !errors.As(err, &used) || !strings.Contains(err.Error(), c.by) || used.Hint() == "" {
-				t.Errorf("%s, %s: %v", name, count, err)
-			}
+			must.Hold(t, errors.As(err, &used) && strings.Contains(err.Error(), c.by) && used.Hint() != "",
+				"%s, %s: %v", name, count, err)
 		}
 		must.Equal(t, m.Line(pfFolder+"/sriov_numvfs"), "3", "%s", name)
 		must.Succeed(t, vfCountOf(m).Write(t.Context(), countOfPF, setting.Value("3")),

@@ -35,9 +35,8 @@ func TestDriverOfADevice(t *testing.T) {
 		a := setting.Of(setting.PCIDriver, pci)
 		found := all.Read(t.Context(), a)
 		canonical, err := setting.Kinds[setting.PCIDriver].Canonical(found.Value)
-		if found.State != setting.Known || found.Value != want || err != nil || canonical != want {
-			t.Errorf("%s: %+v, expected %s (%v)", a, found, want, err)
-		}
+		must.Hold(t, found.State == setting.Known && found.Value == want && err == nil && canonical == want,
+			"%s: %+v, expected %s (%v)", a, found, want, err)
 	}
 	for _, pci := range []string{"0000:01:10.7", "../../../proc", "igb"} {
 		if found := all.Read(t.Context(), setting.Of(setting.PCIDriver, pci)); !found.NoObject {
@@ -126,9 +125,7 @@ func TestHolders(t *testing.T) {
 		{PCI: functionAddress(2), Driver: "vfio-pci"},
 	}}
 	Holders(t.Context(), m, h)
-	if h.VFs[0].Holder != "dpdk (process 78)" || h.VFs[1].Holder+h.VFs[2].Holder != "" {
-		t.Errorf("%+v", h.VFs)
-	}
+	must.Hold(t, h.VFs[0].Holder == "dpdk (process 78)" && h.VFs[1].Holder+h.VFs[2].Holder == "", "%+v", h.VFs)
 	h.Guests = []facts.Guest{{Name: "fw1", State: "running"}}
 	h.VFs[0].Guest, h.VFs[0].Holder = "fw1", ""
 	if Holders(t.Context(), m, h); h.VFs[0].Holder != "" {

@@ -126,9 +126,7 @@ func TestPassthroughOfRecordedHost(t *testing.T) {
 		Functions: []facts.PhysicalFunction{{NIC: "ens1", PCI: "0000:41:00.0", Vendor: "0x8086", Device: "0x10c9",
 			Capability: 8, Bridges: []facts.PCIBridge{}}},
 	}
-	if !reflect.DeepEqual(h.Passthrough, want) {
-		t.Errorf("got  %+v\nwant %+v", h.Passthrough, want)
-	}
+	must.Hold(t, reflect.DeepEqual(h.Passthrough, want), "got  %+v\nwant %+v", h.Passthrough, want)
 }
 
 func TestVectors(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/measure"
 	"mpps/internal/measure/wakeup"
+	"mpps/internal/must"
 )
 
 // reading returns a Figure.Read that finds m.
@@ -87,9 +88,7 @@ func TestJudge(t *testing.T) {
 		var codes []string
 		for _, r := range j.Reasons {
 			codes = append(codes, r.Code)
-			if r.Text == "" {
-				t.Errorf("%s: reason %s says nothing", name, r.Code)
-			}
+			must.Hold(t, r.Text != "", "%s: reason %s says nothing", name, r.Code)
 		}
 		by := -1.0
 		if j.ShortBy != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // making returns inputs that have guests made, and what NeedMadeGuests sees with them.
@@ -109,13 +110,10 @@ func TestNeedMadeGuests(t *testing.T) {
 		for _, k := range making(c.change, c.spoil) {
 			if !k.OK {
 				missing = append(missing, k.Code)
-				if k.Why == "" || k.Hint == "" || strings.Contains(k.Why+k.Hint, "\n") {
-					t.Errorf("%s: %+v is not one line and its hint", name, k)
-				}
+				must.Hold(t, k.Why != "" && k.Hint != "" && !strings.Contains(k.Why+k.Hint, "\n"),
+					"%s: %+v is not one line and its hint", name, k)
 			}
 		}
-		if strings.Join(missing, " ") != c.code {
-			t.Errorf("%s: %q is missing, expected %q", name, missing, c.code)
-		}
+		must.Hold(t, strings.Join(missing, " ") == c.code, "%s: %q is missing, expected %q", name, missing, c.code)
 	}
 }

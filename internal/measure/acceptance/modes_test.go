@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mpps/internal/measure"
+	"mpps/internal/must"
 )
 
 // recorded is a campaign of which e1000 streams better into the guest than out of it.
@@ -107,10 +108,8 @@ func TestHostTrials(t *testing.T) {
 	for _, f := range throughput.Figures(in)[4:] {
 		founding[f.ID] = f.Founding
 	}
-	if len(founding) != 3 || founding["throughput.l2-x520"] != 7.3e6 || founding["throughput.l2-x710"] != 7.8e6 ||
-		founding["throughput.dpdk"] != 14.8e6 {
-		t.Errorf("figures %v", founding)
-	}
+	must.Hold(t, len(founding) == 3 && founding["throughput.l2-x520"] == 7.3e6 &&
+		founding["throughput.l2-x710"] == 7.8e6 && founding["throughput.dpdk"] == 14.8e6, "figures %v", founding)
 	for _, text := range []string{"", "l4=x", "l3=", "l3"} {
 		if _, _, err := ParseHostTrial(text); err == nil {
 			t.Errorf("%q is accepted", text)
@@ -124,7 +123,5 @@ func TestModeAgents(t *testing.T) {
 	got := Inputs{Modes: []string{"native=a:1,from=netns:far/eth1,guest-nic=eth0", "vhost=b:1,via=br0",
 		"vf=c:1,from=eth1,frozen=/run/vf.pid"}}.Agents()
 	want := []Agent{{At: "a:1", NIC: "eth0", Netns: "far"}, {At: "b:1"}}
-	if !slices.Equal(got, want) {
-		t.Errorf("%+v, expected %+v", got, want)
-	}
+	must.Hold(t, slices.Equal(got, want), "%+v, expected %+v", got, want)
 }

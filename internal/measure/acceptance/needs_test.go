@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // set is a host on which every experiment can run.
@@ -111,9 +112,7 @@ func TestNeeds(t *testing.T) {
 		for _, k := range all {
 			if !k.OK && !k.Soft {
 				missing = append(missing, k.Code)
-				if k.Why == "" || k.Hint == "" {
-					t.Errorf("%s: %+v says too little", name, k)
-				}
+				must.Hold(t, k.Why != "" && k.Hint != "", "%s: %+v says too little", name, k)
 			}
 		}
 		if Missing(all) != (len(missing) > 0) || c.code == "" && len(missing) > 0 || c.code != "" &&
@@ -210,11 +209,7 @@ func TestMachine(t *testing.T) {
 	}
 	same := MachineOf(s.Host, Inputs{})
 	same.Kernel = "another"
-	if !m.Same(same) {
-		t.Error("with another kernel it is another machine")
-	}
+	must.Hold(t, m.Same(same), "with another kernel it is another machine")
 	same.CPU = "another"
-	if m.Same(same) {
-		t.Error("with another CPU it is the same machine")
-	}
+	must.Hold(t, !m.Same(same), "with another CPU it is the same machine")
 }

@@ -2,7 +2,6 @@ package acceptance
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"mpps/internal/measure"
@@ -39,13 +38,9 @@ func TestAdd(t *testing.T) {
 		if r := o.Runs[c.step]; r != nil && r.Median.Value != 5 {
 			t.Errorf("median %g", r.Median.Value)
 		}
-		if err := o.Add(c.step, c.gives, []byte(`{"schema": "mpps.audit/1", "result": {}}`)); err == nil ||
-			!strings.Contains(err.Error(), "step "+c.step) {
-			t.Errorf("%s: another answer was read: %v", c.gives, err)
-		}
+		must.Say(t, o.Add(c.step, c.gives, []byte(`{"schema": "mpps.audit/1", "result": {}}`)), "step "+c.step,
+			"%s: another answer was", c.gives)
 	}
 	o := &Outcomes{}
-	if err := o.Add("x", Nothing, []byte("no JSON")); err != nil {
-		t.Errorf("what nobody judges is not read: %v", err)
-	}
+	must.Succeed(t, o.Add("x", Nothing, []byte("no JSON")), "what nobody judges is not read")
 }

@@ -71,9 +71,7 @@ func TestWays(t *testing.T) {
 	} {
 		r := c.of.Begin(whole(), time.Unix(0, 0))
 		got := strings.Join(walk(r, func(id string) []setting.Needs { return c.owes[id] }), " ")
-		if got != c.want {
-			t.Errorf("%s:\n%s, expected\n%s", name, got, c.want)
-		}
+		must.Equal(t, got, c.want, "%s", name)
 	}
 	in := whole()
 	in.NoReboot = true
@@ -86,9 +84,8 @@ func TestWays(t *testing.T) {
 	}
 	in.Keep = true
 	for _, e := range All() {
-		if slices.ContainsFunc(e.Steps(in), func(s Step) bool { return s.Phase == Undo }) {
-			t.Errorf("%s: --keep puts things back", e.Name)
-		}
+		must.Hold(t, !slices.ContainsFunc(e.Steps(in), func(s Step) bool { return s.Phase == Undo }),
+			"%s: --keep puts things back", e.Name)
 	}
 }
 
@@ -100,9 +97,7 @@ func TestNothingToPutBack(t *testing.T) {
 		ids = append(ids, s.ID)
 		s.State = Ended
 	}
-	if slices.Contains(ids, "rollback") {
-		t.Errorf("done: %v", ids)
-	}
+	must.Hold(t, !slices.Contains(ids, "rollback"), "done: %v", ids)
 }
 
 func TestWaits(t *testing.T) {
@@ -124,9 +119,7 @@ func TestWaits(t *testing.T) {
 	} {
 		s := &StepDone{Step: Step{For: c.kind, At: "192.0.2.1:7878"}, Waited: &then}
 		over, todo := s.Over(c.now, c.answers)
-		if over != c.over || over != (todo == "") {
-			t.Errorf("%s: over %v, %q", name, over, todo)
-		}
+		must.Hold(t, over == c.over && over == (todo == ""), "%s: over %v, %q", name, over, todo)
 	}
 }
 
@@ -136,24 +129,18 @@ func TestOwed(t *testing.T) {
 		{Kind: setting.OtherNeed, Words: "reboot of guest vm1"}} {
 		o.Add(needs)
 	}
-	if !o.Boot || len(o.Restart) != 2 {
-		t.Errorf("%+v", o)
-	}
+	must.Hold(t, o.Boot && len(o.Restart) == 2, "%+v", o)
 }
 
 // TestSteps: what every experiment must have.
 func TestSteps(t *testing.T) {
 	for _, e := range All() {
-		if Find(e.Name) != e || e.Title == "" || e.Founding == "" || e.Takes == 0 || len(e.Wants) == 0 ||
-			len(e.Needs) == 0 {
-			t.Errorf("%s says too little of itself", e.Name)
-		}
+		must.Hold(t, Find(e.Name) == e && e.Title != "" && e.Founding != "" && e.Takes != 0 && len(e.Wants) != 0 &&
+			len(e.Needs) != 0, "%s says too little of itself", e.Name)
 		ids := map[string]bool{}
 		measured := 0
 		for _, s := range e.Steps(whole()) {
-			if ids[s.ID] {
-				t.Errorf("%s: two steps %s", e.Name, s.ID)
-			}
+			must.Hold(t, !ids[s.ID], "%s: two steps %s", e.Name, s.ID)
 			ids[s.ID] = true
 			if s.Does == "" || s.For == "" && s.Phase != Undo && len(s.Argv) == 0 {
 				t.Errorf("%s: step %s says nothing", e.Name, s.ID)
@@ -163,9 +150,7 @@ func TestSteps(t *testing.T) {
 				measured++
 			}
 		}
-		if measured == 0 {
-			t.Errorf("%s measures nothing", e.Name)
-		}
+		must.Hold(t, measured != 0, "%s measures nothing", e.Name)
 		for _, f := range e.Figures(whole()) {
 			if !strings.HasPrefix(f.ID, e.Name+".") || f.What == "" || f.Unit == "" || f.Read == nil ||
 				f.Founding > 0 && !f.AsFound && len(f.Look) == 0 {
@@ -175,30 +160,20 @@ func TestSteps(t *testing.T) {
 		again := e.Steps(whole())
 		one, _ := json.Marshal(e.Steps(whole()))
 		two, _ := json.Marshal(again)
-		if !bytes.Equal(one, two) {
-			t.Errorf("%s: two calls differ", e.Name)
-		}
+		must.Hold(t, bytes.Equal(one, two), "%s: two calls differ", e.Name)
 	}
-	if Find("speed") != nil {
-		t.Error("an experiment that is none was found")
-	}
+	must.Hold(t, Find("speed") == nil, "an experiment that is none was found")
 }
 
 func TestDecode(t *testing.T) {
 	p := &Report{Schema: Schema, Runs: []*Run{throughput.Begin(whole(), time.Unix(0, 0))}}
 	text := must.Get(json.Marshal(p))(t)
 	back, err := Decode(bytes.NewReader(text))
-	if err != nil || back.Last("throughput") == nil || len(back.Last("throughput").Steps) != len(p.Runs[0].Steps) ||
-		back.Last("sriov") != nil {
-		t.Errorf("%+v, %v", back, err)
-	}
-	if !back.Last("throughput").Unfinished() || (*Run)(nil).Unfinished() {
-		t.Error("what is unfinished")
-	}
+	must.Hold(t, err == nil && back.Last("throughput") != nil &&
+		len(back.Last("throughput").Steps) == len(p.Runs[0].Steps) && back.Last("sriov") == nil, "%+v, %v", back, err)
+	must.Hold(t, back.Last("throughput").Unfinished() && !(*Run)(nil).Unfinished(), "what is unfinished")
 	for _, wrong := range []string{"", "[]", `{"schema": "mpps.run/1"}`, `{"schema": "` + Schema + `", "runs": [null]}`,
 		`{"schema": "` + Schema + `", "runs": [{"name": "speed"}]}`} {
-		if _, err := Decode(strings.NewReader(wrong)); !errors.Is(err, ErrNotAReport) {
-			t.Errorf("%q: %v", wrong, err)
-		}
+		must.Is(t, must.Err(Decode(strings.NewReader(wrong))), ErrNotAReport, "%q", wrong)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/measure"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // TestFunctionTable judges a whole table of a card's functions as it would be recorded: each row of the founding table
@@ -49,13 +50,9 @@ func TestFunctionTable(t *testing.T) {
 		"gain-vxlan-rx": {Short, 4.63}, "vf-vxlan-tx": {NotComparable, 0}, "vf-vxlan-rx": {NotComparable, 0},
 		"all-tx": {Reached, 11.2e6}, "all-rx": {NotComparable, 11.2e6}}
 	for id, w := range want {
-		if found[id] != w {
-			t.Errorf("%s: %+v, expected %+v", id, found[id], w)
-		}
+		must.Equal(t, found[id], w, "%s", id)
 	}
-	if len(found) != len(want) {
-		t.Errorf("%d rows, expected %d", len(found), len(want))
-	}
+	must.Equal(t, len(found), len(want), "rows")
 	if few := sriov.Figures(Inputs{VFAgent: "b:1"}); len(few) != 6 {
 		t.Errorf("without tunnel and other guests: %d rows, expected 6", len(few))
 	}
@@ -77,9 +74,7 @@ func TestFunctionSteps(t *testing.T) {
 		"all-tx": "--agent b:1 --more-agents e:1,f:1 --generator fastest --reverse",
 		"all-rx": "--agent b:1 --more-agents e:1,f:1 --cpus 2-3",
 	} {
-		if !strings.HasSuffix(all[id], want) {
-			t.Errorf("%s: %s, expected %s", id, all[id], want)
-		}
+		must.Hold(t, strings.HasSuffix(all[id], want), "%s: %s, expected %s", id, all[id], want)
 	}
 	in.Generator = "pktgen"
 	if got := steps(in)["vf-tx"]; !strings.Contains(got, "--generator pktgen") {
@@ -106,9 +101,7 @@ func TestApart(t *testing.T) {
 	} {
 		all := NeedApart(c.in, s)
 		has := slices.ContainsFunc(all, func(k Check) bool { return k.Code == c.code && !k.OK && k.Why != "" })
-		if has != (c.code != "") || Missing(all) != c.missing {
-			t.Errorf("%s: %+v", name, all)
-		}
+		must.Hold(t, has == (c.code != "") && Missing(all) == c.missing, "%s: %+v", name, all)
 		if c.code == "shared-bus" && !strings.Contains(all[0].Why, "5.0 GT/s PCIe x8") {
 			t.Errorf("the link: %s", all[0].Why)
 		}

@@ -52,14 +52,10 @@ func TestQueuesThatCarry(t *testing.T) {
 		case c.carried == 1 && !strings.Contains(err.Error(), "1 of 8 queues"):
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := o.CheckQueues(&Step{ID: "met"}); err != nil {
-			t.Errorf("%s, no number asked for: %v", name, err)
-		}
+		must.Succeed(t, o.CheckQueues(&Step{ID: "met"}), "%s, no number asked for", name)
 	}
 	for _, text := range []string{"", "{}", `{"result": []}`} {
-		if err := (&Outcomes{}).Add("met", Watched, []byte(text)); err == nil {
-			t.Errorf("%q was read as a queue path", text)
-		}
+		must.Refuse(t, (&Outcomes{}).Add("met", Watched, []byte(text)), "%q was read as a queue path", text)
 	}
 }
 
@@ -77,8 +73,6 @@ func TestManyQueuesNeedManyQueues(t *testing.T) {
 	}
 	in.Trial, in.Agent = "trex.py", "" // its packets come from the wire
 	for _, s := range queues.Steps(in) {
-		if s.Queues != 0 {
-			t.Errorf("step %s asks for %d queues that nobody sends on", s.ID, s.Queues)
-		}
+		must.Equal(t, s.Queues, 0, "step %s asks for queues that nobody sends on", s.ID)
 	}
 }

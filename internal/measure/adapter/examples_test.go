@@ -111,31 +111,22 @@ func TestTRex(t *testing.T) {
 	command, log := trex(t, true, map[string]any{"capacity": 3.21e6, "stray": 3}, "--dst-mac", "02:00:00:00:00:07")
 	p := started(t, command...)
 	r := found(t, p, 3.21e6)
-	if _, err := p.Trial(t.Context(), search.Trial{PPS: 1000, FrameBytes: 1518, Seconds: 0.5}); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, must.Err(p.Trial(t.Context(), search.Trial{PPS: 1000, FrameBytes: 1518, Seconds: 0.5})))
 	must.Try(t, p.Close())
 	all := events(t, log)
-	if len(all) != r.Trials+2 {
-		t.Errorf("%d events for %d trials", len(all), r.Trials)
-	}
+	must.Hold(t, len(all) == r.Trials+2, "%d events for %d trials", len(all), r.Trials)
 	last := all[len(all)-1]
-	if last.Event != "disconnect" || !slices.Equal(last.Released, []int{0, 1}) {
-		t.Errorf("it ended by %+v", last)
-	}
+	must.Hold(t, last.Event == "disconnect" && slices.Equal(last.Released, []int{0, 1}), "it ended by %+v", last)
 	for i, e := range all[:len(all)-1] {
 		size := 64
 		if i == r.Trials {
 			size = 1518
 		}
-		if e.Event != "start" || e.Port != 0 || e.Bytes != size || e.Src != "198.18.0.1" || e.Dst != "198.19.0.1" ||
-			e.MAC != "02:00:00:00:00:07" || e.Checksum != 0 {
-			t.Errorf("trial %d: %+v", i, e)
-		}
-		if len(e.VM) != 4 || !slices.Equal(e.VM[0], []any{"tuple", "flow", "198.18.0.1", "198.18.0.16", 49152.0,
-			49152.0, 16.0}) {
-			t.Errorf("trial %d varies frames by %v", i, e.VM)
-		}
+		must.Hold(t, e.Event == "start" && e.Port == 0 && e.Bytes == size && e.Src == "198.18.0.1" &&
+			e.Dst == "198.19.0.1" && e.MAC == "02:00:00:00:00:07" && e.Checksum == 0, "trial %d: %+v", i, e)
+		must.Hold(t, len(e.VM) == 4 &&
+			slices.Equal(e.VM[0], []any{"tuple", "flow", "198.18.0.1", "198.18.0.16", 49152.0, 49152.0, 16.0}),
+			"trial %d varies frames by %v", i, e.VM)
 	}
 }
 
@@ -184,9 +175,8 @@ func TestTRexFails(t *testing.T) {
 func failing(t *testing.T, p *Program, trial search.Trial, want string) {
 	t.Helper()
 	_, err := p.Trial(t.Context(), trial)
-	if err == nil || !strings.Contains(err.Error(), "could not do a trial: ") || !strings.Contains(err.Error(), want) {
-		t.Errorf("failed by %v, expected %q", err, want)
-	}
+	must.Hold(t, err != nil && strings.Contains(err.Error(), "could not do a trial: ") &&
+		strings.Contains(err.Error(), want), "failed by %v, expected %q", err, want)
 }
 
 // ending ends an adapter in the middle of a trial, when its traffic runs.
@@ -200,14 +190,11 @@ func ending(t *testing.T, p *Program, runs func() bool) {
 		}
 		cancel(why)
 	}()
-	if _, err := p.Trial(ctx, search.Trial{PPS: 1e5, FrameBytes: 64, Seconds: 30}); !errors.Is(err, why) {
-		t.Errorf("the trial ended by %v", err)
-	}
+	must.Is(t, must.Err(p.Trial(ctx, search.Trial{PPS: 1e5, FrameBytes: 64, Seconds: 30})), why, "the trial ended")
 	p.grace[0] = 10 * time.Millisecond // in a trial it does not see the end of its input
 	must.Try(t, p.Close())
-	if p.cmd.ProcessState.ExitCode() != 128+15 {
-		t.Errorf("it ended by %v, expected by its own exit after SIGTERM", p.cmd.ProcessState)
-	}
+	must.Hold(t, p.cmd.ProcessState.ExitCode() == 128+15,
+		"it ended by %v, expected by its own exit after SIGTERM", p.cmd.ProcessState)
 }
 
 func TestTRexStopped(t *testing.T) {
@@ -215,9 +202,8 @@ func TestTRexStopped(t *testing.T) {
 	command, log := trex(t, false, map[string]any{})
 	ending(t, started(t, command...), func() bool { _, err := os.Stat(log); return err == nil })
 	all := events(t, log)
-	if len(all) != 3 || all[1].Event != "stop" || all[1].Port != 0 || all[2].Event != "disconnect" {
-		t.Errorf("it went so: %+v", all)
-	}
+	must.Hold(t, len(all) == 3 && all[1].Event == "stop" && all[1].Port == 0 && all[2].Event == "disconnect",
+		"it went so: %+v", all)
 }
 
 // dpdk is the command of the adapter for pktgen-dpdk.
@@ -237,24 +223,16 @@ func TestPktgenDPDK(t *testing.T) {
 	p := started(t, dpdk(t, fake, "--dst-mac", "02:00:00:00:00:07")...)
 	found(t, p, 2.345e6)
 	port := fake.port(0)
-	if port.rangeSize != 64 || !port.ranges || port.srcFrom != "198.18.0.1" || port.srcTo != "198.18.0.16" ||
-		port.portFrom != 49152 || port.portTo != 49167 || port.count == 0 {
-		t.Errorf("the port that sends: %+v", port)
-	}
-	if !slices.Contains(fake.calls, "range.dst_mac") {
-		t.Error("frames go to no MAC address")
-	}
-	if fake.port(1).opackets != 0 {
-		t.Error("the port that receives sent, too")
-	}
+	must.Hold(t, port.rangeSize == 64 && port.ranges && port.srcFrom == "198.18.0.1" && port.srcTo == "198.18.0.16" &&
+		port.portFrom == 49152 && port.portTo == 49167 && port.count != 0, "the port that sends: %+v", port)
+	must.Hold(t, slices.Contains(fake.calls, "range.dst_mac"), "frames go to no MAC address")
+	must.Hold(t, fake.port(1).opackets == 0, "the port that receives sent, too")
 	// It is left stopped, without an end of its own and with its other modes.
 	_ = p.Close()
 	if port := fake.port(0); port.sending || port.count != 0 || port.ranges {
 		t.Errorf("afterwards: %+v", port)
 	}
-	if len(fake.console) != 0 {
-		t.Errorf("pktgen's console says %q", fake.console)
-	}
+	must.Empty(t, fake.console, "pktgen's console says")
 }
 
 func TestPktgenDPDKTwoWay(t *testing.T) {

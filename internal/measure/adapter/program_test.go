@@ -109,13 +109,10 @@ func TestWrong(t *testing.T) {
 			}
 			_, err := p.Trial(t.Context(), question)
 			var e *outcome.Fault
-			if !errors.As(err, &e) || !strings.Contains(err.Error(), "the trial command sh ") ||
-				!strings.Contains(err.Error(), c.want) {
-				t.Fatalf("found %v, expected %q", err, c.want)
-			}
-			if !strings.Contains(e.Hint, c.hint) || e.Code != 1 {
-				t.Errorf("hint %q, exit code %d; expected %q and 1", e.Hint, e.Code, c.hint)
-			}
+			must.Need(t, errors.As(err, &e) && strings.Contains(err.Error(), "the trial command sh ") &&
+				strings.Contains(err.Error(), c.want), "found %v, expected %q", err, c.want)
+			must.Hold(t, strings.Contains(e.Hint, c.hint) && e.Code == 1,
+				"hint %q, exit code %d; expected %q and 1", e.Hint, e.Code, c.hint)
 			if name == "error" && e.Hint != "" { // it kept to the protocol
 				t.Errorf("hint %q", e.Hint)
 			}
@@ -137,9 +134,7 @@ func TestLongStderr(t *testing.T) {
 		answers(`{"error":"no"}`))
 	_, err := p.Trial(t.Context(), question)
 	var e *outcome.Fault
-	if !errors.As(err, &e) || e.Hint != "it said: the end" || len(p.stderr.text) > maxStderr {
-		t.Errorf("%v", err)
-	}
+	must.Hold(t, errors.As(err, &e) && e.Hint == "it said: the end" && len(p.stderr.text) <= maxStderr, "%v", err)
 }
 
 func TestStart(t *testing.T) {
@@ -155,9 +150,8 @@ func TestStart(t *testing.T) {
 	} {
 		p, err := Start(command, time.Second)
 		var e *outcome.Fault
-		if p != nil || !errors.As(err, &e) || e.Code != 64 || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, expected %q and exit code 64", command, err, want)
-		}
+		must.Hold(t, p == nil && errors.As(err, &e) && e.Code == 64 && strings.Contains(err.Error(), want),
+			"%q: %v, expected %q and exit code 64", command, err, want)
 	}
 }
 
@@ -173,9 +167,7 @@ func TestWords(t *testing.T) {
 	got := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 	want := []string{"plain", "single quoted $HOME", `double "quoted"`, "back slash", "", "--a=b c", "$HOME", "*", ";",
 		"a|b", ">x"}
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("words %q, %v", got, err)
-	}
+	must.Hold(t, err == nil && slices.Equal(got, want), "words %q, %v", got, err)
 }
 
 func TestCancelled(t *testing.T) {
@@ -220,9 +212,7 @@ func TestClose(t *testing.T) {
 			must.Get(p.Trial(t.Context(), question))(t)
 			text := must.Get(os.ReadFile(file))(t)
 			child, err := strconv.Atoi(strings.TrimSpace(string(text)))
-			if err != nil || !alive(child) {
-				t.Fatalf("no child %q: %v", text, err)
-			}
+			must.Need(t, err == nil && alive(child), "no child %q: %v", text, err)
 			begun := time.Now()
 			for range 2 { // closing twice does no harm
 				must.Try(t, p.Close())

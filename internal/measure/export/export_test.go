@@ -73,9 +73,7 @@ func TestGolden(t *testing.T) {
 	for _, name := range Formats() {
 		f := Format(name)
 		have := written(t, f, set(t, f))
-		if have != written(t, f, set(t, f)) {
-			t.Errorf("%s: the same runs gave two texts", f)
-		}
+		must.Hold(t, have == written(t, f, set(t, f)), "%s: the same runs gave two texts", f)
 		have = payload.ReplaceAllString(have, ",…")
 		file := filepath.Join("testdata", "golden."+name)
 		golden.File(t, file, strings.ReplaceAll(have, "goarch: "+goarch, "goarch: amd64"))
@@ -108,9 +106,8 @@ func TestSameNames(t *testing.T) {
 		`run="one connection"`) {
 		t.Errorf("the second run's series are not told apart:\n%s", text)
 	}
-	if slices.ContainsFunc(s.Runs, func(l Labeled) bool { return l.Label != "" }) {
-		t.Error("Write changed the set that it was given")
-	}
+	must.Hold(t, !slices.ContainsFunc(s.Runs, func(l Labeled) bool { return l.Label != "" }),
+		"Write changed the set that it was given")
 }
 
 // A run without a single trial is written without dividing by nothing.

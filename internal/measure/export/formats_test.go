@@ -3,7 +3,6 @@ package export
 import (
 	"encoding/csv"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -37,9 +36,7 @@ func fields(t *testing.T, text string) map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(text) {
 		key, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
-		if !ok || strings.ToUpper(key) != key || value == "" {
-			t.Fatalf("found %q, expected KEY=VALUE", line)
-		}
+		must.Need(t, ok && strings.ToUpper(key) == key && value != "", "found %q, expected KEY=VALUE", line)
 		all[key] = value
 	}
 	return all
@@ -50,9 +47,7 @@ func TestNetperfUnits(t *testing.T) {
 	have := fields(t, written(t, Netperf, s))
 	number := func(key string) float64 {
 		v, err := strconv.ParseFloat(have[key], 64)
-		if err != nil {
-			t.Errorf("%s: %v", key, err)
-		}
+		must.Succeed(t, err, "%s", key)
 		return v
 	}
 	p99, _ := r.Latency.Percentile(99)
@@ -70,20 +65,17 @@ func TestNetperfUnits(t *testing.T) {
 	if mean, rt := number("MEAN_LATENCY"), number("RT_LATENCY"); math.Abs(mean-rt) > rt/5 {
 		t.Errorf("MEAN_LATENCY %v and RT_LATENCY %v lie apart", mean, rt)
 	}
-	if have["THROUGHPUT_UNITS"] != "Trans/s" || have["DIRECTION"] != "Send|Recv" || have["CONFIDENCE_LEVEL"] != "75" ||
-		have["SD_UNITS"] != "usec/Tran" {
-		t.Errorf("found %v", have)
-	}
+	must.Hold(t, have["THROUGHPUT_UNITS"] == "Trans/s" && have["DIRECTION"] == "Send|Recv" &&
+		have["CONFIDENCE_LEVEL"] == "75" && have["SD_UNITS"] == "usec/Tran", "found %v", have)
 	if util := number("LOCAL_CPU_UTIL"); util <= 0 || util > 100 {
 		t.Errorf("LOCAL_CPU_UTIL is %v %%", util)
 	}
 
 	r, s = one(t, "stream")
 	have = fields(t, written(t, Netperf, s))
-	if number("THROUGHPUT") != math.Round(r.Median.Value/1e4)/100 || have["THROUGHPUT_UNITS"] != "10^6bits/s" ||
-		have["SD_UNITS"] != "usec/KB" {
-		t.Errorf("found %v, expected %v in 10^6bits/s", have, r.Median.Value)
-	}
+	must.Hold(t, number("THROUGHPUT") == math.Round(r.Median.Value/1e4)/100 &&
+		have["THROUGHPUT_UNITS"] == "10^6bits/s" && have["SD_UNITS"] == "usec/KB",
+		"found %v, expected %v in 10^6bits/s", have, r.Median.Value)
 	if _, there := have["P50_LATENCY"]; there {
 		t.Error("a stream has no latency")
 	}
@@ -157,9 +149,7 @@ func TestIPerf3Shape(t *testing.T) {
 			".intervals[].sum.bits_per_second",
 			".end.sum_sent.bits_per_second", ".end.sum_received.bits_per_second", ".end.sum_received.bytes",
 			".end.cpu_utilization_percent.host_total"} {
-			if ours[member] == "" {
-				t.Errorf("%s: %s is missing", name, member)
-			}
+			must.Hold(t, ours[member] != "", "%s: %s is missing", name, member)
 		}
 	}
 }
@@ -182,9 +172,8 @@ func TestIPerf3Counts(t *testing.T) {
 			t.Errorf("interval %d begins at %v", i, interval.Sum.Start)
 		}
 	}
-	if packets != r.Sent || len(have.Intervals) != len(r.Samples) {
-		t.Errorf("%d intervals of %d packets", len(have.Intervals), packets)
-	}
+	must.Hold(t, packets == r.Sent && len(have.Intervals) == len(r.Samples),
+		"%d intervals of %d packets", len(have.Intervals), packets)
 }
 
 // TestBenchstatReads reads the lines with benchstat's own reader and compares what it makes of the two sides.
@@ -200,9 +189,8 @@ func TestBenchstatReads(t *testing.T) {
 			t.Error(record)
 		case *benchfmt.Result:
 			n++
-			if record.Iters != 1 || record.GetConfig("pkg") != "mpps" || record.GetConfig("cpu") == "" {
-				t.Errorf("found %+v", record)
-			}
+			must.Hold(t, record.Iters == 1 && record.GetConfig("pkg") == "mpps" && record.GetConfig("cpu") != "",
+				"found %+v", record)
 			base, parts := record.Name.Parts()
 			if last := string(parts[len(parts)-1]); last[0] != '/' || !strings.Contains(last, "=") {
 				t.Errorf("the name %s %q ends in a number of processors", base, parts)
@@ -214,12 +202,8 @@ func TestBenchstatReads(t *testing.T) {
 		}
 	}
 	must.Do(t, reader.Err())
-	if n != 3*5 {
-		t.Errorf("found %d lines, expected one for each of 3 trials of 5 runs", n)
-	}
-	if better := reader.Units().GetBetter("pkt/s"); better != 1 {
-		t.Errorf("better packets are %d", better)
-	}
+	must.Hold(t, n == 3*5, "found %d lines, expected one for each of 3 trials of 5 runs", n)
+	must.Equal(t, reader.Units().GetBetter("pkt/s"), 1, "better packets")
 	if have := values["PPSafterpkt/s"]; !slices.Equal(have, ab.AfterRun.Values()) {
 		t.Errorf("found %v, expected %v", have, ab.AfterRun.Values())
 	}
@@ -251,9 +235,8 @@ func TestCSV(t *testing.T) {
 		t.Errorf("the header is %q", text[:60])
 	}
 	records := must.Get(csv.NewReader(strings.NewReader(text)).ReadAll())(t)
-	if len(records) != 4 || records[1][0] != s.Runs[0].Label {
-		t.Errorf("found %d lines, %q", len(records), records[1][0])
-	}
+	must.Hold(t, len(records) == 4 && records[1][0] == s.Runs[0].Label,
+		"found %d lines, %q", len(records), records[1][0])
 	if at := slices.Index(records[0], "transactions"); records[1][at] != "" {
 		t.Errorf("a packet run has %q transactions", records[1][at])
 	}
@@ -263,9 +246,7 @@ func TestCSV(t *testing.T) {
 func TestHDRLog(t *testing.T) {
 	r, s := one(t, "rr")
 	text := written(t, HDR, s)
-	if !strings.Contains(text, "#[Histogram log format version 1.3]\n") {
-		t.Errorf("the log begins with %.100q", text)
-	}
+	must.Hold(t, strings.Contains(text, "#[Histogram log format version 1.3]\n"), "the log begins with %.100q", text)
 	reader := hdrhistogram.NewHistogramLogReader(strings.NewReader(text))
 	var sum *hdrhistogram.Histogram
 	for i := 0; ; i++ {
@@ -315,14 +296,11 @@ func TestOpenLoop(t *testing.T) {
 	}
 	r.Judge()
 	log := written(t, HDR, s)
-	if strings.Count(log, "Tag=one_connection,") != 3 || strings.Count(log, "Tag=one_connection_sent,") != 3 {
-		t.Errorf("found %q", log)
-	}
+	must.Hold(t, strings.Count(log, "Tag=one_connection,") == 3 && strings.Count(log, "Tag=one_connection_sent,") == 3,
+		"found %q", log)
 	series := must.Get(parsed(written(t, Prometheus, s)))(t)
 	const name = `{kind="rr",run="one connection",host="h1",from="netns:A/eth0",to="netns:B/eth0"`
-	if have := series["mpps_bench_lost_requests"+name+"}"]; have != 21 {
-		t.Errorf("%v lost requests, expected 21", have)
-	}
+	must.Equal(t, series["mpps_bench_lost_requests"+name+"}"], 21, "lost requests")
 	for _, since := range []string{"scheduled", "sent"} {
 		if series[`mpps_bench_latency_seconds_count`+name+`,what="round-trip",loop="open",since="`+since+`"}`] == 0 {
 			t.Errorf("no delays since %s", since)
@@ -351,11 +329,7 @@ func TestModes(t *testing.T) {
 		for _, l := range s.Runs {
 			have = append(have, l.Label)
 		}
-		if !slices.Equal(have, want) {
-			t.Errorf("%s has %q, expected %q", f, have, want)
-		}
+		must.Hold(t, slices.Equal(have, want), "%s has %q, expected %q", f, have, want)
 	}
-	if err := Write(io.Discard, CSV, &Set{}); !errors.Is(err, ErrNoPlace) {
-		t.Errorf("nothing at all gave %v", err)
-	}
+	must.Is(t, Write(io.Discard, CSV, &Set{}), ErrNoPlace, "nothing at all gave")
 }

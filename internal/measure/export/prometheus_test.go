@@ -100,9 +100,7 @@ func TestPrometheusParses(t *testing.T) {
 				n++
 			}
 		}
-		if n != 1 {
-			t.Fatalf("%d series are %s with %q", n, name, labels)
-		}
+		must.Need(t, n == 1, "%d series are %s with %q", n, name, labels)
 		return found
 	}
 	rr := recorded(t, "rr")

@@ -117,17 +117,13 @@ func TestBetweenNamespaces(t *testing.T) {
 				err = (&measure.Bench{Path: p}).Run(t.Context(), run)
 				check(t, errors.Join(err, p.Close()))
 
-				if run.Sent == 0 || run.Received == 0 || len(run.Samples) != 2 {
-					t.Fatalf("sent %d, received %d in %d samples", run.Sent, run.Received, len(run.Samples))
-				}
+				must.Need(t, run.Sent != 0 && run.Received != 0 && len(run.Samples) == 2,
+					"sent %d, received %d in %d samples", run.Sent, run.Received, len(run.Samples))
 				for _, s := range run.Samples {
-					if s.Sent != s.Received-s.Duplicated+s.Lost || s.Duplicated != 0 {
-						t.Errorf("sent %d, received %d, lost %d, duplicated %d", s.Sent, s.Received, s.Lost,
-							s.Duplicated)
-					}
-					if s.Latency == nil || s.Latency.Count != s.Received {
-						t.Errorf("%d received, latency of %+v", s.Received, s.Latency)
-					}
+					must.Hold(t, s.Sent == s.Received-s.Duplicated+s.Lost && s.Duplicated == 0,
+						"sent %d, received %d, lost %d, duplicated %d", s.Sent, s.Received, s.Lost, s.Duplicated)
+					must.Hold(t, s.Latency != nil && s.Latency.Count == s.Received,
+						"%d received, latency of %+v", s.Received, s.Latency)
 					if len(s.CPU) != 1 || s.CPU[0].Busy() <= 0 || s.CPUNsPerPacket <= 0 {
 						t.Errorf("CPU %+v", s.CPU)
 					}
@@ -152,9 +148,7 @@ func TestBetweenNamespaces(t *testing.T) {
 				for _, d := range run.Counters {
 					found = found || d.Counter == in && d.Delta >= run.Received
 				}
-				if !found {
-					t.Errorf("no counter %v of at least %d in %+v", in, run.Received, run.Counters)
-				}
+				must.Hold(t, found, "no counter %v of at least %d in %+v", in, run.Received, run.Counters)
 				if after := state(t, a) + state(t, b); after != before {
 					t.Errorf("left behind:\n%sfound before:\n%s", after, before)
 				}
@@ -187,22 +181,18 @@ func TestTwoWay(t *testing.T) {
 			run := &measure.Run{Kind: measure.PPS, Load: load}
 			err = (&measure.Bench{Path: p}).Run(t.Context(), run)
 			check(t, errors.Join(err, p.Close()))
-			if len(run.Ways) != 2 || run.OfferedPPS != 10_000 || len(run.Samples) != 2 {
-				t.Fatalf("%d ways, offered %g, %d samples", len(run.Ways), run.OfferedPPS, len(run.Samples))
-			}
+			must.Need(t, len(run.Ways) == 2 && run.OfferedPPS == 10_000 && len(run.Samples) == 2,
+				"%d ways, offered %g, %d samples", len(run.Ways), run.OfferedPPS, len(run.Samples))
 			for i, s := range run.Samples {
 				var sent, received, lost uint64
 				for way, w := range s.Ways {
 					sent, received, lost = sent+w.Sent, received+w.Received, lost+w.Lost
-					if w.Sent == 0 || w.Sent != w.Received-w.Duplicated+w.Lost || w.Lost != 0 || w.Duplicated != 0 {
-						t.Errorf("sample %d, way %d: %+v", i, way, w)
-					}
+					must.Hold(t, w.Sent != 0 && w.Sent == w.Received-w.Duplicated+w.Lost && w.Lost == 0 &&
+						w.Duplicated == 0, "sample %d, way %d: %+v", i, way, w)
 				}
-				if sent != s.Sent || received != s.Received || lost != s.Lost || s.Latency == nil ||
-					s.Latency.Count != s.Received {
-					t.Errorf("sample %d: sent %d of %d, received %d of %d, latency %+v", i, sent, s.Sent, received,
-						s.Received, s.Latency)
-				}
+				must.Hold(t, sent == s.Sent && received == s.Received && lost == s.Lost && s.Latency != nil &&
+					s.Latency.Count == s.Received, "sample %d: sent %d of %d, received %d of %d, latency %+v", i, sent,
+					s.Sent, received, s.Received, s.Latency)
 			}
 			if g, r := run.Baseline.Generator, run.Baseline.Receiver; g.Error != "" || r.Error != "" || g.PPS <= 0 ||
 				r.PPS <= 0 {
@@ -229,15 +219,12 @@ func TestReceiverTellsHowLongFramesArrived(t *testing.T) {
 		arrived, err := p.Arrived(t.Context())
 		check(t, errors.Join(err, p.Close()))
 		// The last batch is not within the span: 32 frames, more where the receiver was kept from its CPU.
-		if arrived.Frames != sent.Frames || arrived.SpanFrames < arrived.Frames/4*3 ||
-			arrived.SpanFrames >= arrived.Frames {
-			t.Errorf("%s: %d of %d frames arrived, %d of them within the span", method, arrived.Frames, sent.Frames,
-				arrived.SpanFrames)
-		}
+		must.Hold(t, arrived.Frames == sent.Frames && arrived.SpanFrames >= arrived.Frames/4*3 &&
+			arrived.SpanFrames < arrived.Frames, "%s: %d of %d frames arrived, %d of them within the span", method,
+			arrived.Frames, sent.Frames, arrived.SpanFrames)
 		// On a busy machine the last batch, and the end of sending, may come late.
-		if arrived.Span > sent.Elapsed+20*time.Millisecond || arrived.Span < load.Duration/4 {
-			t.Errorf("%s: sent in %v, arrived in %v", method, sent.Elapsed, arrived.Span)
-		}
+		must.Hold(t, arrived.Span <= sent.Elapsed+20*time.Millisecond && arrived.Span >= load.Duration/4,
+			"%s: sent in %v, arrived in %v", method, sent.Elapsed, arrived.Span)
 	}
 }
 
@@ -257,13 +244,11 @@ func TestCancelledRunLeavesNothing(t *testing.T) {
 		}
 	}}
 	check(t, errors.Join(bench.Run(ctx, run), p.Close()))
-	if !run.Partial || len(run.Samples) == 0 || len(run.Samples) == load.Repeat {
-		t.Errorf("partial %v with %d samples", run.Partial, len(run.Samples))
-	}
+	must.Hold(t, run.Partial && len(run.Samples) != 0 && len(run.Samples) != load.Repeat,
+		"partial %v with %d samples", run.Partial, len(run.Samples))
 	for _, s := range run.Samples {
-		if s.Sent != s.Received-s.Duplicated+s.Lost {
-			t.Errorf("sent %d, received %d, lost %d", s.Sent, s.Received, s.Lost)
-		}
+		must.Hold(t, s.Sent == s.Received-s.Duplicated+s.Lost,
+			"sent %d, received %d, lost %d", s.Sent, s.Received, s.Lost)
 	}
 	if after := state(t, a) + state(t, b); after != before {
 		t.Errorf("left behind:\n%sfound before:\n%s", after, before)
@@ -295,9 +280,8 @@ func TestBetweenRefuses(t *testing.T) {
 			continue
 		}
 		var e *outcome.Fault
-		if !strings.Contains(err.Error(), c.want) || !errors.As(err, &e) || e.Code != 64 {
-			t.Errorf("%s: %v, expected %q and exit code 64", c.name, err, c.want)
-		}
+		must.Hold(t, strings.Contains(err.Error(), c.want) && errors.As(err, &e) && e.Code == 64,
+			"%s: %v, expected %q and exit code 64", c.name, err, c.want)
 	}
 	check(t, a.Do(func() error {
 		l, err := netlink.LinkByName(a.Iface)
@@ -308,16 +292,12 @@ func TestBetweenRefuses(t *testing.T) {
 	}))
 	mixed := shortLoad(0)
 	mixed.Mix, mixed.FrameBytes = IMIX, MixBytes(IMIX)
-	if _, err := Between(t.Context(), machineOf(t), a, b, mixed, Options{}); err == nil ||
-		!strings.Contains(err.Error(), "MTU of 1500") {
-		t.Errorf("IMIX over an MTU of 100: %v", err)
-	}
+	must.Say(t, must.Err(Between(t.Context(), machineOf(t), a, b, mixed, Options{})), "MTU of 1500",
+		"IMIX over an MTU of 100")
 	fits, big := shortLoad(0), shortLoad(0)
 	fits.FrameBytes, big.FrameBytes = 118, 119
-	if _, err := Between(t.Context(), machineOf(t), a, b, big, Options{}); err == nil ||
-		!strings.Contains(err.Error(), "MTU of 101") {
-		t.Errorf("a frame of 119 bytes over an MTU of 100: %v", err)
-	}
+	must.Say(t, must.Err(Between(t.Context(), machineOf(t), a, b, big, Options{})), "MTU of 101",
+		"a frame of 119 bytes over an MTU of 100")
 	p, err := Between(t.Context(), machineOf(t), a, b, fits, Options{})
 	check(t, err)
 	check(t, p.Close())
@@ -351,9 +331,7 @@ func TestPortLeavesNothing(t *testing.T) {
 			}
 		}
 		check(t, errors.Join(remove(), remove()))
-		if _, err := m.counters(t.Context()); err != nil {
-			t.Errorf("after the port is gone: %v", err)
-		}
+		must.Pass(m.counters(t.Context()))(t, "after the port is gone")
 		links, err := netlink.LinkList()
 		check(t, err)
 		for _, l := range links {

@@ -52,10 +52,8 @@ func TestLanes(t *testing.T) {
 	}{{[]int{3, 4}, []int{3}, []int{4}}, {[]int{1, 2, 3, 4}, []int{1, 2}, []int{3, 4}},
 		{[]int{1, 2, 3}, []int{1}, []int{3}}, {[]int{5}, []int{5}, []int{5}}} {
 		there, back, err := lanes(measure.Load{TwoWay: true}, Options{CPUs: c.cpus})
-		if err != nil || !slices.Equal(there.cpus, c.there) || !slices.Equal(back.cpus, c.back) ||
-			there.stream == back.stream {
-			t.Errorf("%v: %+v and %+v, %v", c.cpus, there, back, err)
-		}
+		must.Hold(t, err == nil && slices.Equal(there.cpus, c.there) && slices.Equal(back.cpus, c.back) &&
+			there.stream != back.stream, "%v: %+v and %+v, %v", c.cpus, there, back, err)
 	}
 	load := measure.Load{Flows: 16, FrameBytes: 64}
 	there, back := lane{}.frame(load), lane{back: true}.frame(load)
@@ -131,17 +129,13 @@ func TestMachineIsReadBelowItsRoot(t *testing.T) {
 		"proc/net/softnet_stat": "0000000a 00000002 00000001\n0000000f 00000001 00000000\n",
 	})
 	times, err := m.cpuTimes(t.Context())
-	if err != nil || times.CPU[0].SoftIRQ != 40 || times.Taken.IsZero() {
-		t.Errorf("%+v, %v", times, err)
-	}
+	must.Hold(t, err == nil && times.CPU[0].SoftIRQ == 40 && !times.Taken.IsZero(), "%+v, %v", times, err)
 	counters, err := m.counters(t.Context()) // no namespace was added: no interface is looked at
-	if err != nil || len(counters) != 3 || counters[measure.Counter{Where: "host", Name: "softnet.dropped"}] != 3 ||
-		counters[measure.Counter{Where: "host", Name: "softnet.processed"}] != 25 {
-		t.Errorf("%+v, %v", counters, err)
-	}
-	if _, err := recorded(t, map[string]string{"proc/net/softnet_stat": "what\n"}).counters(t.Context()); err == nil {
-		t.Error("nonsense was read as counters")
-	}
+	must.Hold(t, err == nil && len(counters) == 3 &&
+		counters[measure.Counter{Where: "host", Name: "softnet.dropped"}] == 3 &&
+		counters[measure.Counter{Where: "host", Name: "softnet.processed"}] == 25, "%+v, %v", counters, err)
+	must.Fail(recorded(t, map[string]string{"proc/net/softnet_stat": "what\n"}).counters(t.Context()))(t,
+		"nonsense was read as counters")
 }
 
 func TestFindNIC(t *testing.T) {
@@ -160,17 +154,15 @@ func TestFindNIC(t *testing.T) {
 		{"10.50.0.2:7878", "eth9", ""},
 	} {
 		l, err := findNIC(info, AgentOptions{Address: c.address, NIC: c.nic})
-		if l.Name != c.want || (err == nil) != (c.want != "") {
-			t.Errorf("%s %q: %q, %v; expected %q", c.address, c.nic, l.Name, err, c.want)
-		}
+		must.Hold(t, l.Name == c.want && (err == nil) == (c.want != ""),
+			"%s %q: %q, %v; expected %q", c.address, c.nic, l.Name, err, c.want)
 	}
 }
 
 func TestHighMAC(t *testing.T) {
 	mac := highMAC(1, 2, 3)
-	if len(mac) != 6 || mac[0]&1 != 0 || mac[0]&2 == 0 {
-		t.Errorf("%v is not a locally administered unicast address", mac)
-	}
+	must.Hold(t, len(mac) == 6 && mac[0]&1 == 0 && mac[0]&2 != 0,
+		"%v is not a locally administered unicast address", mac)
 }
 
 func TestExplain(t *testing.T) {
@@ -185,9 +177,7 @@ func TestExplain(t *testing.T) {
 	} {
 		var e *outcome.Fault
 		err := explain(c.err)
-		if !errors.As(err, &e) || e.Code != c.code || !errors.Is(err, c.err) {
-			t.Errorf("%v became %v", c.err, err)
-		}
+		must.Hold(t, errors.As(err, &e) && e.Code == c.code && errors.Is(err, c.err), "%v became %v", c.err, err)
 	}
 }
 
@@ -195,9 +185,7 @@ func TestCatchUp(t *testing.T) {
 	for rate, want := range map[float64]time.Duration{
 		0: 0, 1: 100 * time.Millisecond, 20_000: 3200 * time.Microsecond, 10e6: 250 * time.Microsecond,
 	} {
-		if got := catchUp(rate); got != want {
-			t.Errorf("%g frames a second: %v, expected %v", rate, got, want)
-		}
+		must.Equal(t, catchUp(rate), want, "%g frames a second", rate)
 	}
 }
 
@@ -207,9 +195,8 @@ func TestNotesAreMadeOnce(t *testing.T) {
 	for _, text := range []string{"refused 10 of 20", "refused 7 of 20", "no XDP here"} {
 		warn(note(text))
 	}
-	if len(s.Warnings) != 2 || s.Warnings[0].Code != "generator-note" || s.Warnings[1].Text != "no XDP here" {
-		t.Errorf("%+v", s.Warnings)
-	}
+	must.Hold(t, len(s.Warnings) == 2 && s.Warnings[0].Code == "generator-note" && s.Warnings[1].Text == "no XDP here",
+		"%+v", s.Warnings)
 }
 
 // TestARP: a reply as a Linux host sent it, and what is written is read back.
@@ -217,10 +204,8 @@ func TestARP(t *testing.T) {
 	frame := must.Get(hex.DecodeString("fe6d7000010a" + "525400000a01" + "0806" + "0001" + "0800" + "06" + "04" +
 		"0002" + "525400000a01" + "c61200fe" + "fe6d7000010a" + "00000000"))(t)
 	a, ok := parseARP(frame)
-	if !ok || a.op != arpReply || a.from.String() != "52:54:00:00:0a:01" || a.sender.String() != "198.18.0.254" ||
-		a.of.String() != "0.0.0.0" {
-		t.Errorf("%+v, %v", a, ok)
-	}
+	must.Hold(t, ok && a.op == arpReply && a.from.String() == "52:54:00:00:0a:01" &&
+		a.sender.String() == "198.18.0.254" && a.of.String() == "0.0.0.0", "%+v, %v", a, ok)
 	to := must.Get(net.ParseMAC("fe:6d:70:00:01:0a"))(t)
 	for _, op := range []uint16{arpRequest, arpReply} {
 		a.op, a.of = op, netip.MustParseAddr("198.19.0.1")
@@ -253,23 +238,16 @@ func TestConditions(t *testing.T) {
 	c, err := m.Conditions(t.Context(), time.Millisecond)
 	must.Do(t, err)
 	nine := uint64(9)
-	if d := cmp.Diff(measure.Conditions{CPUs: 2, Governors: map[string]int{"performance": 1, "powersave": 1},
-		Throttled: &nine, Clocksource: "tsc"}, c); d != "" {
-		t.Error(d)
-	}
+	must.NoDiff(t, cmp.Diff(measure.Conditions{CPUs: 2, Governors: map[string]int{"performance": 1, "powersave": 1},
+		Throttled: &nine, Clocksource: "tsc"}, c), "difference")
 	// A machine that tells nothing but its CPU times.
 	c, err = recorded(t, map[string]string{"proc/stat": stat}).Conditions(t.Context(), time.Millisecond)
-	if err != nil || c.CPUs != 2 || c.Throttled != nil || len(c.Governors) != 0 || c.Clocksource != "" {
-		t.Errorf("%+v, %v", c, err)
-	}
-	if _, err := recorded(t, nil).Conditions(t.Context(), time.Millisecond); err == nil {
-		t.Error("a machine without CPU times was accepted")
-	}
+	must.Hold(t, err == nil && c.CPUs == 2 && c.Throttled == nil && len(c.Governors) == 0 && c.Clocksource == "",
+		"%+v, %v", c, err)
+	must.Fail(recorded(t, nil).Conditions(t.Context(), time.Millisecond))(t, "a machine without CPU times was accepted")
 	bad := recorded(t, map[string]string{"proc/stat": stat,
 		"sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count": "many\n"})
-	if _, err := bad.Conditions(t.Context(), time.Millisecond); err == nil {
-		t.Error(`a count of "many" was accepted`)
-	}
+	must.Fail(bad.Conditions(t.Context(), time.Millisecond))(t, "a count of \"many\" was accepted")
 }
 
 // TestReach: an agent answers with the secret; an open port, one with another secret and nobody do not.
@@ -320,14 +298,10 @@ func TestReach(t *testing.T) {
 func TestCheckEnds(t *testing.T) {
 	must.Try(t, CheckEnd(traffic.Endpoint{Iface: "lo"}))
 	for _, e := range []traffic.Endpoint{{Iface: "mppsnone0"}, {Netns: "mpps-none", Iface: "lo"}} {
-		if err := CheckEnd(e); err == nil {
-			t.Errorf("%s was taken for an end", e)
-		}
+		must.Refuse(t, CheckEnd(e), "%s was taken for an end", e)
 	}
 	for _, name := range []string{"lo", "mppsnone0"} {
-		if err := CheckBridge(name); err == nil {
-			t.Errorf("%s was taken for a bridge", name)
-		}
+		must.Refuse(t, CheckBridge(name), "%s was taken for a bridge", name)
 	}
 }
 
@@ -357,9 +331,8 @@ func TestFastest(t *testing.T) {
 	} {
 		p := &Path{}
 		o := p.fastest(Options{Generator: c.asked}, c.fars)
-		if o.Generator != c.want || o.Clone != c.clone || (len(p.Warnings) > 0) != c.warns {
-			t.Errorf("%s: %s with %d clones, warnings %+v", name, o.Generator, o.Clone, p.Warnings)
-		}
+		must.Hold(t, o.Generator == c.want && o.Clone == c.clone && (len(p.Warnings) > 0) == c.warns,
+			"%s: %s with %d clones, warnings %+v", name, o.Generator, o.Clone, p.Warnings)
 	}
 }
 

@@ -74,13 +74,9 @@ func TestThreadsThatCarryPackets(t *testing.T) {
 		"emulator router qemu-system-x86": 10,
 	}
 	for name, ran := range want {
-		if got[name] != ran {
-			t.Errorf("%s ran %d, expected %d", name, got[name], ran)
-		}
+		must.Equal(t, got[name], ran, "%s ran", name)
 	}
-	if len(got) != len(want) {
-		t.Errorf("found %v", got)
-	}
+	must.Hold(t, len(got) == len(want), "found %v", got)
 }
 
 // Threads that come later are found, and those that have gone are not told with an old time.
@@ -105,23 +101,13 @@ func TestThreadsComeAndGo(t *testing.T) {
 		return fmt.Sprint(count[measure.VCPU], count[measure.Vhost], count[measure.Emulator])
 	}
 	write(processes(t, "200/200: libvirtd, 1, 0, 0"))
-	if got := roles(); got != "0 0 0" {
-		t.Errorf("before it is executed: %s", got)
-	}
+	must.Equal(t, roles(), "0 0 0", "before it is executed")
 	write(processes(t, "200/200: qemu-system-x86, 1, 0, 0", "200/201: CPU 0/KVM, 1, 0, 1"))
-	if got := roles(); got != "1 0 1" {
-		t.Errorf("as it starts: %s", got)
-	}
+	must.Equal(t, roles(), "1 0 1", "as it starts")
 	write(processes(t, "200/202: vhost-200, 1, 0, 0"))
-	if got := roles(); got != "1 1 1" {
-		t.Errorf("with vhost: %s", got)
-	}
+	must.Equal(t, roles(), "1 1 1", "with vhost")
 	must.Do(t, os.RemoveAll(filepath.Join(dir, "proc/200/task/201")))
-	if got := roles(); got != "0 1 1" {
-		t.Errorf("without a vCPU: %s", got)
-	}
+	must.Equal(t, roles(), "0 1 1", "without a vCPU")
 	must.Do(t, os.RemoveAll(filepath.Join(dir, "proc/200")))
-	if got := roles(); got != "0 0 0" {
-		t.Errorf("after it: %s", got)
-	}
+	must.Equal(t, roles(), "0 0 0", "after it")
 }

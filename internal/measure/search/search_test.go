@@ -49,9 +49,7 @@ func simulate(t *testing.T, mode Mode, kind string, n int) *Result {
 	t.Helper()
 	d := must.Get(simulated.New(kind, hidden(n), uint64(n+1)))(t)
 	r, err := Run(t.Context(), arithmetic{d}, options(mode))
-	if err != nil {
-		t.Fatalf("%s %d: %v", kind, n, err)
-	}
+	must.Need(t, err == nil, "%s %d: %v", kind, n, err)
 	return r
 }
 
@@ -171,9 +169,7 @@ func TestWorstSecond(t *testing.T) {
 			}
 		}
 	}
-	if met == 0 {
-		t.Error("no search met a stall")
-	}
+	must.Hold(t, met != 0, "no search met a stall")
 }
 
 func TestLimits(t *testing.T) {
@@ -181,19 +177,17 @@ func TestLimits(t *testing.T) {
 	faster := must.Get(simulated.New("clean", 20e6, 1))(t)
 	for _, mode := range []Mode{Fast, Compliant} {
 		r, err := Run(t.Context(), arithmetic{faster}, options(mode))
-		if err != nil || r.LimitedBy != "load" || r.NDR.LowerPPS == nil || *r.NDR.LowerPPS != simulated.LineRate ||
-			r.NDR.UpperPPS != nil {
-			t.Errorf("%s, a device faster than the highest load: %+v, %v", mode, r, err)
-		}
+		must.Hold(t, err == nil && r.LimitedBy == "load" && r.NDR.LowerPPS != nil &&
+			*r.NDR.LowerPPS == simulated.LineRate && r.NDR.UpperPPS == nil,
+			"%s, a device faster than the highest load: %+v, %v", mode, r, err)
 		if mode == Compliant && r.NDR.Lower.Seconds != 60 {
 			t.Errorf("the highest load was tried for %g s, expected a final trial", r.NDR.Lower.Seconds)
 		}
 		slower, _ := simulated.New("clean", 1000, 1)
 		r, err = Run(t.Context(), arithmetic{slower}, options(mode))
-		if err != nil || r.NDR.LowerPPS != nil || r.NDR.UpperPPS == nil ||
-			!strings.Contains(r.NDR.None, "lowest load") {
-			t.Errorf("%s, a device slower than the lowest load: %+v, %v", mode, r, err)
-		}
+		must.Hold(t, err == nil && r.NDR.LowerPPS == nil && r.NDR.UpperPPS != nil &&
+			strings.Contains(r.NDR.None, "lowest load"),
+			"%s, a device slower than the lowest load: %+v, %v", mode, r, err)
 	}
 }
 
@@ -231,9 +225,7 @@ func TestFailures(t *testing.T) {
 		"takes infinite time": func(int, Trial) (Outcome, error) { return Outcome{10, 10, math.Inf(1)}, nil },
 	} {
 		r, err := Run(t.Context(), &script{f: f}, options(Fast))
-		if err == nil {
-			t.Errorf("%s: no error", name)
-		}
+		must.Refuse(t, err, "%s: no error", name)
 		if name == "dies" && (!errors.Is(err, broken) || r == nil || !r.Partial || r.NDR.LowerPPS == nil) {
 			t.Errorf("%s: %+v, %v: expected what was known by then, marked partial", name, r, err)
 		}
@@ -312,9 +304,8 @@ func TestBudget(t *testing.T) {
 func TestRepeats(t *testing.T) {
 	t.Parallel()
 	a, b := simulate(t, Fast, "stalls", 3), simulate(t, Fast, "stalls", 3)
-	if *a.NDR.LowerPPS != *b.NDR.LowerPPS || *a.PDR.UpperPPS != *b.PDR.UpperPPS || a.Seconds != b.Seconds {
-		t.Errorf("the same device gave %g and %g", *a.NDR.LowerPPS, *b.NDR.LowerPPS)
-	}
+	must.Hold(t, *a.NDR.LowerPPS == *b.NDR.LowerPPS && *a.PDR.UpperPPS == *b.PDR.UpperPPS && a.Seconds == b.Seconds,
+		"the same device gave %g and %g", *a.NDR.LowerPPS, *b.NDR.LowerPPS)
 }
 
 func TestInterrupted(t *testing.T) {
@@ -326,9 +317,8 @@ func TestInterrupted(t *testing.T) {
 		return capped(1e6, t), nil
 	}}
 	r, err := Run(ctx, d, options(Fast))
-	if !errors.Is(err, context.Canceled) || r == nil || !r.Partial || r.Trials != 5 {
-		t.Errorf("%+v, %v: expected five trials, marked partial", r, err)
-	}
+	must.Hold(t, errors.Is(err, context.Canceled) && r != nil && r.Partial && r.Trials == 5,
+		"%+v, %v: expected five trials, marked partial", r, err)
 }
 
 func TestCheck(t *testing.T) {
@@ -341,8 +331,6 @@ func TestCheck(t *testing.T) {
 	} {
 		o := options(Fast)
 		change(&o)
-		if o.Check() == nil {
-			t.Errorf("%s: accepted", name)
-		}
+		must.Refuse(t, o.Check(), "%s: accepted", name)
 	}
 }

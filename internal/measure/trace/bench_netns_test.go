@@ -114,9 +114,7 @@ func turns(ctx context.Context, b *testing.B, s *scene) {
 			c.Netns, c.For, c.begun = s.host, turn, begun
 			o, err := Watch(ctx, *c)
 			s.must(err)
-			if len(o.Rows) == 0 {
-				b.Fatal("nothing was seen")
-			}
+			must.Need(b, len(o.Rows) != 0, "nothing was seen")
 			b.Logf("every packet %v: counted for %.3f of %.2f s", c.EveryPacket, o.Watched, o.Seconds)
 		}
 		packets := float64(read(b, s.counters.all, 0) - before)

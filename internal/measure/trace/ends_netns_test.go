@@ -48,10 +48,8 @@ func TestKilled(t *testing.T) {
 	programs, links, maps := openBPF(t, child.Process.Pid)
 	s.must(child.Process.Kill())
 	child.Wait()
-	if len(programs) != 4 || len(links) != 4 || len(maps) < 8 {
-		t.Errorf("it held %d programs, %d links and %d maps, expected 4, 4 and 8 or more", len(programs), len(links),
-			len(maps))
-	}
+	must.Hold(t, len(programs) == 4 && len(links) == 4 && len(maps) >= 8,
+		"it held %d programs, %d links and %d maps, expected 4, 4 and 8 or more", len(programs), len(links), len(maps))
 	// What is closed goes after a grace period.
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		var left []string
@@ -76,9 +74,7 @@ func TestKilled(t *testing.T) {
 		if len(left) == 0 {
 			return
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("left behind: %s", strings.Join(left, ", "))
-		}
+		must.Need(t, !time.Now().After(deadline), "left behind: %s", strings.Join(left, ", "))
 	}
 }
 
@@ -149,9 +145,8 @@ func TestRowsOverflow(t *testing.T) {
 		s.settle()
 	})
 	counted := frameSum(o, func(r *queuepath.Row) bool { return r.Origin.Device == "tap0" })
-	if o.Lost.Rows == 0 || counted == 0 {
-		t.Errorf("%d frames counted and %d lost, expected some of each", counted, o.Lost.Rows)
-	}
+	must.Hold(t, o.Lost.Rows != 0 && counted != 0,
+		"%d frames counted and %d lost, expected some of each", counted, o.Lost.Rows)
 	// Each frame has two hops; the bridge may say something of its own.
 	if sum := counted + o.Lost.Rows; sum < 2*frames || sum > 2*frames+10 {
 		t.Errorf("%d frames counted and %d lost are %d, expected %d", counted, o.Lost.Rows, sum, 2*frames)
@@ -171,9 +166,8 @@ func TestNewDevice(t *testing.T) {
 		s.settle()
 	})
 	counted := frameSum(o, func(r *queuepath.Row) bool { return r.First() && r.To.Device == "tap9" })
-	if counted == 0 || counted+o.Lost.Rows < sent || counted > sent {
-		t.Errorf("%d frames of the new guest counted and %d lost, %d were sent", counted, o.Lost.Rows, sent)
-	}
+	must.Hold(t, counted != 0 && counted+o.Lost.Rows >= sent && counted <= sent,
+		"%d frames of the new guest counted and %d lost, %d were sent", counted, o.Lost.Rows, sent)
 }
 
 // TestXDPIsTold: what an XDP program drops is in no row, and this is said of the device.
@@ -195,9 +189,8 @@ func TestNotRoot(t *testing.T) {
 		for _, ns := range []string{"", os.Getenv("TRACE_TEST_NOBODY")} {
 			_, err := Watch(context.Background(), Config{For: time.Second, Netns: ns})
 			var hinted interface{ Hint() string }
-			if err == nil || !errors.As(err, &hinted) || !strings.Contains(hinted.Hint(), "root") {
-				t.Fatalf("namespace %q: found %v, expected an error whose hint names root", ns, err)
-			}
+			must.Need(t, err != nil && errors.As(err, &hinted) && strings.Contains(hinted.Hint(), "root"),
+				"namespace %q: found %v, expected an error whose hint names root", ns, err)
 			if text := err.Error(); ns == "" && text != "cannot watch packets' queues: load the watching program: "+
 				"operation not permitted" {
 				t.Errorf("found %q, expected no more than what is refused", text)

@@ -44,9 +44,7 @@ func TestPacketExact(t *testing.T) {
 				}
 				s.settle()
 			})
-			if o.Lost != (queuepath.Lost{}) {
-				t.Errorf("lost %+v, expected nothing", o.Lost)
-			}
+			must.Hold(t, o.Lost == (queuepath.Lost{}), "lost %+v, expected nothing", o.Lost)
 			uplink := "nic0"
 			if tunnelQueues > 0 {
 				uplink = "vx0"
@@ -58,11 +56,9 @@ func TestPacketExact(t *testing.T) {
 				}); n != written[from] {
 					t.Errorf("%v: %d frames claimed, %d were written to it", origin, n, written[from])
 				}
-				if n := frameSum(o, func(r *queuepath.Row) bool {
+				must.Equal(t, frameSum(o, func(r *queuepath.Row) bool {
 					return r.Origin == origin && r.From == origin && r.To.Device == uplink
-				}); n != written[from] {
-					t.Errorf("%v to %s: %d frames claimed, expected %d", origin, uplink, n, written[from])
-				}
+				}), written[from], "%v to %s: frames claimed", origin, uplink)
 				for to := range wireQueues {
 					at := queuepath.Queue{Device: "nic0", Direction: queuepath.Tx, Queue: to}
 					claimed := frameSum(o, func(r *queuepath.Row) bool { return r.Origin == origin && r.To == at })
@@ -74,9 +70,7 @@ func TestPacketExact(t *testing.T) {
 			all := frameSum(o, func(r *queuepath.Row) bool {
 				return r.Origin.Device == "tap0" && r.To.Device == "nic0"
 			})
-			if all != frames {
-				t.Errorf("%d frames claimed at the NIC, expected %d", all, frames)
-			}
+			must.Equal(t, all, frames, "frames claimed at the NIC")
 		})
 	}
 }
@@ -155,20 +149,16 @@ func TestWithoutBTF(t *testing.T) {
 	carried := func(q queuepath.Queue) (n uint64) {
 		return frameSum(o, func(r *queuepath.Row) bool { return r.First() && r.To == q })
 	}
-	if n := carried(queuepath.Queue{Device: "tap0", Direction: queuepath.Rx}); n != frames {
-		t.Errorf("the tap's only queue carried %d, expected %d", n, frames)
-	}
-	if n := carried(queuepath.Queue{Device: "tap4", Direction: queuepath.Rx, Queue: -1}); n != frames {
-		t.Errorf("the four queues of the other carried %d, expected %d", n, frames)
-	}
+	must.Equal(t, carried(queuepath.Queue{Device: "tap0", Direction: queuepath.Rx}), frames,
+		"the tap's only queue carried")
+	must.Equal(t, carried(queuepath.Queue{Device: "tap4", Direction: queuepath.Rx, Queue: -1}), frames,
+		"the four queues of the other carried")
 	var what, why []string
 	for _, u := range o.Unseen {
 		what, why = append(what, u.What), append(why, u.Why)
 	}
-	if len(what) != 2 || !strings.Contains(what[0], "ways") || !strings.Contains(why[0], "BTF") ||
-		!strings.Contains(what[1], "tap4 rx") {
-		t.Errorf("not seen: %q because %q", what, why)
-	}
+	must.Hold(t, len(what) == 2 && strings.Contains(what[0], "ways") && strings.Contains(why[0], "BTF") &&
+		strings.Contains(what[1], "tap4 rx"), "not seen: %q because %q", what, why)
 }
 
 // capture counts what arrives on each receive queue of the wire's end, by tag: an XDP program in the driver, which is
@@ -230,9 +220,7 @@ func newCapture(t testing.TB, ns string, index, tagAt int) *capture {
 	code = append(code, count(c.sum, "drop")...)
 	code = append(code, asm.Mov.Imm(asm.R0, 1).WithSymbol("drop"), asm.Return()) // XDP_DROP
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.XDP, Instructions: code, License: "GPL"})
-	if err != nil {
-		t.Fatalf("counter on the wire: %v", err)
-	}
+	must.Need(t, err == nil, "counter on the wire: %v", err)
 	defer p.Close()
 	n := must.Get(openNamespace(ns))(t)
 	err = n.do(func() error {
@@ -242,9 +230,7 @@ func newCapture(t testing.TB, ns string, index, tagAt int) *capture {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatalf("counter on the wire: %v", err)
-	}
+	must.Need(t, err == nil, "counter on the wire: %v", err)
 	return c
 }
 

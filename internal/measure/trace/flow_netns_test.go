@@ -155,9 +155,7 @@ func TestFlows(t *testing.T) {
 		if cases[name].none {
 			want = 0
 		}
-		if n := together[name]; n != want {
-			t.Errorf("%s: one flow on two queues in turns: %d moves, expected %d", name, n, want)
-		}
+		must.Equal(t, together[name], want, "%s: one flow on two queues in turns: moves", name)
 	}
 }
 

@@ -55,17 +55,13 @@ func TestNotJoined(t *testing.T) {
 			if n := frameSum(o, func(r *queuepath.Row) bool { return r.First() && r.To.Device == "far0" }); n == 0 {
 				t.Error("nothing of far0 was seen")
 			}
-			if n := frameSum(o, func(r *queuepath.Row) bool {
+			must.Equal(t, frameSum(o, func(r *queuepath.Row) bool {
 				return r.Origin.Device == "far0" && r.To.Device != "far0"
-			}); n != 0 {
-				t.Errorf("%d frames of another device are told as those of far0, of which all end here", n)
-			}
+			}), 0, "frames of another device are told as those of far0, of which all end here")
 			joined := frameSum(o, func(r *queuepath.Row) bool {
 				return r.Origin.Device == "tap1" && r.To.Device == "nic0"
 			})
-			if joined == 0 || joined > sent {
-				t.Errorf("%d frames of tap1 at nic0, %d were sent", joined, sent)
-			}
+			must.Hold(t, joined != 0 && joined <= sent, "%d frames of tap1 at nic0, %d were sent", joined, sent)
 			if o.Lost.Joins == 0 && o.Lost.Rows > 0 {
 				t.Errorf("lost %+v: frames of the unknown device have no way, which is to be told", o.Lost)
 			}
@@ -101,9 +97,8 @@ func TestGivenBack(t *testing.T) {
 	})
 	for q := range 2 {
 		origin := queuepath.Queue{Device: "tap0", Direction: queuepath.Rx, Queue: q}
-		if n := frameSum(o, func(r *queuepath.Row) bool { return r.Origin == origin && r.To.Device == "nic0" }); n != frames/2 {
-			t.Errorf("%v to nic0: %d frames, expected %d", origin, n, frames/2)
-		}
+		must.Equal(t, frameSum(o, func(r *queuepath.Row) bool { return r.Origin == origin && r.To.Device == "nic0" }),
+			frames/2, "%v to nic0: frames", origin)
 	}
 	if n := frameSum(o, func(r *queuepath.Row) bool { return r.First() }); n != frames {
 		t.Errorf("%d frames came in, %d were sent", n, frames)
@@ -132,15 +127,11 @@ func TestRenamed(t *testing.T) {
 		}
 		s.settle()
 	})
-	if o.Lost != (queuepath.Lost{}) {
-		t.Errorf("lost %+v, expected nothing", o.Lost)
-	}
+	must.Hold(t, o.Lost == (queuepath.Lost{}), "lost %+v, expected nothing", o.Lost)
 	for q := range 2 {
 		origin := queuepath.Queue{Device: "tap0", Direction: queuepath.Rx, Queue: q}
-		if n := frameSum(o, func(r *queuepath.Row) bool {
+		must.Equal(t, frameSum(o, func(r *queuepath.Row) bool {
 			return r.Origin == origin && r.From == origin && r.To.Device == "nic0"
-		}); n != frames/2 {
-			t.Errorf("%v to nic0: %d frames, expected %d", origin, n, frames/2)
-		}
+		}), frames/2, "%v to nic0: frames", origin)
 	}
 }

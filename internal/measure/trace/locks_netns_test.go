@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/advise/queuepath"
+	"mpps/internal/must"
 )
 
 // contenders are as many CPUs as it takes to see one of them wait: on a machine of its own three, since the first is
@@ -58,9 +59,7 @@ func TestContention(t *testing.T) {
 	waits := func(o *queuepath.Observation) (n uint64) {
 		for _, c := range o.Contention {
 			if c.Device == "nic0" {
-				if c.WaitNS == 0 {
-					t.Errorf("%+v: waits that took no time", c)
-				}
+				must.Hold(t, c.WaitNS != 0, "%+v: waits that took no time", c)
 				n += c.Waits
 			}
 		}
@@ -70,9 +69,7 @@ func TestContention(t *testing.T) {
 	if slices.ContainsFunc(o.Unseen, func(u queuepath.Unseen) bool { return u.Blind == queuepath.BlindLocks }) {
 		t.Skip("this kernel has no tracepoints of waits for locks (Linux 5.19)")
 	}
-	if n := waits(o); n != 0 {
-		t.Errorf("%d waits for locks of a device that has none", n)
-	}
+	must.Equal(t, waits(o), 0, "waits for locks of a device that has none")
 	// One lock for all queues of the device (struct Qdisc, q.lock).
 	s.must(s.on.QdiscAdd(&netlink.GenericQdisc{
 		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: s.nic.Attrs().Index, Handle: netlink.MakeHandle(1, 0),
@@ -97,9 +94,7 @@ func TestContention(t *testing.T) {
 				t.Errorf("watched %.3f of %.2f s, expected windows", o.Watched, o.Seconds)
 			}
 		}
-		if seen == 0 {
-			t.Errorf("in windows, with %g of a CPU to stay attached: no waits, expected some", part)
-		}
+		must.Hold(t, seen != 0, "in windows, with %g of a CPU to stay attached: no waits, expected some", part)
 	}
 	if d := o.Device("nic0"); d == nil || d.Qdisc != "pfifo" {
 		t.Errorf("queue discipline of the NIC: %+v, expected pfifo", d)
@@ -135,22 +130,16 @@ func TestSparing(t *testing.T) {
 			t.Errorf("%d programs attached between windows, expected none", n)
 		}
 		s.must(p.attach())
-		if n := attached() - before; n != 4 {
-			t.Errorf("%d programs attached in a window, expected 4", n)
-		}
+		must.Equal(t, attached()-before, 4, "programs attached in a window")
 		s.must(p.coll.Maps[watchMapWaits].Lookup(uint32(0), &waits))
 		for cpu, w := range waits {
-			if w.Lock == 1 {
-				t.Errorf("CPU %d still waits for what it waited for in the window before", cpu)
-			}
+			must.Hold(t, w.Lock != 1, "CPU %d still waits for what it waited for in the window before", cpu)
 			waits[cpu] = watchWait{Lock: 1, Since: 1}
 		}
 		s.must(p.coll.Maps[watchMapWaits].Update(uint32(0), waits, ebpf.UpdateAny))
 		_, err := p.detach()
 		s.must(err)
-		if p.patching <= 0 {
-			t.Error("attaching and detaching took no time")
-		}
+		must.Hold(t, p.patching > 0, "attaching and detaching took no time")
 	}
 }
 
@@ -190,9 +179,7 @@ func testBusy(t *testing.T, s *scene) {
 			time.Sleep(300 * time.Millisecond)
 		}
 	})
-	if o.Lost != (queuepath.Lost{}) {
-		t.Errorf("lost %+v, expected nothing", o.Lost)
-	}
+	must.Hold(t, o.Lost == (queuepath.Lost{}), "lost %+v, expected nothing", o.Lost)
 	for to := range wireQueues {
 		for tag := range 2 {
 			origin, at := queuepath.Queue{Device: "tap0", Direction: queuepath.Rx, Queue: tag},
@@ -271,7 +258,6 @@ func TestTransmitLock(t *testing.T) {
 			found = append(found, c)
 		}
 	}
-	if len(found) != 1 || found[0].Lock != "xmit" || found[0].Queue != 0 || found[0].Waits < 5 {
-		t.Errorf("waits %+v, expected those for the lock of queue 0", found)
-	}
+	must.Hold(t, len(found) == 1 && found[0].Lock == "xmit" && found[0].Queue == 0 && found[0].Waits >= 5,
+		"waits %+v, expected those for the lock of queue 0", found)
 }

@@ -116,9 +116,7 @@ func (s *scene) namespace(name string) *netlink.Handle {
 	}()
 	s.must(<-done)
 	s.t.Cleanup(func() {
-		if err := netns.DeleteNamed(name); err != nil {
-			s.t.Errorf("remove namespace %s: %v", name, err)
-		}
+		must.Succeed(s.t, netns.DeleteNamed(name), "remove namespace %s", name)
 	})
 	h, err := netns.GetFromName(name)
 	s.must(err)
@@ -201,9 +199,7 @@ func (s *scene) forwards(port string) {
 		if state == "3" { // BR_STATE_FORWARDING, include/uapi/linux/if_bridge.h
 			return
 		}
-		if time.Now().After(deadline) {
-			s.t.Fatalf("port %s of the bridge is in state %s, expected 3", port, state)
-		}
+		must.Need(s.t, !time.Now().After(deadline), "port %s of the bridge is in state %s, expected 3", port, state)
 	}
 }
 

@@ -47,9 +47,7 @@ func TestRhythm(t *testing.T) {
 			t.Errorf("window %d on an idle machine: %v after one of %v, %v apart", i, r.length, before, pause)
 		}
 	}
-	if r.length != cycle {
-		t.Errorf("after many windows on an idle machine they last %v, expected %v", r.length, cycle)
-	}
+	must.Equal(t, r.length, cycle, "after many windows on an idle machine they last")
 	if pause := r.next(time.Second, time.Second, 0.9); pause != longest || r.length != shortest {
 		t.Errorf("after a window of an overloaded machine %v and then one of %v, expected %v and %v", pause, r.length,
 			longest, shortest)
@@ -66,10 +64,8 @@ func TestTimeIsBounded(t *testing.T) {
 			t.Errorf("for %v: %v, expected a refusal", d, err)
 		}
 	}
-	if _, err := Watch(context.Background(), Config{For: time.Second, Netns: "there-is-none"}); err == nil ||
-		!strings.Contains(err.Error(), "there-is-none") {
-		t.Errorf("a namespace that is not there: %v", err)
-	}
+	must.Say(t, must.Err(Watch(context.Background(), Config{For: time.Second, Netns: "there-is-none"})),
+		"there-is-none", "a namespace that is not there")
 }
 
 func TestNodesAndWorkers(t *testing.T) {
@@ -105,9 +101,8 @@ func TestUntold(t *testing.T) {
 		{"unknown", "amd64", "no wait at all"},
 	} {
 		u := unseenWaits(c.virtual, c.arch)
-		if (u.Blind == queuepath.BlindFirst) != (c.why != "") || !strings.Contains(u.Why, c.why) {
-			t.Errorf("%+v: %+v", c, u)
-		}
+		must.Hold(t, (u.Blind == queuepath.BlindFirst) == (c.why != "") && strings.Contains(u.Why, c.why),
+			"%+v: %+v", c, u)
 	}
 	w := &watcher{inventory: &inventory{host: &facts.Host{}}}
 	if u := w.unseenWaits(); u.What == "" {
@@ -117,9 +112,7 @@ func TestUntold(t *testing.T) {
 		"processor\t: 0\nflags\t\t: fpu hypervisor lahf_lm\n": true, "flags\t\t: fpu vme\n": false,
 		"model name\t: hypervisor\n": false, "": false,
 	} {
-		if guestFlag(text) != want {
-			t.Errorf("%q: expected %v", text, want)
-		}
+		must.Hold(t, guestFlag(text) == want, "%q: expected %v", text, want)
 	}
 }
 
@@ -156,13 +149,9 @@ func TestByQueue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := byQueue("eth0", c.statistics)
-			if len(found) != len(c.want) {
-				t.Errorf("found %v, expected %v", found, c.want)
-			}
+			must.Hold(t, len(found) == len(c.want), "found %v, expected %v", found, c.want)
 			for q, want := range c.want {
-				if found[q] != want {
-					t.Errorf("%v: found %v, expected %v", q, found[q], want)
-				}
+				must.Equal(t, found[q], want, "%v", q)
 			}
 		})
 	}
@@ -200,9 +189,7 @@ func TestTunnelOfLink(t *testing.T) {
 				attr(unix.IFLA_INFO_DATA, data...)}))(t)
 		link := must.Get(netlink.MarshalAttributes([]netlink.Attribute{attr(unix.IFLA_LINKINFO, info...)}))(t)
 		l, err := parseLink(slices.Concat(make([]byte, unix.SizeofIfInfomsg), link))
-		if err != nil || l.tunnel != c.want {
-			t.Errorf("%s: %v, %v, expected %v", name, l.tunnel, err, c.want)
-		}
+		must.Hold(t, err == nil && l.tunnel == c.want, "%s: %v, %v, expected %v", name, l.tunnel, err, c.want)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mpps/internal/advise/queuepath"
+	"mpps/internal/must"
 )
 
 // TestOwnTrafficBeside: the host sends datagrams of its own through the same NIC while a guest's packets pass, so that
@@ -68,15 +69,10 @@ func TestOwnTrafficBeside(t *testing.T) {
 				return r.To.Device == "nic0" && r.Origin.Device != "tap0" && !(r.Origin.Device == "nic0" && r.First())
 			})
 			// The host's own reports of multicast groups may be among its.
-			if guest != rounds || host < rounds || host > rounds+10 {
-				t.Errorf("%d frames of the guest and %d of the host claimed, expected %d of each", guest, host, rounds)
-			}
-			if others > 10 {
-				t.Errorf("%d frames came some other way", others)
-			}
-			if o.Lost.Joins > 10 {
-				t.Errorf("the way of %d frames was forgotten", o.Lost.Joins)
-			}
+			must.Hold(t, guest == rounds && host >= rounds && host <= rounds+10,
+				"%d frames of the guest and %d of the host claimed, expected %d of each", guest, host, rounds)
+			must.Hold(t, others <= 10, "%d frames came some other way", others)
+			must.Hold(t, o.Lost.Joins <= 10, "the way of %d frames was forgotten", o.Lost.Joins)
 		})
 	}
 }
@@ -110,9 +106,8 @@ func TestOtherNamespaces(t *testing.T) {
 	}{{"own", o, frames, 0}, {"other", there, 0, frames / 2}} {
 		for queue, want := range []uint64{c.queue0, c.want} {
 			at := queuepath.Queue{Device: "tap0", Direction: queuepath.Rx, Queue: queue}
-			if n := frameSum(c.o, func(r *queuepath.Row) bool { return r.First() && r.To == at }); n != want {
-				t.Errorf("%s namespace, %v: %d frames, expected %d", c.name, at, n, want)
-			}
+			must.Equal(t, frameSum(c.o, func(r *queuepath.Row) bool { return r.First() && r.To == at }), want,
+				"%s namespace, %v: frames", c.name, at)
 		}
 	}
 }
@@ -163,9 +158,7 @@ func TestWayBack(t *testing.T) {
 			}
 			deadline := time.Now().Add(5 * time.Second)
 			for n := drain(); n < batch; n += drain() {
-				if time.Now().After(deadline) {
-					t.Fatalf("%d of %d frames came to the guest", n, batch)
-				}
+				must.Need(t, !time.Now().After(deadline), "%d of %d frames came to the guest", n, batch)
 			}
 		}
 	})
@@ -181,9 +174,7 @@ func TestWayBack(t *testing.T) {
 			used++
 		}
 	}
-	if used < 2 {
-		t.Errorf("%d queues of the guest were used, expected several", used)
-	}
+	must.Hold(t, used >= 2, "%d queues of the guest were used, expected several", used)
 }
 
 // TestMoves: a flow that the guest sends on another queue each time moves with every frame, at its tap and where the
@@ -309,9 +300,7 @@ func TestMacvtap(t *testing.T) {
 			out += l.Frames
 		}
 	}
-	if out != frames {
-		t.Errorf("%d frames on lanes out of the host, expected %d", out, frames)
-	}
+	must.Equal(t, out, frames, "frames on lanes out of the host")
 }
 
 // charDevice makes a node of the file by which a macvtap of the calling thread's namespace is opened.
@@ -354,9 +343,7 @@ func TestCutOnTheWay(t *testing.T) {
 				}
 				s.settle()
 			})
-			if o.Lost.Joins > 10 {
-				t.Errorf("the way of %d frames was forgotten", o.Lost.Joins)
-			}
+			must.Hold(t, o.Lost.Joins <= 10, "the way of %d frames was forgotten", o.Lost.Joins)
 			for from := range written {
 				origin := queuepath.Queue{Device: "tap0", Direction: queuepath.Rx, Queue: from}
 				var whole queuepath.Row
@@ -366,10 +353,9 @@ func TestCutOnTheWay(t *testing.T) {
 						whole.Packets += r.Packets
 					}
 				}
-				if whole.Frames != written[from] || whole.Packets != pieces*written[from] {
-					t.Errorf("%v: %d frames of %d packets, expected %d of %d", origin, whole.Frames, whole.Packets,
-						written[from], pieces*written[from])
-				}
+				must.Hold(t, whole.Frames == written[from] && whole.Packets == pieces*written[from],
+					"%v: %d frames of %d packets, expected %d of %d", origin, whole.Frames, whole.Packets,
+					written[from], pieces*written[from])
 				for to := range wireQueues {
 					at := queuepath.Queue{Device: "nic0", Direction: queuepath.Tx, Queue: to}
 					claimed := frameSum(o, func(r *queuepath.Row) bool { return r.Origin == origin && r.To == at })

@@ -44,16 +44,12 @@ func TestExactCounts(t *testing.T) {
 				for range 2 {
 					r := mustRun(t, g)
 					c := settle(t, s)
-					if g.Method() != way.gen || r.Method != way.gen || s.Method() != way.sink || c.Method != way.sink {
-						t.Errorf("%s to %s instead", r.Method, c.Method)
-					}
-					if r.Sent != n || g.Sent() != n || c.Received != n || c.Lost(n) != 0 ||
-						c.Duplicated+c.Reordered+c.TooLate+c.Foreign != 0 || !c.Exact {
-						t.Errorf("sent %d, counts %+v", r.Sent, c)
-					}
-					if c.Bytes != r.Bytes || r.Bytes != g.(interface{ bytes(uint64) uint64 }).bytes(n) {
-						t.Errorf("bytes sent %d, received %d", r.Bytes, c.Bytes)
-					}
+					must.Hold(t, g.Method() == way.gen && r.Method == way.gen && s.Method() == way.sink &&
+						c.Method == way.sink, "%s to %s instead", r.Method, c.Method)
+					must.Hold(t, r.Sent == n && g.Sent() == n && c.Received == n && c.Lost(n) == 0 &&
+						c.Duplicated+c.Reordered+c.TooLate+c.Foreign == 0 && c.Exact, "sent %d, counts %+v", r.Sent, c)
+					must.Hold(t, c.Bytes == r.Bytes && r.Bytes == g.(interface{ bytes(uint64) uint64 }).bytes(n),
+						"bytes sent %d, received %d", r.Bytes, c.Bytes)
 					must.Do(t, s.Reset())
 					if c := mustCount(t, s); c.Received+c.Bytes+c.Streams[0].Next != 0 {
 						t.Errorf("after a reset: %+v", c)
@@ -100,9 +96,7 @@ func TestSameFrames(t *testing.T) {
 				if f.VLAN != 0 { // the kernel takes the tag out on reception
 					frame = append(append(append([]byte{}, frame[:12]...), want[12:16]...), frame[12:]...)
 				}
-				if !bytes.Equal(frame, want) {
-					t.Fatalf("%s %+v: frame %d is\n%x, want\n%x", method, f, i, frame, want)
-				}
+				must.Need(t, bytes.Equal(frame, want), "%s %+v: frame %d is\n%x, want\n%x", method, f, i, frame, want)
 			}
 		}
 	}
@@ -192,16 +186,11 @@ func TestPlanted(t *testing.T) {
 			must.Do(t, <-done)
 			c := settle(t, s)
 			x, y := c.Streams[0], c.Streams[1]
-			if x.Received != 1985 || x.Lost(2000) != 20 || x.Missing() != 20 || x.Duplicated != 5 ||
-				x.Reordered != 20 || x.Next != 2000 || x.First != 0 || !x.Exact {
-				t.Errorf("stream 9: %+v", x)
-			}
-			if y.Received != 10 || y.Missing() != 9_000_001-10 || y.Duplicated+y.Reordered != 0 {
-				t.Errorf("stream 10: %+v", y)
-			}
-			if c.Foreign != 2 || c.Received != 1995 {
-				t.Errorf("%+v", c)
-			}
+			must.Hold(t, x.Received == 1985 && x.Lost(2000) == 20 && x.Missing() == 20 && x.Duplicated == 5 &&
+				x.Reordered == 20 && x.Next == 2000 && x.First == 0 && x.Exact, "stream 9: %+v", x)
+			must.Hold(t, y.Received == 10 && y.Missing() == 9_000_001-10 && y.Duplicated+y.Reordered == 0,
+				"stream 10: %+v", y)
+			must.Hold(t, c.Foreign == 2 && c.Received == 1995, "%+v", c)
 		})
 	}
 }
@@ -221,9 +210,7 @@ func TestPacing(t *testing.T) {
 				t.Errorf("%s: %.0f/s asked: sent %d in %v of which %v slipped, received %d", m, rate, r.Sent, r.Elapsed,
 					r.Slipped, c.Received)
 			}
-			if r.Elapsed < 450*time.Millisecond {
-				t.Errorf("%s: took %v for 500 ms", m, r.Elapsed)
-			}
+			must.Hold(t, r.Elapsed >= 450*time.Millisecond, "%s: took %v for 500 ms", m, r.Elapsed)
 			t.Logf("%s %.0f/s: %.0f/s, slipped %v, batch delay %v", m, rate, r.PPS(), r.Slipped, r.BatchDelay)
 			s.Close()
 			g.Close()
@@ -243,15 +230,12 @@ func TestWorkers(t *testing.T) {
 			Frame: Frame{SrcPort: PortRange{1, 100}}})
 		r := mustRun(t, g)
 		c := settle(t, s)
-		if r.Sent != 100_001 || r.Workers[0].Sent != 50_001 || r.Workers[1].Sent != 50_000 || g.Streams() != 2 {
-			t.Errorf("%s: %+v", m, r)
-		}
+		must.Hold(t, r.Sent == 100_001 && r.Workers[0].Sent == 50_001 && r.Workers[1].Sent == 50_000 &&
+			g.Streams() == 2, "%s: %+v", m, r)
 		// Two CPUs that fill one queue of a veth can overrun it; what it did
 		// not take is counted.
-		if c.Received != r.Sent-r.Refused || c.Streams[0].Received == 0 || c.Streams[1].Received == 0 ||
-			c.Duplicated != 0 {
-			t.Errorf("%s: %+v, refused %d", m, c, r.Refused)
-		}
+		must.Hold(t, c.Received == r.Sent-r.Refused && c.Streams[0].Received != 0 && c.Streams[1].Received != 0 &&
+			c.Duplicated == 0, "%s: %+v, refused %d", m, c, r.Refused)
 		s.Close()
 		g.Close()
 	}

@@ -104,9 +104,8 @@ func TestCancel(t *testing.T) {
 			r, err := g.Run(ctx)
 			took := time.Since(begin)
 			c := settle(t, s)
-			if err != nil || !r.Cancelled || r.Sent == 0 || c.Received != r.Sent {
-				t.Errorf("%s: %+v, %v, received %d", m, r, err, c.Received)
-			}
+			must.Hold(t, err == nil && r.Cancelled && r.Sent != 0 && c.Received == r.Sent,
+				"%s: %+v, %v, received %d", m, r, err, c.Received)
 			if took > 2*time.Second { // 20–50 ms on a machine that is not loaded
 				t.Errorf("%s: ended %v after it was cancelled", m, took)
 			}
@@ -125,9 +124,7 @@ func TestNothingLeft(t *testing.T) {
 	check := func(when string, d Device, want bool) {
 		t.Helper()
 		got, err := hasXDP(d)
-		if err != nil || got != want {
-			t.Errorf("%s: program on %s: %v, want %v (%v)", when, d.Endpoint, got, want, err)
-		}
+		must.Hold(t, err == nil && got == want, "%s: program on %s: %v, want %v (%v)", when, d.Endpoint, got, want, err)
 	}
 	check("before", db, false)
 	g := mustGenerator(t, Config{Out: a, Count: 1000, Method: XDP})
@@ -138,9 +135,7 @@ func TestNothingLeft(t *testing.T) {
 
 	s := mustSink(t, SinkConfig{In: b, Method: XDP})
 	check("sink", db, true)
-	if _, err := NewSink(SinkConfig{In: b, Method: XDP}); err == nil {
-		t.Error("a second sink on the same device was accepted")
-	}
+	must.Fail(NewSink(SinkConfig{In: b, Method: XDP}))(t, "a second sink on the same device was accepted")
 	must.Do(t, s.Close())
 	check("sink closed", db, false)
 }

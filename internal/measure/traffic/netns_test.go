@@ -62,9 +62,7 @@ func makeNetns(t *testing.T, name string) {
 		t.Fatalf("make namespace %s: %v", name, err)
 	}
 	t.Cleanup(func() {
-		if err := netns.DeleteNamed(name); err != nil {
-			t.Errorf("remove namespace %s: %v", name, err)
-		}
+		must.Succeed(t, netns.DeleteNamed(name), "remove namespace %s", name)
 	})
 }
 

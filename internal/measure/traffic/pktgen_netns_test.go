@@ -44,14 +44,11 @@ func TestPlantedPktgen(t *testing.T) {
 				want = StreamCounts{Received: 7, Next: 7}
 			}
 			for i, x := range c.Streams {
-				if x.Stream != uint16(3+i) || x.Received != want.Received || x.Next != want.Next ||
-					x.Duplicated != want.Duplicated || x.Reordered != want.Reordered {
-					t.Errorf("%s, unnumbered %v: %+v, want %+v", m, unnumbered, x, want)
-				}
+				must.Hold(t, x.Stream == uint16(3+i) && x.Received == want.Received && x.Next == want.Next &&
+					x.Duplicated == want.Duplicated && x.Reordered == want.Reordered,
+					"%s, unnumbered %v: %+v, want %+v", m, unnumbered, x, want)
 			}
-			if c.Received != 14 || c.Foreign != 7 {
-				t.Errorf("%s: %+v", m, c)
-			}
+			must.Hold(t, c.Received == 14 && c.Foreign == 7, "%s: %+v", m, c)
 			must.Try(t, s.Close())
 		}
 	}
@@ -73,9 +70,7 @@ func TestNoPktgen(t *testing.T) {
 		t.Skip("this kernel has pktgen loaded: test/bench in the lab sends with it")
 	}
 	var why *UnsupportedError
-	if !errors.Is(err, ErrNoPktgen) || !errors.As(err, &why) || why.Answer != No {
-		t.Errorf("%v", err)
-	}
+	must.Hold(t, errors.Is(err, ErrNoPktgen) && errors.As(err, &why) && why.Answer == No, "%v", err)
 }
 
 // TestWorkersTakeQueues: a device's queues are found without mounting its namespace's sysfs, and the CPUs chosen for
@@ -85,9 +80,7 @@ func TestWorkersTakeQueues(t *testing.T) {
 		t.Skip("one CPU chooses one queue")
 	}
 	a, b := pair(t)
-	if n := mustDevice(t, a).TxQueues(); n != 1 {
-		t.Errorf("a veth has %d transmit queues in use, expected 1", n)
-	}
+	must.Equal(t, mustDevice(t, a).TxQueues(), 1, "a veth has transmit queues in use")
 	widen(t, a, b)
 	dev := mustDevice(t, a)
 	if n := dev.TxQueues(); n != 4 {
@@ -97,18 +90,14 @@ func TestWorkersTakeQueues(t *testing.T) {
 	cpus := WorkerCPUs(allowed, dev.TxQueues())
 	s := mustSink(t, SinkConfig{In: b, Method: XDP, Streams: len(cpus)})
 	r := mustRun(t, mustGenerator(t, Config{Out: a, Method: XDP, CPUs: cpus, Duration: time.Second}))
-	if len(r.Workers) != len(cpus) {
-		t.Errorf("%d workers, expected %d", len(r.Workers), len(cpus))
-	}
+	must.Equal(t, len(r.Workers), len(cpus), "workers")
 	settle(t, s)
 	var queues int
 	must.Do(t, b.Do(func() error {
 		queues = busyQueues(t, b.Iface)
 		return nil
 	}))
-	if queues != len(cpus) {
-		t.Errorf("frames arrived by %d queues, expected %d", queues, len(cpus))
-	}
+	must.Equal(t, queues, len(cpus), "frames arrived by queues")
 }
 
 // widen gives both ends of a pair four queues.

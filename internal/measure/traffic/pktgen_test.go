@@ -3,7 +3,6 @@ package traffic
 import (
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -51,19 +50,12 @@ func TestPktgenState(t *testing.T) {
 		}
 	}
 	names := threadDevices("Running: eth0@mpps.77.0 \nStopped: eth4@0 eth5 \nResult: OK: add_device=eth0@mpps.77.0\n")
-	if !slices.Equal(names, []string{"eth0@mpps.77.0", "eth4@0", "eth5"}) {
-		t.Errorf("devices %q", names)
-	}
-	if got := pktgenAhead(1000, 999*time.Millisecond); got != pktgenFirstFrames {
-		t.Errorf("within the first second the count is %d frames ahead, want %d", got, pktgenFirstFrames)
-	}
-	if got := pktgenAhead(2_000_000, 2*time.Second); got != 4_000_000 {
-		t.Errorf("at a million a second the count is %d frames ahead, want %d", got, 4_000_000)
-	}
+	must.Hold(t, slices.Equal(names, []string{"eth0@mpps.77.0", "eth4@0", "eth5"}), "devices %q", names)
+	must.Equal(t, pktgenAhead(1000, 999*time.Millisecond), pktgenFirstFrames,
+		"within the first second the count is frames ahead")
+	must.Equal(t, pktgenAhead(2_000_000, 2*time.Second), 4_000_000, "at a million a second the count is frames ahead")
 	for name, want := range map[string]int{pktgenName("eth0", 77, 3): 77, "eth4@0": 0, "eth5": 0, "eth0@mpps": 0} {
-		if got := pktgenOwner(name); got != want {
-			t.Errorf("%s belongs to process %d, want %d", name, got, want)
-		}
+		must.Equal(t, pktgenOwner(name), want, "%s belongs to process", name)
 	}
 }
 
@@ -80,9 +72,7 @@ func TestPktgenSettings(t *testing.T) {
 		"udp_src_max 1028",
 		"udp_dst_min 10", "dst_mac 02:00:00:00:00:02", "flag IPSRC_RND",
 	} {
-		if !slices.Contains(strings.Split(got, "\n"), want) {
-			t.Errorf("%q is not in:\n%s", want, got)
-		}
+		must.Hold(t, slices.Contains(strings.Split(got, "\n"), want), "%q is not in:\n%s", want, got)
 	}
 	if err := c.checkPktgen(); err != nil || c.numbered() {
 		t.Errorf("numbered %v: %v", c.numbered(), err)
@@ -95,9 +85,7 @@ func TestPktgenSettings(t *testing.T) {
 	} {
 		bad := c
 		change(&bad)
-		if err := bad.checkPktgen(); !errors.Is(err, ErrConfig) {
-			t.Errorf("%d: %v", i, err)
-		}
+		must.Is(t, bad.checkPktgen(), ErrConfig, "%d", i)
 	}
 }
 
@@ -107,9 +95,7 @@ func pktgenFrame(t *testing.T, worker int, seq uint32) []byte {
 	b, err := hex.DecodeString("525400000200525400000100" + "0800" + "4500002e00000000201100" + "00" +
 		"c6120001c6130001" +
 		"04000009001a0000" + "be9be955" + "00000000" + "0000000000000000" + "0000")
-	if err != nil || len(b) != 60 {
-		t.Fatalf("%d bytes: %v", len(b), err)
-	}
+	must.Need(t, err == nil && len(b) == 60, "%d bytes: %v", len(b), err)
 	p := b[etherTypeAt:]
 	binary.BigEndian.PutUint16(p[atDstPort:], uint16(pktgenPort+worker))
 	binary.BigEndian.PutUint32(p[atPktgenSeq:], seq)
@@ -177,11 +163,9 @@ func TestSysfsTxQueues(t *testing.T) {
 	}
 	must.Do(t, os.WriteFile(filepath.Join(dir, "ifindex"), []byte("7\n"), 0o644))
 	for index, want := range map[int]int{7: 2, 8: 0} {
-		if got := sysfsTxQueues(sys, Device{Endpoint: Endpoint{Iface: "eth0"}, Index: index}); got != want {
-			t.Errorf("index %d: %d queues, expected %d", index, got, want)
-		}
+		must.Equal(t, sysfsTxQueues(sys, Device{Endpoint: Endpoint{Iface: "eth0"}, Index: index}), want,
+			"index %d: queues", index)
 	}
-	if got := sysfsTxQueues(sys, Device{Endpoint: Endpoint{Iface: "eth1"}, Index: 7}); got != 0 {
-		t.Errorf("an interface that is not there: %d queues", got)
-	}
+	must.Equal(t, sysfsTxQueues(sys, Device{Endpoint: Endpoint{Iface: "eth1"}, Index: 7}), 0,
+		"an interface that is not there: queues")
 }

@@ -99,9 +99,7 @@ func TestPassesOthers(t *testing.T) {
 		copy(frame[6:], d.MAC)
 		frame[12], frame[13] = 0x08, 0x06
 		must.Do(t, unix.Send(rawSocket(t, d, 0), frame, 0))
-		if n := <-got; n != 60 {
-			t.Errorf("%s: an ARP frame of 60 bytes arrived as %d", m, n)
-		}
+		must.Equal(t, <-got, 60, "%s: an ARP frame of 60 bytes arrived", m)
 		if c := mustCount(t, s); m != AFPacket && c.Other == 0 {
 			t.Errorf("%s: %+v", m, c)
 		}
@@ -126,7 +124,5 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	if _, err := (Endpoint{Netns: a.Netns, Iface: "none"}).Device(); !errors.Is(err, ErrNoDevice) {
-		t.Errorf("missing interface: %v", err)
-	}
+	must.Is(t, must.Err((Endpoint{Netns: a.Netns, Iface: "none"}).Device()), ErrNoDevice, "missing interface")
 }

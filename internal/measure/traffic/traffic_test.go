@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"math"
 	"math/rand/v2"
 	"net"
@@ -38,9 +37,7 @@ func TestParseEndpoint(t *testing.T) {
 		{"sixteen-bytes-xx", Endpoint{}, false},
 	} {
 		got, err := ParseEndpoint(c.in)
-		if (err == nil) != c.ok || got != c.want {
-			t.Errorf("%q: %+v, %v", c.in, got, err)
-		}
+		must.Hold(t, (err == nil) == c.ok && got == c.want, "%q: %+v, %v", c.in, got, err)
 		if c.ok && got.String() != c.in {
 			t.Errorf("%q prints as %q", c.in, got)
 		}
@@ -76,17 +73,12 @@ func TestSourceMACs(t *testing.T) {
 		"3c:fd:fe:00:ff:fe"} {
 		f.put(b, base, flow{}, uint64(seq), 0)
 		one.put(other, base, flow{}, uint64(seq), 0)
-		if got := net.HardwareAddr(b[6:12]).String(); got != want {
-			t.Errorf("frame %d comes from %s, expected %s", seq, got, want)
-		}
-		if !bytes.Equal(b[:6], other[:6]) || !bytes.Equal(b[12:], other[12:]) {
-			t.Errorf("frame %d differs in more than its source", seq)
-		}
+		must.Equal(t, net.HardwareAddr(b[6:12]).String(), want, "frame %d comes", seq)
+		must.Hold(t, bytes.Equal(b[:6], other[:6]) && bytes.Equal(b[12:], other[12:]),
+			"frame %d differs in more than its source", seq)
 	}
 	f.SrcMACs = MaxSourceMACs + 1
-	if f.check(1500) == nil {
-		t.Error("too many are taken")
-	}
+	must.Refuse(t, f.check(1500), "too many are taken")
 }
 
 // TestFrame checks both checksums with the definition: the sum over everything,
@@ -146,9 +138,7 @@ func TestFrameRefused(t *testing.T) {
 			f.DstMAC = macB
 		}
 		f.SrcMAC = macA
-		if err := f.withDefaults().check(1400); !errors.Is(err, ErrFrame) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Is(t, f.withDefaults().check(1400), ErrFrame, "%s", name)
 	}
 }
 
@@ -203,18 +193,14 @@ func TestHistogram(t *testing.T) {
 		h.Record(time.Duration(v))
 		must.Do(t, ref.RecordValue(v))
 		lo, hi := bucketRange(bucket(uint32(v)))
-		if v < int64(lo) || v > int64(hi) {
-			t.Fatalf("%d fell into %d to %d", v, lo, hi)
-		}
+		must.Need(t, v >= int64(lo) && v <= int64(hi), "%d fell into %d to %d", v, lo, hi)
 	}
 	for _, q := range []float64{0.001, 0.5, 0.9, 0.99, 0.9999, 1} {
 		if got, want := int64(quantile(&h, q)), ref.ValueAtQuantile(q*100); got != want {
 			t.Errorf("quantile %g: %d, HdrHistogram says %d", q, got, want)
 		}
 	}
-	if !hdr(&h).Equals(ref) {
-		t.Error("differs from the HdrHistogram of the same values")
-	}
+	must.Hold(t, hdr(&h).Equals(ref), "differs from the HdrHistogram of the same values")
 	if got := FromBins(h.Bins()); *got != h {
 		t.Error("lost in Bins and FromBins")
 	}
@@ -284,11 +270,9 @@ func TestTrackerEpochs(t *testing.T) {
 		1<<40 - trackerWindow - 1, 1<<63 + 3} {
 		tr.record(s, 64)
 	}
-	if tr.received != 9 || tr.duplicated != 1 || tr.reordered != 2 || tr.tooLate != 1 || tr.first != 5 ||
-		tr.next != 1<<63+4 {
-		t.Errorf("received %d duplicated %d reordered %d too late %d first %d next %d",
-			tr.received, tr.duplicated, tr.reordered, tr.tooLate, tr.first, tr.next)
-	}
+	must.Hold(t, tr.received == 9 && tr.duplicated == 1 && tr.reordered == 2 && tr.tooLate == 1 && tr.first == 5 &&
+		tr.next == 1<<63+4, "received %d duplicated %d reordered %d too late %d first %d next %d", tr.received,
+		tr.duplicated, tr.reordered, tr.tooLate, tr.first, tr.next)
 }
 
 func TestPacer(t *testing.T) {
@@ -318,20 +302,14 @@ func TestSpan(t *testing.T) {
 		tr.record(uint64(i), 64)
 	}
 	s := tr.counts(7)
-	if s.FirstAt != 100 || s.LastAt != 900 || s.Spanned != 2 || s.Span() != 800 {
-		t.Errorf("%+v", s)
-	}
+	must.Hold(t, s.FirstAt == 100 && s.LastAt == 900 && s.Spanned == 2 && s.Span() == 800, "%+v", s)
 
 	c := Counts{Exact: true}
 	c.add(s)
 	c.add(StreamCounts{CPUs: 1, Received: 5, span: span{FirstAt: 50}}) // too few to tell
 	c.add(StreamCounts{CPUs: 1, Received: 40, span: span{FirstAt: 90, LastAt: 700, Spanned: 32}})
-	if c.FirstAt != 90 || c.LastAt != 900 || c.Spanned != 34 || c.Span() != 810 {
-		t.Errorf("%+v", c.span)
-	}
-	if (Counts{}).Span() != 0 || (Counts{span: span{FirstAt: 5}}).Span() != 0 {
-		t.Error("a span of nothing")
-	}
+	must.Hold(t, c.FirstAt == 90 && c.LastAt == 900 && c.Spanned == 34 && c.Span() == 810, "%+v", c.span)
+	must.Hold(t, (Counts{}).Span() == 0 && (Counts{span: span{FirstAt: 5}}).Span() == 0, "a span of nothing")
 
 	// Agents send it.
 	text := must.Get(json.Marshal(c))(t)
@@ -346,22 +324,14 @@ func TestSpan(t *testing.T) {
 // once.
 func TestHoldMemory(t *testing.T) {
 	one, err := HoldMemory(1 << 20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, bytes := range []uint64{1 << 50, math.MaxUint64} {
-		if _, err := HoldMemory(bytes); !errors.Is(err, ErrMemory) {
-			t.Errorf("%d bytes: %v", bytes, err)
-		}
+		must.Is(t, must.Err(HoldMemory(bytes)), ErrMemory, "%d bytes", bytes)
 	}
-	if held := peersHold.Load(); held != 1<<20 {
-		t.Errorf("%d bytes are held", held)
-	}
+	must.Equal(t, peersHold.Load(), 1<<20, "bytes are held")
 	one()
 	one()
-	if held := peersHold.Load(); held != 0 {
-		t.Errorf("%d bytes are held at the end", held)
-	}
+	must.Equal(t, peersHold.Load(), 0, "bytes are held at the end")
 	if n := (SinkConfig{Streams: 512}).Memory(); n < ringBlock*ringBlocks+512*8192 {
 		t.Errorf("512 streams take %d bytes", n)
 	}
@@ -374,9 +344,8 @@ func TestIMIX(t *testing.T) {
 	for _, size := range f.Sizes {
 		counts[size] += 4
 	}
-	if counts[64] != 28 || counts[570] != 16 || counts[1518] != 4 || len(counts) != 3 {
-		t.Errorf("of 48 frames %v", counts)
-	}
+	must.Hold(t, counts[64] == 28 && counts[570] == 16 && counts[1518] == 4 && len(counts) == 3,
+		"of 48 frames %v", counts)
 	if got := f.MeanSize(); math.Abs(got-(28*64+16*570+4*1518)/48.0) > 1e-9 {
 		t.Errorf("mean size %g", got)
 	}
@@ -394,9 +363,8 @@ func TestIMIX(t *testing.T) {
 		}
 		each := rounds / int(flows) / 12
 		for flow, counts := range byFlow {
-			if counts[64] != 7*each || counts[570] != 4*each || counts[1518] != each {
-				t.Errorf("flow %d of %d has %v, want 7, 4 and 1 of 12", flow, flows, counts)
-			}
+			must.Hold(t, counts[64] == 7*each && counts[570] == 4*each && counts[1518] == each,
+				"flow %d of %d has %v, want 7, 4 and 1 of 12", flow, flows, counts)
 		}
 	}
 }
@@ -435,8 +403,6 @@ func TestMixRefused(t *testing.T) {
 	} {
 		f := Frame{Sizes: c.sizes}.withDefaults()
 		f.SrcMAC, f.DstMAC = make([]byte, 6), make([]byte, 6)
-		if err := f.check(c.mtu); !errors.Is(err, ErrFrame) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Is(t, f.check(c.mtu), ErrFrame, "%s", name)
 	}
 }

@@ -21,9 +21,8 @@ func TestMeasure(t *testing.T) {
 	for _, b := range r.Buckets {
 		inBuckets += b.Count
 	}
-	if r.Count < 5 || r.Count > uint64(2*took/interval) || inBuckets != r.Count {
-		t.Errorf("%d wake-ups in %v, %d in buckets", r.Count, took, inBuckets)
-	}
+	must.Hold(t, r.Count >= 5 && r.Count <= uint64(2*took/interval) && inBuckets == r.Count,
+		"%d wake-ups in %v, %d in buckets", r.Count, took, inBuckets)
 	if r.MinNs > r.MaxNs || float64(r.MinNs) > r.MeanNs || r.MeanNs > float64(r.MaxNs) {
 		t.Errorf("min %d, mean %g, max %d", r.MinNs, r.MeanNs, r.MaxNs)
 	}
@@ -50,25 +49,17 @@ func TestMeasureEnds(t *testing.T) {
 func TestMeasureRefuses(t *testing.T) {
 	for _, o := range []Options{{Interval: time.Millisecond, Keep: 1}, {CPUs: []int{0}, Interval: time.Microsecond,
 		Keep: 1}, {CPUs: []int{0}, Interval: time.Hour, Keep: 1}} {
-		if _, err := Measure(t.Context(), o); err == nil {
-			t.Errorf("%+v is measured", o)
-		}
+		must.Fail(Measure(t.Context(), o))(t, "%+v is measured", o)
 	}
-	if _, err := Measure(t.Context(), Options{CPUs: []int{1000}, Interval: time.Millisecond, For: time.Millisecond,
-		Keep: 1}); err == nil {
-		t.Error("CPU 1000 is measured")
-	}
+	must.Fail(Measure(t.Context(), Options{CPUs: []int{1000}, Interval: time.Millisecond, For: time.Millisecond,
+		Keep: 1}))(t, "CPU 1000 is measured")
 }
 
 func TestLoad(t *testing.T) {
 	must.Try(t, Load(t.Context(), []int{0}, 30*time.Millisecond))
-	if err := Load(t.Context(), []int{1000}, time.Millisecond); err == nil {
-		t.Error("CPU 1000 is loaded")
-	}
+	must.Refuse(t, Load(t.Context(), []int{1000}, time.Millisecond), "CPU 1000 is loaded")
 	if n, err := parseAvailable("MemTotal: 9 kB\nMemAvailable:   2048 kB\n"); n != 2<<20 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	if _, err := parseAvailable("MemTotal: 9 kB\n"); err == nil {
-		t.Error("memory that is not told is available")
-	}
+	must.Fail(parseAvailable("MemTotal: 9 kB\n"))(t, "memory that is not told is available")
 }

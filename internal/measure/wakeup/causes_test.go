@@ -11,6 +11,7 @@ import (
 
 	"mpps/internal/measure"
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // background are counters that a host has, each with its mean in 100 ms.
@@ -146,10 +147,8 @@ func TestPlanted(t *testing.T) {
 			if f.Worst[0].Cause != 1 && f.Worst[1].Cause != 1 && f.Worst[2].Cause != 1 {
 				t.Errorf("planted %v: none of the three worst has it: %+v", b.counter, f.Worst[:3])
 			}
-			if c.Found[0].Confidence != Strong || c.Found[0].Advice == "" ||
-				!strings.Contains(c.Verdict, " windows with long wake-ups") {
-				t.Errorf("%+v", c)
-			}
+			must.Hold(t, c.Found[0].Confidence == Strong && c.Found[0].Advice != "" &&
+				strings.Contains(c.Verdict, " windows with long wake-ups"), "%+v", c)
 		}
 	}
 }
@@ -173,9 +172,7 @@ func TestConsequences(t *testing.T) {
 	f := scene{seed: 3, seconds: 300, exact: true, long: 25, planted: map[int]float64{4: 100},
 		extra: map[int]float64{19: 400, 20: 60}, share: 1}.file()
 	c := f.Causes
-	if len(c.Found) != 1 || c.Found[0].Kind != facts.OtherThread || len(c.Found[0].Also) != 2 {
-		t.Errorf("%+v", c)
-	}
+	must.Hold(t, len(c.Found) == 1 && c.Found[0].Kind == facts.OtherThread && len(c.Found[0].Also) == 2, "%+v", c)
 }
 
 // TestTwoCauses: half of the wake-ups come from one thing, half from another.
@@ -210,9 +207,7 @@ func TestTwoCauses(t *testing.T) {
 	for _, found := range c.Found {
 		kinds[found.Kind] = true
 	}
-	if !kinds[facts.SMI] || !kinds[facts.PageFault] || len(c.Found) > 2 {
-		t.Errorf("%+v", c)
-	}
+	must.Hold(t, kinds[facts.SMI] && kinds[facts.PageFault] && len(c.Found) <= 2, "%+v", c)
 }
 
 // TestNothing: where nothing goes with the long wake-ups nothing is named, whichever way they are seen.
@@ -231,30 +226,23 @@ func TestNothing(t *testing.T) {
 // TestEven: where no wake-up stands out there is nothing to explain.
 func TestEven(t *testing.T) {
 	f := scene{seed: 1, seconds: 100, exact: true}.file()
-	if f.Causes.Bad != 0 || f.Causes.ThresholdNs != 0 || !strings.Contains(f.Causes.Verdict, "no wake-up stands out") {
-		t.Errorf("%+v", f.Causes)
-	}
+	must.Hold(t, f.Causes.Bad == 0 && f.Causes.ThresholdNs == 0 &&
+		strings.Contains(f.Causes.Verdict, "no wake-up stands out"), "%+v", f.Causes)
 	f.Counted = nil
 	f.Finish()
-	if f.Causes.Verdict != "the host counted nothing beside the measurement" {
-		t.Errorf("%+v", f.Causes)
-	}
+	must.Hold(t, f.Causes.Verdict == "the host counted nothing beside the measurement", "%+v", f.Causes)
 }
 
 // TestFew: one long wake-up among few windows is a coincidence with everything.
 func TestFew(t *testing.T) {
 	f := scene{seed: 2, seconds: 100, long: 1, planted: map[int]float64{0: 1000}, share: 1}.file()
-	if len(f.Causes.Found) > 0 || !strings.Contains(f.Causes.Verdict, "measure longer") {
-		t.Errorf("%+v", f.Causes)
-	}
+	must.Hold(t, len(f.Causes.Found) <= 0 && strings.Contains(f.Causes.Verdict, "measure longer"), "%+v", f.Causes)
 }
 
 func TestPure(t *testing.T) {
 	f := scene{seed: 9, seconds: 120, exact: true, long: 10, planted: map[int]float64{0: 3}, share: 1}.file()
 	again := FindCauses(f.Runs, f.Counted, median(f.Total))
-	if !reflect.DeepEqual(again, f.Causes) {
-		t.Error("it answers otherwise the second time")
-	}
+	must.Hold(t, reflect.DeepEqual(again, f.Causes), "it answers otherwise the second time")
 }
 
 // TestRecorderBounded: however long it runs, memory is bounded, and no count is lost.
@@ -277,9 +265,7 @@ func TestRecorderBounded(t *testing.T) {
 				total += d
 			}
 		}
-		if len(source.Deltas) != len(s.Ends) {
-			t.Fatalf("%d deltas, %d ends", len(source.Deltas), len(s.Ends))
-		}
+		must.Need(t, len(source.Deltas) == len(s.Ends), "%d deltas, %d ends", len(source.Deltas), len(s.Ends))
 	}
 	if len(s.Ends) > 51 || len(s.Sources) != maxSources || s.LeftOut != 201-maxSources || total != 0 &&
 		total != 1_000_000 || s.Ends[len(s.Ends)-1] != 1000 {

@@ -31,9 +31,8 @@ func checkBuckets(t *testing.T, name string, d Distribution, most int, count uin
 		}
 		before, sum = b.ToNs, sum+b.Count
 	}
-	if sum != count || d.Latency.Count != count || len(d.Latency.Buckets) > most {
-		t.Errorf("%s: %d of %d in %d buckets, at most %d", name, sum, count, len(d.Latency.Buckets), most)
-	}
+	must.Hold(t, sum == count && d.Latency.Count == count && len(d.Latency.Buckets) <= most,
+		"%s: %d of %d in %d buckets, at most %d", name, sum, count, len(d.Latency.Buckets), most)
 }
 
 // TestCoarsen: a histogram of more lengths than are kept loses as little of them as it has to, and nothing else.
@@ -129,9 +128,7 @@ func TestFileIsBounded(t *testing.T) {
 	f.Finish()
 	var written bytes.Buffer
 	must.Do(t, Encode(&written, f))
-	if written.Len() > maxFile {
-		t.Errorf("%d MiB", written.Len()>>20)
-	}
+	must.Hold(t, written.Len() <= maxFile, "%d MiB", written.Len()>>20)
 	if _, err := Decode(&written); err != nil || len(d.Latency.Buckets) != 2000 {
 		t.Error(err, len(d.Latency.Buckets))
 	}

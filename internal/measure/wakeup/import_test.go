@@ -65,10 +65,9 @@ func TestImport(t *testing.T) {
 		for _, thread := range got.Threads {
 			longest = max(longest, thread.Latency.MaxNs/1000)
 		}
-		if got.Tool != c.tool || len(got.Threads) != c.threads || longest != c.longest || got.Summary != c.summary {
-			t.Errorf("%s: %s, %d threads, longest %d µs, summary %v", name, got.Tool, len(got.Threads), longest,
-				got.Summary)
-		}
+		must.Hold(t, got.Tool == c.tool && len(got.Threads) == c.threads && longest == c.longest &&
+			got.Summary == c.summary,
+			"%s: %s, %d threads, longest %d µs, summary %v", name, got.Tool, len(got.Threads), longest, got.Summary)
 	}
 }
 
@@ -97,9 +96,7 @@ func TestImportRefuses(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Import("", strings.Repeat("0", maxText+1)); err == nil {
-		t.Error("a text beyond the bound was read")
-	}
+	must.Fail(Import("", strings.Repeat("0", maxText+1)))(t, "a text beyond the bound was read")
 }
 
 // FuzzImport: whatever a file holds, what is read of it can be added up.

@@ -2,7 +2,6 @@ package wakeup
 
 import (
 	"bytes"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -24,15 +23,12 @@ func TestMerge(t *testing.T) {
 	a, b := dist(300_000, 3, 100_000, 5, 10), dist(900_000, 20, 100_000, 1, 0, 7)
 	m := Merge(a, b, Distribution{})
 	l := m.Latency
-	if l.Count != 46 || m.Beyond != 23 || l.MinNs != 1000 || l.MaxNs != 900_000 || len(l.Buckets) != 4 {
-		t.Fatalf("%+v", m)
-	}
+	must.Need(t, l.Count == 46 && m.Beyond == 23 && l.MinNs == 1000 && l.MaxNs == 900_000 && len(l.Buckets) == 4,
+		"%+v", m)
 	if last := l.Buckets[3]; last.FromNs != 100_000 || last.ToNs != 900_000 || last.Count != 23 {
 		t.Errorf("beyond: %+v", last)
 	}
-	if l.Buckets[0].Count != 6 || l.Buckets[1].Count != 10 || l.Buckets[2].Count != 7 {
-		t.Errorf("%+v", l.Buckets)
-	}
+	must.Hold(t, l.Buckets[0].Count == 6 && l.Buckets[1].Count == 10 && l.Buckets[2].Count == 7, "%+v", l.Buckets)
 	if p, told := l.Percentile(90); told || p != 0 { // 4.6 samples lie above it
 		t.Errorf("the 90th percentile of 46 samples is told as %d", p)
 	}
@@ -75,13 +71,11 @@ func TestAdd(t *testing.T) {
 	}
 	out.Lost = 5
 	r.Add(3, out, at(20), at(30), 100_000, clock)
-	if r.Slices[2].TriggerNs != 0 || r.Slices[1].TriggerNs != 100_000 || r.Slices[0].TriggerNs != 0 {
-		t.Errorf("triggers of %+v", r.Slices)
-	}
-	if len(r.Threads) != 2 || r.Threads[0].Latency.Count+r.Threads[1].Latency.Count != r.Latency.Count ||
-		r.Latency.Count != 43 || r.Beyond != 3 {
-		t.Errorf("%d wake-ups on %d threads, %d beyond", r.Latency.Count, len(r.Threads), r.Beyond)
-	}
+	must.Hold(t, r.Slices[2].TriggerNs == 0 && r.Slices[1].TriggerNs == 100_000 && r.Slices[0].TriggerNs == 0,
+		"triggers of %+v", r.Slices)
+	must.Hold(t, len(r.Threads) == 2 && r.Threads[0].Latency.Count+r.Threads[1].Latency.Count == r.Latency.Count &&
+		r.Latency.Count == 43 && r.Beyond == 3,
+		"%d wake-ups on %d threads, %d beyond", r.Latency.Count, len(r.Threads), r.Beyond)
 }
 
 // TestTrigger: about as many as there is room for.
@@ -107,10 +101,8 @@ func TestFile(t *testing.T) {
 	var text bytes.Buffer
 	must.Do(t, Encode(&text, f))
 	again, err := Decode(strings.NewReader(text.String()))
-	if err != nil || again.Total.Latency.Count != f.Total.Latency.Count ||
-		len(again.Counted.Sources) != len(f.Counted.Sources) {
-		t.Fatalf("%v", err)
-	}
+	must.Need(t, err == nil && again.Total.Latency.Count == f.Total.Latency.Count &&
+		len(again.Counted.Sources) == len(f.Counted.Sources), "%v", err)
 	wrapped := `{"schema":"mpps.latency/1","result":` + text.String() + `}`
 	if again, err = Decode(strings.NewReader(wrapped)); err != nil ||
 		again.Total.Latency.Count != f.Total.Latency.Count {
@@ -119,9 +111,7 @@ func TestFile(t *testing.T) {
 	for _, broken := range []string{"", "{}", "[]", `{"schema":"mpps.run/1"}`, `{"schema":"mpps.latency-run/1"}`,
 		`{"schema":"mpps.latency-run/1","runs":5}`, text.String()[:text.Len()/2],
 		strings.Replace(text.String(), `"deltas":[`, `"deltas":[1,`, 1)} {
-		if _, err := Decode(strings.NewReader(broken)); !errors.Is(err, ErrNotAFile) {
-			t.Errorf("%.40q: %v", broken, err)
-		}
+		must.Is(t, must.Err(Decode(strings.NewReader(broken))), ErrNotAFile, "%.40q", broken)
 	}
 }
 
@@ -138,9 +128,8 @@ func TestCompare(t *testing.T) {
 	}
 	before, after := file(1_475_000), file(12_000)
 	c := Compare(before, after)
-	if !c.Longest.Significant || len(c.Warnings) != 0 || c.Rows[len(c.Rows)-1] != (Row{"max", 1_480_000, 17_000}) {
-		t.Errorf("%+v", c)
-	}
+	must.Hold(t, c.Longest.Significant && len(c.Warnings) == 0 &&
+		c.Rows[len(c.Rows)-1] == (Row{"max", 1_480_000, 17_000}), "%+v", c)
 	after.Tool.Name, after.Asked.Load = "own", "none"
 	if c = Compare(before, after); len(c.Warnings) != 2 || c.Warnings[0].Code != "different-tool" {
 		t.Errorf("%+v", c.Warnings)
@@ -165,9 +154,7 @@ func TestPrograms(t *testing.T) {
 		if got := strings.Join(p.Start(asked, 10*time.Second, 42_000), " "); got != want[p.Name] {
 			t.Errorf("%s\nexpected %s", got, want[p.Name])
 		}
-		if err := p.CheckProbe("command not found"); err == nil {
-			t.Errorf("%s took what is not its own", p.Name)
-		}
+		must.Refuse(t, p.CheckProbe("command not found"), "%s took what is not its own", p.Name)
 	}
 	old := Programs("mpps")[0]
 	if err := old.CheckProbe("cyclictest V 1.00\n-h --histogram=US"); err != nil || old.Exact() {
@@ -176,7 +163,5 @@ func TestPrograms(t *testing.T) {
 	if got := strings.Join(old.Start(asked, time.Second, 42_000), " "); strings.Contains(got, "--") {
 		t.Errorf("an old one is started with %s", got)
 	}
-	if VersionIn("cyclictest V 1.00\n") != "1.00" || VersionIn("none") != "" {
-		t.Error("version")
-	}
+	must.Hold(t, VersionIn("cyclictest V 1.00\n") == "1.00" && VersionIn("none") == "", "version")
 }

@@ -23,26 +23,21 @@ func recorded(t *testing.T, name string) string {
 func TestCyclictestJSON(t *testing.T) {
 	text := recorded(t, "cyclictest-2.40-json.txt")
 	out := must.Get(ParseCyclictest(text, 100, nil))(t)
-	if out.Version != "2.40" || len(out.Threads) != 2 || out.Exact {
-		t.Fatalf("found version %q, %d threads, exact %v", out.Version, len(out.Threads), out.Exact)
-	}
+	must.Need(t, out.Version == "2.40" && len(out.Threads) == 2 && !out.Exact,
+		"found version %q, %d threads, exact %v", out.Version, len(out.Threads), out.Exact)
 	for i, name := range []string{"min", "max", "cycles"} {
 		for n, m := range regexp.MustCompile(`"`+name+`": ([0-9]+)`).FindAllStringSubmatch(text, -1) {
 			want, _ := strconv.ParseUint(m[1], 10, 64)
 			l := out.Threads[n].Latency
-			if got := []uint64{l.MinNs / 1000, l.MaxNs / 1000, l.Count}[i]; got != want {
-				t.Errorf("thread %d: %s %d, expected %d", n, name, got, want)
-			}
+			must.Equal(t, []uint64{l.MinNs / 1000, l.MaxNs / 1000, l.Count}[i], want, "thread %d: %s", n, name)
 		}
 	}
 	for n, thread := range out.Threads {
 		l := thread.Latency
 		last := l.Buckets[len(l.Buckets)-1]
-		if thread.CPU != n || thread.Beyond == 0 || last.FromNs != 100_000 || last.ToNs != l.MaxNs ||
-			last.Count != thread.Beyond {
-			t.Errorf("thread %d on CPU %d: %d beyond the histogram, last bucket %+v, max %d", n, thread.CPU,
-				thread.Beyond, last, l.MaxNs)
-		}
+		must.Hold(t, thread.CPU == n && thread.Beyond != 0 && last.FromNs == 100_000 && last.ToNs == l.MaxNs &&
+			last.Count == thread.Beyond, "thread %d on CPU %d: %d beyond the histogram, last bucket %+v, max %d", n,
+			thread.CPU, thread.Beyond, last, l.MaxNs)
 		if p, told := l.Percentile(50); !told || p < 5000 || p > 99_000 {
 			t.Errorf("median %d", p)
 		}
@@ -57,13 +52,9 @@ func TestCyclictestKeys(t *testing.T) {
 	text := recorded(t, "cyclictest-2.40-json.txt")
 	mended := strings.ReplaceAll(strings.ReplaceAll(text, `"cmdline:"`, `"cmdline"`), `"rt_test_version:"`,
 		`"rt_test_version"`)
-	if mended == text {
-		t.Fatal("the recorded text has no stray colon")
-	}
+	must.Need(t, mended != text, "the recorded text has no stray colon")
 	out, err := ParseCyclictest(mended, 100, nil)
-	if err != nil || out.Version != "2.40" {
-		t.Errorf("found %+v, %v", out, err)
-	}
+	must.Hold(t, err == nil && out.Version == "2.40", "found %+v, %v", out, err)
 }
 
 // TestCyclictestSpikes: when long wake-ups were, behind the JSON.
@@ -71,9 +62,8 @@ func TestCyclictestSpikes(t *testing.T) {
 	text := recorded(t, "cyclictest-2.40-spike.txt")
 	out, err := ParseCyclictest(text, 100_000, nil)
 	must.Do(t, err)
-	if !out.Exact || len(out.Long) == 0 || len(out.Long) != strings.Count(text, "Spike:") || out.Lost != 0 {
-		t.Fatalf("exact %v, %d long, %d lost", out.Exact, len(out.Long), out.Lost)
-	}
+	must.Need(t, out.Exact && len(out.Long) != 0 && len(out.Long) == strings.Count(text, "Spike:") && out.Lost == 0,
+		"exact %v, %d long, %d lost", out.Exact, len(out.Long), out.Lost)
 	var most uint64
 	for i, l := range out.Long {
 		most = max(most, l.Ns)
@@ -81,14 +71,11 @@ func TestCyclictestSpikes(t *testing.T) {
 			t.Errorf("%+v", l)
 		}
 	}
-	if most != out.Threads[0].Latency.MaxNs {
-		t.Errorf("longest told %d, max %d", most, out.Threads[0].Latency.MaxNs)
-	}
+	must.Hold(t, most == out.Threads[0].Latency.MaxNs, "longest told %d, max %d", most, out.Threads[0].Latency.MaxNs)
 	out, err = ParseCyclictest(regexp.MustCompile(`spikes = \d+`).ReplaceAllString(text, "spikes = 100000"), 100_000,
 		nil)
-	if err != nil || out.Lost != 100_000-uint64(len(out.Long)) {
-		t.Errorf("of 100000 spikes %d are lost: %v", out.Lost, err)
-	}
+	must.Hold(t, err == nil && out.Lost == 100_000-uint64(len(out.Long)),
+		"of 100000 spikes %d are lost: %v", out.Lost, err)
 }
 
 func TestCyclictestText(t *testing.T) {
@@ -107,14 +94,11 @@ func TestCyclictestText(t *testing.T) {
 func TestOslat(t *testing.T) {
 	text := recorded(t, "oslat-2.40.txt")
 	out := must.Get(ParseOslat(text))(t)
-	if len(out.Threads) != 1 || out.Threads[0].CPU != 1 || out.Version != "2.40" {
-		t.Fatalf("%+v", out)
-	}
+	must.Need(t, len(out.Threads) == 1 && out.Threads[0].CPU == 1 && out.Version == "2.40", "%+v", out)
 	d := out.Threads[0]
 	most := regexp.MustCompile(`"max": ([0-9]+)`).FindStringSubmatch(text)[1]
-	if fmt.Sprint(d.Latency.MaxNs/1000) != most || d.Beyond == 0 || d.Latency.Buckets[0].FromNs != 1000 {
-		t.Errorf("max %d, expected %s µs; %d beyond; %+v", d.Latency.MaxNs, most, d.Beyond, d.Latency.Buckets[0])
-	}
+	must.Hold(t, fmt.Sprint(d.Latency.MaxNs/1000) == most && d.Beyond != 0 && d.Latency.Buckets[0].FromNs == 1000,
+		"max %d, expected %s µs; %d beyond; %+v", d.Latency.MaxNs, most, d.Beyond, d.Latency.Buckets[0])
 }
 
 // timerlatText is put together after the example of rtla-timerlat-hist(1) and timerlat_hist.c, not recorded: with sums
@@ -141,14 +125,10 @@ max:          3       412
 func TestTimerlat(t *testing.T) {
 	out, err := ParseTimerlat(timerlatText, 256)
 	must.Do(t, err)
-	if len(out.Threads) != 2 || out.Threads[1].CPU != 2 {
-		t.Fatalf("%+v", out.Threads)
-	}
+	must.Need(t, len(out.Threads) == 2 && out.Threads[1].CPU == 2, "%+v", out.Threads)
 	l := out.Threads[0].Latency
-	if l.Count != 57024 || l.MaxNs != 412_000 || out.Threads[0].Beyond != 1 ||
-		l.Buckets[len(l.Buckets)-1].FromNs != 256_000 {
-		t.Errorf("%+v", l)
-	}
+	must.Hold(t, l.Count == 57024 && l.MaxNs == 412_000 && out.Threads[0].Beyond == 1 &&
+		l.Buckets[len(l.Buckets)-1].FromNs == 256_000, "%+v", l)
 	// With programs in user space, what counts is when they had the CPU.
 	user := "Index   IRQ-001   Thr-001   Usr-001\n3 0 7 0\n9 7 0 6\nover: 0 0 0\ncount: 7 7 6\nmin: 9 3 9\navg: 9 3 " +
 		"9\nmax: 9 3 9\n"
@@ -172,9 +152,8 @@ func TestBroken(t *testing.T) {
 	for name, parse := range parsers {
 		for _, text := range texts {
 			out, err := parse(text)
-			if err == nil || out != nil || !errors.Is(err, ErrNoOutput) {
-				t.Errorf("%s of %.30q: %v, %v", name, text, out, err)
-			}
+			must.Hold(t, err != nil && out == nil && errors.Is(err, ErrNoOutput),
+				"%s of %.30q: %v, %v", name, text, out, err)
 		}
 	}
 }
@@ -201,9 +180,7 @@ func FuzzParse(f *testing.F) {
 					continue
 				}
 				for _, p := range l.Percentiles {
-					if p.ValueNs > l.MaxNs {
-						t.Errorf("%.60q: %+v", text, l)
-					}
+					must.Hold(t, p.ValueNs <= l.MaxNs, "%.60q: %+v", text, l)
 				}
 			}
 		}

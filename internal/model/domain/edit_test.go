@@ -98,9 +98,7 @@ func TestEveryPathHasAValueToTry(t *testing.T) {
 		}
 	}
 	for form := range wanted {
-		if !reached[form] {
-			t.Errorf("no sample reaches %s", form)
-		}
+		must.Hold(t, reached[form], "no sample reaches %s", form)
 	}
 }
 
@@ -113,15 +111,11 @@ func TestSetThenRestore(t *testing.T) {
 				d := parse(t, string(text))
 				old, had, err := d.Get(path)
 				verbatim := d.Verbatim(path)
-				if err != nil {
-					t.Fatalf("%s: %s: %v", name, path, err)
-				}
+				must.Need(t, err == nil, "%s: %s: %v", name, path, err)
 				set(t, d, path, v)
 				changed := d.Bytes()
 				again, err := Parse(changed)
-				if err != nil {
-					t.Fatalf("%s: after %s=%s: %v\n%s", name, path, v, err, changed)
-				}
+				must.Need(t, err == nil, "%s: after %s=%s: %v\n%s", name, path, v, err, changed)
 				for _, doc := range []*Doc{d, again} {
 					if got, _, err := doc.Get(path); err != nil || got != v {
 						t.Errorf("%s: %s reads %q after being set to %q (%v)", name, path, got, v, err)
@@ -153,9 +147,7 @@ func TestSetThenRestore(t *testing.T) {
 			}
 		}
 	}
-	if count < 500 {
-		t.Errorf("tried %d edits, expected at least 500", count)
-	}
+	must.Hold(t, count >= 500, "tried %d edits, expected at least 500", count)
 }
 
 // restore puts back what was read, of a whole element with its bytes.
@@ -384,9 +376,7 @@ func TestHouseStyle(t *testing.T) {
 	for _, c := range cases {
 		d := sample(t, c.file)
 		old := d.String()
-		if strings.Count(old, c.from) == 0 {
-			t.Fatalf("%s has no %q", c.file, c.from)
-		}
+		must.Need(t, strings.Count(old, c.from) != 0, "%s has no %q", c.file, c.from)
 		set(t, d, c.path, c.value)
 		if want := strings.Replace(old, c.from, c.to, 1); d.String() != want {
 			t.Errorf("%s: %s=%s:\n%s", c.file, c.path, c.value, lineDiff(want, d.String()))

@@ -39,14 +39,12 @@ func TestCarryChangesWhatIsNamed(t *testing.T) {
 			key := strings.Split(e.Path, "/")[1]
 			paths = append(paths, key[len(key)-2:])
 		}
-		if err != nil || strings.Join(paths, " ") != c.paths {
-			t.Errorf("%+v of %v: edits %v (%v), expected %s", c.wish, c.nics, paths, err, c.paths)
-		}
+		must.Hold(t, err == nil && strings.Join(paths, " ") == c.paths,
+			"%+v of %v: edits %v (%v), expected %s", c.wish, c.nics, paths, err, c.paths)
 	}
 	diff, _, err := tuned(t, "libvirt-nics.xml", []string{"3"}, Change{Path: queues, Value: "7"})
-	if err != nil || strings.Count(diff, "\n") != 2 || !strings.Contains(diff, "queues='7'") {
-		t.Errorf("one value changes %s (%v)", diff, err)
-	}
+	must.Hold(t, err == nil && strings.Count(diff, "\n") == 2 && strings.Contains(diff, "queues='7'"),
+		"one value changes %s (%v)", diff, err)
 }
 
 func TestCarryRefuses(t *testing.T) {
@@ -93,9 +91,8 @@ func TestCarryInOrder(t *testing.T) {
 		"type='e1000'/></interface></devices></domain>")
 	edits, err := d.Apply([]Change{{Path: "interface/*/model", Value: "virtio"},
 		{Path: "interface/*/driver.queues", Value: "2"}}, nil, Host{})
-	if err != nil || len(edits) != 2 || d.Guest().Interfaces[0].Driver.Queues != 2 {
-		t.Errorf("edits %+v (%v)", edits, err)
-	}
+	must.Hold(t, err == nil && len(edits) == 2 && d.Guest().Interfaces[0].Driver.Queues == 2,
+		"edits %+v (%v)", edits, err)
 	if !slices.Equal(edits, []Edit{{"interface/0/model", "e1000", "virtio", true, true},
 		{"interface/0/driver.queues", "", "2", false, true}}) {
 		t.Errorf("edits %+v", edits)
@@ -150,9 +147,7 @@ func TestWishes(t *testing.T) {
 
 	bad := func(all []Change, err error) {
 		t.Helper()
-		if err == nil {
-			t.Errorf("took %+v", all)
-		}
+		must.Refuse(t, err, "took %+v", all)
 	}
 	for _, text := range []string{"", "0", "x", "0=", "=1", "0=1,,1=2", "0=a", "a=1", "0-1=", "2-9", ",0=1"} {
 		bad(d.PinChanges("vcpupin", text))
@@ -181,10 +176,8 @@ func TestHyperVOn(t *testing.T) {
 	d := parse(t, "<domain>\n  <os/>\n</domain>\n")
 	changes := must.Get(d.HyperVChanges("on"))(t)
 	must.Get(d.Apply(changes, nil, Host{Libvirt: "11.3.0", QEMU: "10.0.2"}))(t)
-	if !strings.Contains(d.String(), "<spinlocks state='on' retries='8191'/>") ||
-		strings.Index(d.String(), "<synic") > strings.Index(d.String(), "<stimer") {
-		t.Errorf("got %s", d)
-	}
+	must.Hold(t, strings.Contains(d.String(), "<spinlocks state='on' retries='8191'/>") &&
+		strings.Index(d.String(), "<synic") <= strings.Index(d.String(), "<stimer"), "got %s", d)
 }
 
 func TestValues(t *testing.T) {
@@ -251,7 +244,5 @@ func TestLost(t *testing.T) {
 	// What libvirt makes of an absent value is not lost.
 	edits, err := parse(t, strings.Replace(text, "off", "on", 1)).Apply([]Change{{Path: "cpu/mode", Value: "host-model"}},
 		nil, Host{})
-	if err != nil || len(edits) != 1 {
-		t.Errorf("%v: %+v", err, edits)
-	}
+	must.Hold(t, err == nil && len(edits) == 1, "%v: %+v", err, edits)
 }

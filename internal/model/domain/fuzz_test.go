@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // FuzzParse: what is accepted comes back byte for byte, is well-formed to encoding/xml as well, and can be read.
@@ -24,14 +26,10 @@ func FuzzParse(f *testing.F) {
 		d, err := Parse([]byte(text))
 		if err != nil {
 			var bad *SyntaxError
-			if !errors.As(err, &bad) || bad.Line < 1 {
-				t.Fatalf("error %v", err)
-			}
+			must.Need(t, errors.As(err, &bad) && bad.Line >= 1, "error %v", err)
 			return
 		}
-		if d.String() != text {
-			t.Fatalf("came back as %q", d)
-		}
+		must.Need(t, d.String() == text, "came back as %q", d)
 		// of these it knows less
 		if err := wellFormed(text); err != nil && ascii(text) && !strings.Contains(text, "<!") &&
 			!strings.Contains(text, "<?xml") {
@@ -95,9 +93,7 @@ func FuzzSet(f *testing.F) {
 			t.Fatalf("check says %v, set says %v", err, serr)
 		}
 		if err != nil {
-			if d.String() != text {
-				t.Fatal("refused and changed")
-			}
+			must.Need(t, d.String() == text, "refused and changed")
 			return
 		}
 		again := parse(t, d.String())

@@ -18,9 +18,7 @@ var update = flag.Bool("update", false, "write the golden files again")
 // TestGuest compares what is read of each sample with the .json beside it.
 func TestGuest(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.xml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no samples: %v", err)
-	}
+	must.Need(t, err == nil && len(files) != 0, "no samples: %v", err)
 	for _, file := range files {
 		d := sample(t, filepath.Base(file))
 		got := must.Get(json.MarshalIndent(d.Guest(), "", " "))(t)
@@ -50,9 +48,7 @@ func TestGuestSaysWhatIsUnclear(t *testing.T) {
 	want := []string{"domain id=x", "vcpu=many", "vcpu current=-", "memory=1 bogus", "currentMemory=lots",
 		"vcpupin vcpu=a", "vcpupin cpuset=9-1",
 		"interface 0 pci address=bus 0x100", "interface 0 mac=zz", "interface 0 driver queues=q"}
-	if !slices.Equal(where, want) {
-		t.Errorf("got  %q\nwant %q", where, want)
-	}
+	must.Hold(t, slices.Equal(where, want), "got  %q\nwant %q", where, want)
 }
 
 func TestPending(t *testing.T) {
@@ -82,10 +78,8 @@ func TestPending(t *testing.T) {
 	for _, d := range Pending(live, unplugged) {
 		paths = append(paths, d.Path)
 	}
-	if !slices.Contains(paths, "interface/52:54:00:00:00:02/type") ||
-		!slices.Contains(paths, "interface/52:54:00:00:00:03/model") {
-		t.Errorf("an exchanged interface shows as %q", paths)
-	}
+	must.Hold(t, slices.Contains(paths, "interface/52:54:00:00:00:02/type") &&
+		slices.Contains(paths, "interface/52:54:00:00:00:03/model"), "an exchanged interface shows as %q", paths)
 }
 
 func TestDiffOfUnreadableValues(t *testing.T) {
@@ -109,9 +103,7 @@ func TestPaths(t *testing.T) {
 		interface/52:54:00:aa:bb:01/model interface/52:54:00:aa:bb:01/driver.name interface/52:54:00:aa:bb:01/driver.queues
 		interface/52:54:00:aa:bb:01/driver.rx_queue_size interface/52:54:00:aa:bb:01/driver.tx_queue_size
 		interface/52:54:00:aa:bb:01/coalesce.rx.frames.max hostdev/0000:3b:02.1`)
-	if !slices.Equal(got, want) {
-		t.Errorf("got\n%q\nexpected\n%q", got, want)
-	}
+	must.Hold(t, slices.Equal(got, want), "got\n%q\nexpected\n%q", got, want)
 }
 
 // TestInterfaceBackEnds reads what decides which way a NIC's packets take.
@@ -133,9 +125,8 @@ func TestInterfaceBackEnds(t *testing.T) {
 		{Type: "user"},
 	} {
 		got := d.Guest().Interfaces[i]
-		if got.Type != want.Type || got.Source != want.Source || got.Backend != want.Backend ||
-			got.VirtualPort != want.VirtualPort || got.SourceMode != want.SourceMode {
-			t.Errorf("interface %d: got %+v, want %+v", i, got, want)
-		}
+		must.Hold(t, got.Type == want.Type && got.Source == want.Source && got.Backend == want.Backend &&
+			got.VirtualPort == want.VirtualPort && got.SourceMode == want.SourceMode,
+			"interface %d: got %+v, want %+v", i, got, want)
 	}
 }

@@ -19,9 +19,7 @@ func samples(t testing.TB) map[string][]byte {
 			out[filepath.Base(f)] = text
 		}
 	}
-	if len(out) < 8 {
-		t.Fatalf("found %d sample domains, expected at least 8", len(out))
-	}
+	must.Need(t, len(out) >= 8, "found %d sample domains, expected at least 8", len(out))
 	return out
 }
 

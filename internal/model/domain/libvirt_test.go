@@ -68,12 +68,9 @@ func storedAll(t *testing.T, texts [][]byte) [][]byte {
 	out, err := cmd.Output()
 	out = testTarget.ReplaceAll(out, nil)
 	parts := bytes.Split(out, []byte(mark))
-	if len(parts) != len(texts)+1 {
-		t.Fatalf("libvirt answered %d of %d (%v): %s", len(parts)-1, len(texts), err, given.String())
-	}
-	if given.Len() > 0 {
-		t.Errorf("libvirt refuses: %s", given.String())
-	}
+	must.Need(t, len(parts) == len(texts)+1,
+		"libvirt answered %d of %d (%v): %s", len(parts)-1, len(texts), err, given.String())
+	must.Hold(t, given.Len() <= 0, "libvirt refuses: %s", given.String())
 	var all [][]byte
 	for _, part := range parts[:len(texts)] {
 		at := bytes.Index(part, []byte("<domain"))
@@ -117,9 +114,7 @@ func TestAgainstLibvirt(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) { tried += againstLibvirt(t, stored(t, []byte(text))) })
 	}
-	if tried < 400 {
-		t.Errorf("tried %d values, expected at least 400", tried)
-	}
+	must.Hold(t, tried >= 400, "tried %d values, expected at least 400", tried)
 }
 
 // againstLibvirt tries every value of one domain, and counts them.

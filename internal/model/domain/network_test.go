@@ -66,9 +66,8 @@ func TestNetworkXML(t *testing.T) {
 	if err != nil || got != poolXML {
 		t.Errorf("%v\n%s", err, lineDiff(poolXML, got))
 	}
-	if NetworkUUID(got) != "1d2a0d0e-0000-4000-8000-000000000001" || NetworkUUID("<x/>") != "" {
-		t.Error("the UUID is another")
-	}
+	must.Hold(t, NetworkUUID(got) == "1d2a0d0e-0000-4000-8000-000000000001" && NetworkUUID("<x/>") == "",
+		"the UUID is another")
 	if got, err := NetworkXML("other", "", pool.Value(), poolXML); err != nil || strings.Contains(got, "uuid") ||
 		!strings.Contains(got, "<name>other</name>") {
 		t.Errorf("the text of another network is taken (%v):\n%s", err, got)
@@ -114,12 +113,8 @@ func FuzzNetwork(f *testing.F) {
 			}
 		}
 		again, err := CanonNetwork(value)
-		if err != nil || again != value {
-			t.Fatalf("%q becomes %q (%v)", value, again, err)
-		}
-		if strings.Join(strings.Fields(value), " ") != value {
-			t.Fatalf("%q is not one line of words", value)
-		}
+		must.Need(t, err == nil && again == value, "%q becomes %q (%v)", value, again, err)
+		must.Need(t, strings.Join(strings.Fields(value), " ") == value, "%q is not one line of words", value)
 	})
 }
 

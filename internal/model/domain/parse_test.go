@@ -30,10 +30,8 @@ func TestCorpusDomain(t *testing.T) {
 	}
 	d := parse(t, string(text))
 	g := d.Guest()
-	if g.VCPUs.Max != 128 || g.VCPUs.Current != 9 || g.MemoryKiB != 16<<20 || len(g.Pins) != 9 || !g.Agent ||
-		len(g.Unclear) != 0 {
-		t.Errorf("read %+v", g)
-	}
+	must.Hold(t, g.VCPUs.Max == 128 && g.VCPUs.Current == 9 && g.MemoryKiB == 16<<20 && len(g.Pins) == 9 && g.Agent &&
+		len(g.Unclear) == 0, "read %+v", g)
 	driver := Driver{Name: "vhost", Queues: 9, RxQueueSize: 256, TxQueueSize: 256}
 	if n := g.Interfaces[1]; !reflect.DeepEqual(n.Driver, driver) || n.RxFrames != 32 || n.Source != "br_ens1f0" {
 		t.Errorf("interface 1 read as %+v", n)
@@ -133,15 +131,11 @@ func TestParseRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Parse([]byte(c.text))
 			var bad *SyntaxError
-			if !errors.As(err, &bad) {
-				t.Fatalf("error %v, expected a SyntaxError", err)
-			}
-			if bad.Line != c.line || !strings.Contains(bad.Problem, c.problem) {
-				t.Errorf("line %d: %s; expected line %d: %s", bad.Line, bad.Problem, c.line, c.problem)
-			}
-			if len(err.Error()) > 300 || strings.Contains(err.Error(), "\n") {
-				t.Errorf("the message is not one short line: %q", err)
-			}
+			must.Need(t, errors.As(err, &bad), "error %v, expected a SyntaxError", err)
+			must.Hold(t, bad.Line == c.line && strings.Contains(bad.Problem, c.problem),
+				"line %d: %s; expected line %d: %s", bad.Line, bad.Problem, c.line, c.problem)
+			must.Hold(t, len(err.Error()) <= 300 && !strings.Contains(err.Error(), "\n"),
+				"the message is not one short line: %q", err)
 		})
 	}
 }

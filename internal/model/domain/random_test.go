@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 // TestRandomDomains edits domains that nobody would write: elements empty, doubled, out of order, on one line or many,
@@ -13,9 +15,7 @@ func TestRandomDomains(t *testing.T) {
 	for seed := range uint64(1500) {
 		text := randomDomain(seed)
 		d, err := Parse([]byte(text))
-		if err != nil {
-			t.Fatalf("seed %d: %v\n%s", seed, err, text)
-		}
+		must.Need(t, err == nil, "seed %d: %v\n%s", seed, err, text)
 		if d.String() != text {
 			t.Fatalf("seed %d: written other than read:\n%s", seed, lineDiff(text, d.String()))
 		}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf16"
+
+	"mpps/internal/must"
 )
 
 // documentTypes are documents with one, all well-formed.
@@ -65,7 +67,6 @@ func refuses(t *testing.T, text, problem string) {
 	t.Helper()
 	_, err := Parse([]byte(text))
 	var bad *SyntaxError
-	if !errors.As(err, &bad) || !strings.Contains(bad.Problem, problem) || bad.Advice == "" {
-		t.Errorf("%.120q: error %v, expected %q and advice", text, err, problem)
-	}
+	must.Hold(t, errors.As(err, &bad) && strings.Contains(bad.Problem, problem) && bad.Advice != "",
+		"%.120q: error %v, expected %q and advice", text, err, problem)
 }

@@ -39,12 +39,9 @@ func TestRender(t *testing.T) {
 		}
 		again := parse(t, d.String())
 		g := again.Guest()
-		if g.Name != s.Name || g.UUID != s.UUID || g.VCPUs.Max != s.VCPUs || g.MemoryKiB != s.MemoryKiB ||
-			len(g.Interfaces) != len(s.NICs) ||
-			len(g.HostDevs) != len(s.HostDevs) || !g.Agent || len(g.Unclear) > 0 || g.CPU.Mode != "host-passthrough" ||
-			g.CPU.Cache != "passthrough" {
-			t.Errorf("%s reads as %+v", name, g)
-		}
+		must.Hold(t, g.Name == s.Name && g.UUID == s.UUID && g.VCPUs.Max == s.VCPUs && g.MemoryKiB == s.MemoryKiB &&
+			len(g.Interfaces) == len(s.NICs) && len(g.HostDevs) == len(s.HostDevs) && g.Agent && len(g.Unclear) <= 0 &&
+			g.CPU.Mode == "host-passthrough" && g.CPU.Cache == "passthrough", "%s reads as %+v", name, g)
 		var total uint64
 		for _, c := range g.CPU.Cells {
 			total += c.KiB
@@ -84,19 +81,13 @@ func TestRenderedMark(t *testing.T) {
 	s := descriptions["booted"]
 	d := must.Get(Render(s))(t)
 	marks := d.Guest().Marks
-	if len(marks) != 1 || !s.Mark.SameAs(marks[0]) {
-		t.Errorf("marks %+v in\n%s", marks, d)
-	}
+	must.Hold(t, len(marks) == 1 && s.Mark.SameAs(marks[0]), "marks %+v in\n%s", marks, d)
 	for _, other := range []Mark{{}, {Namespace: s.Mark.Namespace, Name: s.Mark.Name},
 		{Namespace: s.Mark.Namespace, Name: s.Mark.Name, Fields: map[string]string{"run": "6"}}} {
-		if s.Mark.SameAs(other) {
-			t.Errorf("taken for %+v", other)
-		}
+		must.Hold(t, !s.Mark.SameAs(other), "taken for %+v", other)
 	}
 	for _, want := range []string{"<cmdline>console=ttyS0 a=&lt;b&gt;</cmdline>", "<on_reboot>destroy</on_reboot>"} {
-		if !strings.Contains(d.String(), want) {
-			t.Errorf("there is no %s in\n%s", want, d)
-		}
+		must.Hold(t, strings.Contains(d.String(), want), "there is no %s in\n%s", want, d)
 	}
 }
 
@@ -145,9 +136,7 @@ func TestRenderRefuses(t *testing.T) {
 			t.Errorf("expected %q, got %v", c.problem, err)
 		}
 	}
-	if _, err := Render(good); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, must.Err(Render(good)))
 }
 
 func TestDiskNames(t *testing.T) {
@@ -167,9 +156,7 @@ func FuzzRender(f *testing.F) {
 			return
 		}
 		g := parse(t, d.String()).Guest()
-		if g.Name != strings.TrimSpace(name) || g.Interfaces[0].Bridge != bridge || g.VCPUs.Max != vcpus ||
-			g.MemoryKiB != kib || len(g.Unclear) > 0 {
-			t.Fatalf("%+v reads as %+v", s, g)
-		}
+		must.Need(t, g.Name == strings.TrimSpace(name) && g.Interfaces[0].Bridge == bridge && g.VCPUs.Max == vcpus &&
+			g.MemoryKiB == kib && len(g.Unclear) <= 0, "%+v reads as %+v", s, g)
 	})
 }

@@ -26,9 +26,8 @@ func libvirtSchema(t *testing.T) func(name string, documents map[string][]byte) 
 		_, err = os.Stat(schemaFile)
 	}
 	if err != nil {
-		if os.Getenv("MPPS_LIBVIRT_SCHEMA") == "required" {
-			t.Fatalf("libvirt's schema is not here: %v (scripts/deps test installs it)", err)
-		}
+		must.Need(t, os.Getenv("MPPS_LIBVIRT_SCHEMA") != "required",
+			"libvirt's schema is not here: %v (scripts/deps test installs it)", err)
 		t.Skipf("libvirt's schema is not here: %v (scripts/deps test installs it)", err)
 	}
 	return func(name string, documents map[string][]byte) {
@@ -175,7 +174,6 @@ func check(t *testing.T, text string, well bool) {
 	cmd.Stdin = strings.NewReader(text)
 	lint := cmd.Run() == nil
 	_, err := Parse([]byte(text))
-	if lint != well || (err == nil) != well {
-		t.Errorf("%.120q: xmllint says %v, this %v, expected %v", text, lint, err, well)
-	}
+	must.Hold(t, lint == well && (err == nil) == well,
+		"%.120q: xmllint says %v, this %v, expected %v", text, lint, err, well)
 }

@@ -38,9 +38,8 @@ func suite(t *testing.T) map[string][]byte {
 		}
 		return err
 	})
-	if err != nil || len(all) < 1000 {
-		t.Fatalf("found %d domains below %s (%v), expected more than 1000", len(all), folder, err)
-	}
+	must.Need(t, err == nil && len(all) >= 1000,
+		"found %d domains below %s (%v), expected more than 1000", len(all), folder, err)
 	return all
 }
 
@@ -67,9 +66,7 @@ func TestSuite(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if !bytes.Equal(d.Bytes(), text) {
-			t.Errorf("%s comes back otherwise", name)
-		}
+		must.Hold(t, bytes.Equal(d.Bytes(), text), "%s comes back otherwise", name)
 		edits, err := d.Apply([]Change{{Path: "interface/*/driver.queues", Value: "4"}}, nil, Host{})
 		if err != nil {
 			continue
@@ -90,9 +87,7 @@ func TestSuite(t *testing.T) {
 			t.Errorf("%s does not come back:\n%s", name, lineDiff(string(text), d.String()))
 		}
 	}
-	if edited < 5 {
-		t.Errorf("edited %d domains, expected at least 5", edited)
-	}
+	must.Hold(t, edited >= 5, "edited %d domains, expected at least 5", edited)
 }
 
 // withoutQueues is the canonical form of a document, without queues of <driver> and without drivers that say nothing

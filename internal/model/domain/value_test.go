@@ -144,9 +144,8 @@ func TestSetRefuses(t *testing.T) {
 			continue
 		}
 		hint := err.(interface{ Hint() string }).Hint()
-		if !strings.Contains(err.Error(), c.problem) || !strings.Contains(hint, c.hint) {
-			t.Errorf("%s=%s: %q, hint %q; expected %q, hint %q", c.path, c.value, err, hint, c.problem, c.hint)
-		}
+		must.Hold(t, strings.Contains(err.Error(), c.problem) && strings.Contains(hint, c.hint),
+			"%s=%s: %q, hint %q; expected %q, hint %q", c.path, c.value, err, hint, c.problem, c.hint)
 		if len(err.Error()) > 300 {
 			t.Errorf("%.60s: message of %d characters", c.path, len(err.Error()))
 		}
@@ -205,9 +204,7 @@ func TestRestoreTakesWhatWasThere(t *testing.T) {
 		"queues='many'/><coalesce><rx><frames max='128'/></rx></coalesce></interface></devices></domain>"
 	d := parse(t, text)
 	old, had, err := d.Get(path)
-	if old != "128" || !had || err != nil {
-		t.Fatalf("read %q %v %v", old, had, err)
-	}
+	must.Need(t, old == "128" && had && err == nil, "read %q %v %v", old, had, err)
 	set(t, d, path, "32")
 	must.Refuse(t, d.Set(path, "128"), "set took 128 frames")
 	d = parse(t, d.String())
@@ -244,9 +241,7 @@ func TestDoubledElementsAreNotEdited(t *testing.T) {
 	for _, err := range []error{d.Set("numatune/memory.nodeset", "2"), d.Delete("numatune/memory.nodeset"),
 		d.Restore("numatune/memory.nodeset", "2", true)} {
 		var bad *PathError
-		if !errors.As(err, &bad) || !strings.Contains(bad.Problem, "2 such <memory> elements") {
-			t.Errorf("error %v", err)
-		}
+		must.Hold(t, errors.As(err, &bad) && strings.Contains(bad.Problem, "2 such <memory> elements"), "error %v", err)
 	}
 }
 

@@ -110,9 +110,7 @@ func TestWholeInterfaces(t *testing.T) {
 		"bridge=br0 model=virtio queues=2 teaming=persistent alias=ua-backup0", "hostdev pci=0000:01:10.2 " +
 			"managed=yes teaming=transient:ua-backup0",
 	} {
-		if forms[i].value != want {
-			t.Errorf("%s has the value %q, expected %q", forms[i].path, forms[i].value, want)
-		}
+		must.Equal(t, forms[i].value, want, "%s has the value", forms[i].path)
 	}
 }
 
@@ -135,9 +133,7 @@ func TestWholeElementsComeBack(t *testing.T) {
 		for _, i := range order[:1+r.IntN(len(paths))] {
 			path := paths[i]
 			value, there, err := d.Get(path)
-			if err != nil || !there {
-				t.Fatalf("%s: %v", path, err)
-			}
+			must.Need(t, err == nil && there, "%s: %v", path, err)
 			taken = append(taken, step{path, value, d.Verbatim(path)})
 			must.Do(t, d.Restore(path, "", false))
 			d = parse(t, d.String())
@@ -172,9 +168,7 @@ func TestWholeInterfaceAsXML(t *testing.T) {
 	want := "<interface type='network'><mac address='52:54:00:00:00:02'/><source network='pool'/><model " +
 		"type='virtio'/><target dev='a &#32;b&amp;'/></interface>"
 	got, _, err := d.Get(path)
-	if got != want || err != nil {
-		t.Fatalf("reads %s (%v), expected %s", got, err, want)
-	}
+	must.Need(t, got == want && err == nil, "reads %s (%v), expected %s", got, err, want)
 	if again, ok := canonNIC(got); again != got || !ok {
 		t.Errorf("its canonical form is %q", again)
 	}
@@ -182,9 +176,7 @@ func TestWholeInterfaceAsXML(t *testing.T) {
 	if err := d.Set(path, got); err == nil {
 		must.Do(t, d.Delete(path))
 		err = parse(t, d.String()).Set(path, got)
-		if err == nil {
-			t.Error("XML was taken as a wanted value")
-		}
+		must.Refuse(t, err, "XML was taken as a wanted value")
 	}
 	empty := parse(t, withDevices(""))
 	must.Do(t, empty.Restore(path, got, true))
@@ -269,10 +261,9 @@ func TestHalvesOfAPair(t *testing.T) {
 		}
 		found = append(found, d.Path)
 	}
-	if len(found) < 3 || Within(queues, whole) || !Within(whole, whole) ||
-		!Within("interface/"+pair+"/vlan", "interface/"+pair) || Within("vcpupin/0", "vcpupin") {
-		t.Errorf("parts of %s: %v", whole, found)
-	}
+	must.Hold(t, len(found) >= 3 && !Within(queues, whole) && Within(whole, whole) &&
+		Within("interface/"+pair+"/vlan", "interface/"+pair) && !Within("vcpupin/0", "vcpupin"),
+		"parts of %s: %v", whole, found)
 }
 
 func TestWholeInterfaceNeedsVersions(t *testing.T) {
@@ -361,14 +352,10 @@ func FuzzWholeInterface(f *testing.F) {
 			if again, ok := canonNIC(canon); !ok || again != canon {
 				t.Fatalf("%q becomes %q becomes %q", value, canon, again)
 			}
-			if strings.Join(strings.Fields(canon), " ") != canon {
-				t.Fatalf("%q is not one line of words", canon)
-			}
+			must.Need(t, strings.Join(strings.Fields(canon), " ") == canon, "%q is not one line of words", canon)
 		}
 		if err := d.Set(path, value); err != nil {
-			if d.String() != text {
-				t.Fatal("refused and changed")
-			}
+			must.Need(t, d.String() == text, "refused and changed")
 			return
 		}
 		again := parse(t, d.String())

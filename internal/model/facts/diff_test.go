@@ -111,15 +111,12 @@ func TestConfigurationIsADifference(t *testing.T) {
 			before, after := small(), small()
 			c.change(after)
 			found := Diff(before, after)
-			if len(found) != 1 || found[0].Path != c.path {
-				t.Fatalf("expected one difference at %s, found %v", c.path, found)
-			}
+			must.Need(t, len(found) == 1 && found[0].Path == c.path,
+				"expected one difference at %s, found %v", c.path, found)
 			if c.before != "" && found[0].Before != c.before || c.after != "" && found[0].After != c.after {
 				t.Errorf("expected %q → %q, found %q → %q", c.before, c.after, found[0].Before, found[0].After)
 			}
-			if digest(before) == digest(after) {
-				t.Error("the digests are the same")
-			}
+			must.Hold(t, digest(before) != digest(after), "the digests are the same")
 			if back := Diff(after, before); len(back) != 1 || back[0].Before != found[0].After {
 				t.Errorf("the other way round: %v", back)
 			}
@@ -131,10 +128,8 @@ func TestLongTextsDifferInALine(t *testing.T) {
 	before, after := small(), small()
 	after.Guests[0].Definition = strings.Replace(after.Guests[0].Definition, "queues='4'", "queues='2'", 1)
 	found := Diff(before, after)
-	if len(found) != 1 || !strings.HasPrefix(found[0].After, "line ") ||
-		!strings.Contains(found[0].After, "queues='2'") || len(found[0].After) > 250 {
-		t.Errorf("found %v", found)
-	}
+	must.Hold(t, len(found) == 1 && strings.HasPrefix(found[0].After, "line ") &&
+		strings.Contains(found[0].After, "queues='2'") && len(found[0].After) <= 250, "found %v", found)
 }
 
 func TestStoppedGuestIsNoDifference(t *testing.T) {
@@ -172,9 +167,7 @@ func TestDiffLeavesItsHostsAlone(t *testing.T) {
 	Diff(a, b)
 	digest(a)
 	Scrub(a)
-	if !bytes.Equal(written(t, a), wantA) || !bytes.Equal(written(t, b), wantB) {
-		t.Error("a host was changed")
-	}
+	must.Hold(t, bytes.Equal(written(t, a), wantA) && bytes.Equal(written(t, b), wantB), "a host was changed")
 }
 
 // digest returns a hash of the configuration, equal for hosts without a Difference.

@@ -49,7 +49,5 @@ func TestBetween(t *testing.T) {
 		t.Errorf("a counter that ran backwards grew by %d", n)
 	}
 	must.Equal(t, d.IRQs["eth0"], 10, "interrupts")
-	if Between(after, before) != nil || Between(before, before) != nil {
-		t.Error("an interval without time")
-	}
+	must.Hold(t, Between(after, before) == nil && Between(before, before) == nil, "an interval without time")
 }

@@ -30,10 +30,9 @@ func TestLoadInSnapshot(t *testing.T) {
 	must.Do(t, Write(&text, Scrub(loaded()), "0"))
 	must.Lack(t, text.String(), `"db"`, `"web"`, "blue")
 	h := must.Get(ReadSnapshot(&text))(t)
-	if h.Load == nil || h.Load.Seconds != 2 || len(h.Load.Devices) != 3 ||
-		h.Load.Devices[1].Guest != h.Guests[0].Name || h.Load.Threads[1].Guest != h.Guests[1].Name {
-		t.Errorf("read back: %+v", h.Load)
-	}
+	must.Hold(t, h.Load != nil && h.Load.Seconds == 2 && len(h.Load.Devices) == 3 &&
+		h.Load.Devices[1].Guest == h.Guests[0].Name && h.Load.Threads[1].Guest == h.Guests[1].Name,
+		"read back: %+v", h.Load)
 	a, b := loaded(), loaded()
 	b.Load.Seconds, b.Load.Devices = 3, nil
 	if d := Diff(a, b); len(d) > 0 || digest(a) != digest(b) {
@@ -60,8 +59,6 @@ func TestLoadRefused(t *testing.T) {
 func TestLoadOf(t *testing.T) {
 	t.Parallel()
 	l := loaded().Load.ForGuest("db")
-	if len(l.Devices) != 2 || len(l.Guests) != 1 || l.Threads[0].Guest != "db" || l.Threads[1].Role != "other" ||
-		l.Threads[1].Guest != "" {
-		t.Errorf("%+v", l)
-	}
+	must.Hold(t, len(l.Devices) == 2 && len(l.Guests) == 1 && l.Threads[0].Guest == "db" &&
+		l.Threads[1].Role == "other" && l.Threads[1].Guest == "", "%+v", l)
 }

@@ -31,14 +31,11 @@ func TestWholeKeepsWhatThereIs(t *testing.T) {
 	h := small()
 	h.Taken = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	before := written(t, h)
-	if string(written(t, NonNil(h))) != string(before) || string(written(t, h)) != string(before) {
-		t.Error("a whole copy says something else, or the original was changed")
-	}
+	must.Hold(t, string(written(t, NonNil(h))) == string(before) && string(written(t, h)) == string(before),
+		"a whole copy says something else, or the original was changed")
 	if pins := NonNil([]setting.CPUSet{nil}); pins[0] != nil {
 		t.Error("what writes its own text was touched")
 	}
 	var nothing any
-	if NonNil(nothing) != nil {
-		t.Error("nothing became something")
-	}
+	must.Hold(t, NonNil(nothing) == nil, "nothing became something")
 }

@@ -68,9 +68,8 @@ func TestOwnerOf(t *testing.T) {
 			text := fmt.Sprintf("<domain type='kvm'><name>%s</name><uuid>%s</uuid>%s</domain>", c.name, uuid, c.inside)
 			doc := must.Get(domain.Parse([]byte(text)))(t)
 			got := OwnerOf(doc.Guest())
-			if got.Platform != c.platform || got.ID != c.id || (got.Evidence == "") != (c.platform == Libvirt) {
-				t.Errorf("expected %s %q, found %+v", c.platform, c.id, got)
-			}
+			must.Hold(t, got.Platform == c.platform && got.ID == c.id &&
+				(got.Evidence == "") == (c.platform == Libvirt), "expected %s %q, found %+v", c.platform, c.id, got)
 		})
 	}
 }
@@ -92,9 +91,8 @@ func TestManyMarks(t *testing.T) {
 		t.Skipf("refused as a whole: %v", err)
 	}
 	g := doc.Guest()
-	if len(g.Marks) > 64 || len(g.Marks[0].Fields) > 32 || OwnerOf(g).Platform != Libvirt {
-		t.Errorf("%d marks, the first of %d fields", len(g.Marks), len(g.Marks[0].Fields))
-	}
+	must.Hold(t, len(g.Marks) <= 64 && len(g.Marks[0].Fields) <= 32 && OwnerOf(g).Platform == Libvirt,
+		"%d marks, the first of %d fields", len(g.Marks), len(g.Marks[0].Fields))
 }
 
 // TestOwnerInSnapshot: a snapshot has the owner, one of an earlier version gets it from the definition, and a made-up
@@ -110,9 +108,8 @@ func TestOwnerInSnapshot(t *testing.T) {
 		return ReadSnapshot(&b)
 	}
 	got := must.Get(read(h))(t)
-	if !got.Guests[0].Rewrites() || got.Guests[0].Platform() != Nova || got.Guests[1].Owner.ID != "101" {
-		t.Errorf("%+v, %+v", got.Guests[0].Owner, got.Guests[1].Owner)
-	}
+	must.Hold(t, got.Guests[0].Rewrites() && got.Guests[0].Platform() == Nova && got.Guests[1].Owner.ID == "101",
+		"%+v, %+v", got.Guests[0].Owner, got.Guests[1].Owner)
 	if c := Scrub(got); c.Guests[1].Owner.ID != "101" || strings.Contains(c.Guests[2].Owner.ID, "shop") ||
 		strings.Contains(c.Guests[2].Owner.ID, "web") || c.Guests[0].Platform() != Nova {
 		t.Errorf("scrubbed: %+v %+v %+v", c.Guests[0].Owner, c.Guests[1].Owner, c.Guests[2].Owner)

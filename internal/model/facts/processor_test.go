@@ -35,9 +35,7 @@ func TestBeforeMesh(t *testing.T) {
 		top := Topology{Vendor: "GenuineIntel", Processor: &Processor{Family: 6, Model: model}}
 		must.Equal(t, top.BeforeMesh(), want, "model %#x", model)
 	}
-	if (&Topology{Vendor: "GenuineIntel"}).BeforeMesh() {
-		t.Error("an unknown model is old")
-	}
+	must.Hold(t, !(&Topology{Vendor: "GenuineIntel"}).BeforeMesh(), "an unknown model is old")
 }
 
 func TestMemoryType(t *testing.T) {

@@ -20,13 +20,10 @@ func TestReservationText(t *testing.T) {
 		must.Try(t, setting.CheckFile(at.Path))
 		text := ReservationText(given)
 		back, err := ParseReservations(at, text)
-		if err != nil || len(back) != len(given) || ReservationText(back) != text {
-			t.Errorf("%v: %+v\n%s", err, back, text)
-		}
-		if _, err := ParseReservations(setting.Of(setting.File, setting.Reservations, "0000:01:10.7.json"),
-			text); err == nil {
-			t.Errorf("%s is taken under another name", at)
-		}
+		must.Hold(t, err == nil && len(back) == len(given) && ReservationText(back) == text,
+			"%v: %+v\n%s", err, back, text)
+		must.Fail(ParseReservations(setting.Of(setting.File, setting.Reservations, "0000:01:10.7.json"), text))(t,
+			"%s is taken under another name", at)
 		for old, new := range map[string]string{"mpps.vfs/1": "mpps.vfs/2", `"guest":"vm1"`: `"guest":""`,
 			"given": "given\""} {
 			must.Fail(ParseReservations(at, strings.Replace(text, old, new, 1)))(t,

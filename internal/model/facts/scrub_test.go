@@ -56,9 +56,8 @@ func TestScrub(t *testing.T) {
 		must.Lack(t, text, secret)
 	}
 	must.Contain(t, text, "127.0.0.1")
-	if c.NICs[0].Firmware != "9.20.0.5" || c.Kernel.Release != "6.8.0.50" {
-		t.Errorf("versions were taken for addresses: %s, %s", c.NICs[0].Firmware, c.Kernel.Release)
-	}
+	must.Hold(t, c.NICs[0].Firmware == "9.20.0.5" && c.Kernel.Release == "6.8.0.50",
+		"versions were taken for addresses: %s, %s", c.NICs[0].Firmware, c.Kernel.Release)
 	g := c.Guests[0]
 	mac := g.Interfaces[0].MAC
 	if c.Taps[0].Guest != g.Name || !strings.Contains(g.Definition, "<name>"+g.Name+"</name>") ||
@@ -77,21 +76,15 @@ func TestScrub(t *testing.T) {
 			threads++
 		}
 	}
-	if threads != 4 {
-		t.Errorf("%d vhost workers serve %s, expected 4", threads, mac)
-	}
+	must.Hold(t, threads == 4, "%d vhost workers serve %s, expected 4", threads, mac)
 	must.Equal(t, digest(Scrub(h)), digest(c), "scrubbed twice it differs")
-	if c.Guests[1].Interfaces[0].MAC == c.Guests[1].Interfaces[1].MAC {
-		t.Error("two NICs have become one")
-	}
+	must.Hold(t, c.Guests[1].Interfaces[0].MAC != c.Guests[1].Interfaces[1].MAC, "two NICs have become one")
 }
 
 func TestScrubKeepsTheLikenessOfTaps(t *testing.T) {
 	s := newScrubber(&Host{})
 	guest, tap := s.mac("52:54:00:12:34:56"), s.mac("fe:54:00:12:34:56")
-	if guest[3:] != tap[3:] || guest == tap || guest == "52:54:00:12:34:56" {
-		t.Errorf("NIC %s, tap %s", guest, tap)
-	}
+	must.Hold(t, guest[3:] == tap[3:] && guest != tap && guest != "52:54:00:12:34:56", "NIC %s, tap %s", guest, tap)
 }
 
 func TestScrubBoot(t *testing.T) {
@@ -127,17 +120,13 @@ func TestScrubInside(t *testing.T) {
 	text := string(written(t, c))
 	must.Lack(t, text, "payroll", "example.org", "203.0.113.9", "a81f45a7", `"`+mac+`"`)
 	in := c.Guests[0].Inside
-	if in.Host == nil || in.Host.NICs[0].MAC != c.Guests[0].Interfaces[0].MAC || in.Release != "5.14.0.1" ||
-		in.Host.Kernel.Release != "5.14.0.1" {
-		t.Errorf("%+v", in)
-	}
+	must.Hold(t, in.Host != nil && in.Host.NICs[0].MAC == c.Guests[0].Interfaces[0].MAC && in.Release == "5.14.0.1" &&
+		in.Host.Kernel.Release == "5.14.0.1", "%+v", in)
 	if r := c.Readings.At(setting.InGuest(c.Guests[0].Name,
 		setting.Of(setting.Sysctl, "kernel.timer_migration"))); r.Value != "1" {
 		t.Errorf("its value is not at the guest's new name: %+v", r)
 	}
-	if _, err := ReadSnapshot(strings.NewReader(text)); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, must.Err(ReadSnapshot(strings.NewReader(text))))
 	h.Guests[0].Inside.Host.NICs[0].TxQueues = 1 << 30
 	var b strings.Builder
 	must.Do(t, Write(&b, h, "test"))
@@ -151,10 +140,8 @@ func TestScrubOfPaths(t *testing.T) {
 		Interfaces: []Interface{{Type: "vhostuser", Source: "/run/payroll-eth0/payroll.sock"}}}},
 		Pollers: []Poller{{Comm: "vpp", NICs: []string{"a"}}}}
 	c := Scrub(h)
-	if c.NICs[0].SwitchID == h.NICs[0].SwitchID || c.NICs[0].SwitchID != c.NICs[1].SwitchID || c.NICs[2].SwitchID != "" ||
-		c.NICs[0].PortName != "p0" || !c.NICs[1].Representor() {
-		t.Errorf("%+v", c.NICs)
-	}
+	must.Hold(t, c.NICs[0].SwitchID != h.NICs[0].SwitchID && c.NICs[0].SwitchID == c.NICs[1].SwitchID &&
+		c.NICs[2].SwitchID == "" && c.NICs[0].PortName == "p0" && c.NICs[1].Representor(), "%+v", c.NICs)
 	must.Lack(t, c.Guests[0].Interfaces[0].Source, "/payroll.sock")
 	must.Equal(t, c.Pollers[0].Comm, "vpp", "%+v", c.Pollers)
 }
@@ -168,15 +155,12 @@ func TestScrubLasting(t *testing.T) {
 		Readings: Readings{a: setting.Value(`"thread-affinity:payroll/vcpu/0" "52:54:00:aa:bb:cc"`)},
 	}
 	c := Scrub(h)
-	if c.Lasting.Program != "/usr/bin/mpps" ||
-		c.Lasting.NetworkManager[0].File != "/etc/NetworkManager/system-connections/profile1" {
-		t.Errorf("%+v", c.Lasting)
-	}
+	must.Hold(t, c.Lasting.Program == "/usr/bin/mpps" &&
+		c.Lasting.NetworkManager[0].File == "/etc/NetworkManager/system-connections/profile1", "%+v", c.Lasting)
 	if text := c.Readings[a].Value; strings.Contains(text, "payroll") || strings.Contains(text, "aa:bb") {
 		t.Errorf("a file holds %s", text)
 	}
-	if h.Lasting.Program != "/home/jane/mpps" ||
-		h.Lasting.NetworkManager[0].File != "/etc/NetworkManager/system-connections/Berlin office" {
-		t.Errorf("the original was changed: %+v", h.Lasting)
-	}
+	must.Hold(t, h.Lasting.Program == "/home/jane/mpps" &&
+		h.Lasting.NetworkManager[0].File == "/etc/NetworkManager/system-connections/Berlin office",
+		"the original was changed: %+v", h.Lasting)
 }

@@ -61,29 +61,22 @@ func TestEndlessFilesAreNotReadToTheEnd(t *testing.T) {
 		file := &endless{fill: fill}
 		_, err := ReadSnapshot(file)
 		var refused *SnapshotError
-		if !errors.As(err, &refused) {
-			t.Errorf("%q: expected a refusal, found %v", fill, err)
-		}
-		if file.read > 1<<20 {
-			t.Errorf("%q: %d bytes were read", fill, file.read)
-		}
+		must.Hold(t, errors.As(err, &refused), "%q: expected a refusal, found %v", fill, err)
+		must.Hold(t, file.read <= 1<<20, "%q: %d bytes were read", fill, file.read)
 	}
 }
 
 func TestTooLargeIsRefused(t *testing.T) {
 	file := &endless{fill: 'x'}
 	_, err := readBounded(io.MultiReader(strings.NewReader(`{"schema":"mpps.snapshot/1","x":"`), file), 4<<20)
-	if err == nil || !strings.Contains(err.Error(), "larger than 4 MiB") || file.read > 8<<20 {
-		t.Errorf("expected a refusal by size, found %v after %d bytes", err, file.read)
-	}
+	must.Hold(t, err != nil && strings.Contains(err.Error(), "larger than 4 MiB") && file.read <= 8<<20,
+		"expected a refusal by size, found %v after %d bytes", err, file.read)
 }
 
 func TestHostileSnapshotsAreRefused(t *testing.T) {
 	good := string(written(t, small()))
 	swap := func(old, new string) string {
-		if !strings.Contains(good, old) {
-			t.Fatalf("the snapshot does not contain %s", old)
-		}
+		must.Need(t, strings.Contains(good, old), "the snapshot does not contain %s", old)
 		return strings.Replace(good, old, new, 1)
 	}
 	in := func(result string) string { return `{"schema":"mpps.snapshot/1","result":{` + result + `}}` }
@@ -138,12 +131,8 @@ func TestHostileSnapshotsAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := ReadSnapshot(strings.NewReader(c.text))
 			var refused *SnapshotError
-			if !errors.As(err, &refused) {
-				t.Fatalf("expected a refusal, found %v", err)
-			}
-			if !strings.Contains(err.Error(), c.want) {
-				t.Errorf("expected an error with %q, found %q", c.want, err)
-			}
+			must.Need(t, errors.As(err, &refused), "expected a refusal, found %v", err)
+			must.Hold(t, strings.Contains(err.Error(), c.want), "expected an error with %q, found %q", c.want, err)
 			if refused.Hint() == "" || len(err.Error()) > 400 || strings.ContainsAny(err.Error(), "\x1b\x00\n") {
 				t.Errorf("not an error for people: %q, hint %q", err, refused.Hint())
 			}
@@ -154,9 +143,7 @@ func TestHostileSnapshotsAreRefused(t *testing.T) {
 func TestReadErrorsAreNotTheFilesFault(t *testing.T) {
 	broken := errors.New("broken disk")
 	_, err := ReadSnapshot(io.MultiReader(strings.NewReader("{"), failing{broken}))
-	if !errors.Is(err, broken) {
-		t.Errorf("expected %v, found %v", broken, err)
-	}
+	must.Hold(t, errors.Is(err, broken), "expected %v, found %v", broken, err)
 }
 
 type failing struct{ err error }
@@ -166,9 +153,7 @@ func (f failing) Read([]byte) (int, error) { return 0, f.err }
 func TestUnknownFieldsAreIgnored(t *testing.T) {
 	h, err := ReadSnapshot(strings.NewReader(
 		`{"schema":"mpps.snapshot/1","later":[{}],"result":{"name":"a","newer":{"x":1}}}`))
-	if err != nil || h.Name != "a" || h.Readings == nil {
-		t.Errorf("found %+v, %v", h, err)
-	}
+	must.Hold(t, err == nil && h.Name == "a" && h.Readings != nil, "found %+v, %v", h, err)
 }
 
 func FuzzReadSnapshot(f *testing.F) {
@@ -183,15 +168,11 @@ func FuzzReadSnapshot(f *testing.F) {
 			return
 		}
 		again, err := ReadSnapshot(bytes.NewReader(written(t, h)))
-		if err != nil {
-			t.Fatalf("what was read and written cannot be read: %v", err)
-		}
+		must.Need(t, err == nil, "what was read and written cannot be read: %v", err)
 		if differences := Diff(h, again); len(differences) > 0 {
 			t.Fatalf("differs after writing and reading: %v", differences)
 		}
-		if digest(h) != digest(again) {
-			t.Fatal("digest differs after writing and reading")
-		}
+		must.Need(t, digest(h) == digest(again), "digest differs after writing and reading")
 		Scrub(h)
 	})
 }
@@ -205,9 +186,7 @@ func BenchmarkReadSnapshot(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := ReadSnapshot(bytes.NewReader(text)); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(ReadSnapshot(bytes.NewReader(text)))(b)
 	}
 }
 
@@ -231,8 +210,6 @@ func TestImpossibleMemory(t *testing.T) {
 		change(h)
 		var text bytes.Buffer
 		must.Do(t, Write(&text, h, "test"))
-		if _, err := ReadSnapshot(&text); err == nil || !strings.Contains(err.Error(), "no host has") {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Say(t, must.Err(ReadSnapshot(&text)), "no host has", "%s", name)
 	}
 }

@@ -11,9 +11,8 @@ func TestCompareVersions(t *testing.T) {
 		"5.14.0-427.13.1.el9_4", "6.1.0-9", "6.1.0-40", "6.12.43+deb13", "6.12.48+deb13"}
 	for i, older := range ordered {
 		for _, newer := range ordered[i+1:] {
-			if CompareVersions(older, newer) >= 0 || CompareVersions(newer, older) <= 0 {
-				t.Errorf("%q is not older than %q", older, newer)
-			}
+			must.Hold(t, CompareVersions(older, newer) < 0 && CompareVersions(newer, older) > 0,
+				"%q is not older than %q", older, newer)
 		}
 		must.Equal(t, CompareVersions(older, older), 0, "%q is not as old as itself", older)
 	}

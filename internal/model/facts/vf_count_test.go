@@ -1,6 +1,10 @@
 package facts
 
-import "testing"
+import (
+	"testing"
+
+	"mpps/internal/must"
+)
 
 func TestVFMost(t *testing.T) {
 	for _, c := range []struct {
@@ -22,7 +26,6 @@ func TestVFMost(t *testing.T) {
 			t.Errorf("%s of %d with %d classes: %d, %s", c.driver, c.total, c.classes, most, says)
 		}
 	}
-	if VFDriver("ixgbe") != "ixgbevf" || VFDriver("unheard-of") != "" || !VFNeedsUp("igb") || VFNeedsUp("mlx5_core") {
-		t.Error("drivers of functions")
-	}
+	must.Hold(t, VFDriver("ixgbe") == "ixgbevf" && VFDriver("unheard-of") == "" && VFNeedsUp("igb") &&
+		!VFNeedsUp("mlx5_core"), "drivers of functions")
 }

@@ -26,13 +26,10 @@ func TestTier(t *testing.T) {
 		{Goal{PPS: 1e6, Latency: 20 * time.Microsecond}, Realtime}, {Unlimited(), Aggressive},
 	} {
 		must.Equal(t, c.goal.Tier(), c.want, "%+v: tier", c.goal)
-		if c.goal.Why() == "" {
-			t.Errorf("%+v: no reason", c.goal)
-		}
+		must.Hold(t, c.goal.Why() != "", "%+v: no reason", c.goal)
 	}
-	if (Goal{PPS: 2.5e6}).Why() == (Goal{PPS: 1e6}).Why() {
-		t.Error("2.5 Mpps come without the warning that a kernel guest's own limit is near")
-	}
+	must.Hold(t, (Goal{PPS: 2.5e6}).Why() != (Goal{PPS: 1e6}).Why(),
+		"2.5 Mpps come without the warning that a kernel guest's own limit is near")
 }
 
 func TestNearLimit(t *testing.T) {
@@ -55,9 +52,8 @@ func TestCheck(t *testing.T) {
 	} {
 		err := g.Check()
 		var c *Contradiction
-		if !errors.Is(err, ErrContradiction) || !errors.As(err, &c) || c.Hint() == "" {
-			t.Errorf("%s: %v; expected a contradiction with a hint", name, err)
-		}
+		must.Hold(t, errors.Is(err, ErrContradiction) && errors.As(err, &c) && c.Hint() != "",
+			"%s: %v; expected a contradiction with a hint", name, err)
 	}
 	for _, g := range []Goal{{}, Unlimited(), {PPS: 3e6, NIC: "vf"}, {PPS: 3e6},
 		{Frame: 64, Loss: 0.005, Consent: Risks()}, {Latency: 20 * time.Microsecond}} {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // TestFunctions walks from functions of a card, in switchdev and in legacy mode, and from vDPA devices. Both ports of
@@ -70,9 +71,7 @@ func TestFunctions(t *testing.T) {
 		})
 		p := Of(h).Paths[0]
 		hops := strings.Join(facts.Map(p.Hops, func(hop Hop) string { return hop.Device }), " ")
-		if !slices.Equal(p.Kinds, c.kinds) || strings.Join(p.NICs, " ") != c.nics || hops != c.hops {
-			t.Errorf("%s: %v over %v by %q, expected %v over %s by %q", name, p.Kinds, p.NICs, hops, c.kinds, c.nics,
-				c.hops)
-		}
+		must.Hold(t, slices.Equal(p.Kinds, c.kinds) && strings.Join(p.NICs, " ") == c.nics && hops == c.hops,
+			"%s: %v over %v by %q, expected %v over %s by %q", name, p.Kinds, p.NICs, hops, c.kinds, c.nics, c.hops)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/must"
 )
 
 // host returns a host with NICs eth0 and eth1 that forwards nothing, and a running guest with a NIC on tap0.
@@ -409,9 +410,8 @@ func TestCarries(t *testing.T) {
 		}
 	}
 	m := Of(host(func(h *facts.Host) { h.Guests = nil }))
-	if m.Carries("eth0") != facts.No || m.Carries("eth1") != facts.Yes {
-		t.Error("without guests the NIC that is not the operator's way in may get to carry them")
-	}
+	must.Hold(t, m.Carries("eth0") == facts.No && m.Carries("eth1") == facts.Yes,
+		"without guests the NIC that is not the operator's way in may get to carry them")
 }
 
 // TestDeclined asks which devices are on paths that are not judged.
@@ -427,7 +427,5 @@ func TestDeclined(t *testing.T) {
 			t.Errorf("%s: %v", device, m.Declined(device))
 		}
 	}
-	if m.Declined("eth1") != nil || m.JudgesAny() {
-		t.Error("eth1 is on no path, and the only path is not judged")
-	}
+	must.Hold(t, m.Declined("eth1") == nil && !m.JudgesAny(), "eth1 is on no path, and the only path is not judged")
 }

@@ -32,9 +32,8 @@ func TestGetArgument(t *testing.T) {
 	} {
 		must.Equal(t, c.Get(path).String(), want, "%s", path)
 	}
-	if !c.Get("dyndbg").ReadOnly || c.Get("nohz_full").ReadOnly {
-		t.Error("only what cannot be written safely is read only")
-	}
+	must.Hold(t, c.Get("dyndbg").ReadOnly && !c.Get("nohz_full").ReadOnly,
+		"only what cannot be written safely is read only")
 }
 
 func TestWithArgument(t *testing.T) {
@@ -59,9 +58,8 @@ func TestWithArgument(t *testing.T) {
 		{"ro", "x", Value(""), "ro x="},
 	} {
 		got, err := ParseCommandLine(c.line).With(c.path, c.to)
-		if err != nil || got.String() != c.want {
-			t.Errorf("%q with %s %v is %q (%v), expected %q", c.line, c.path, c.to, got, err, c.want)
-		}
+		must.Hold(t, err == nil && got.String() == c.want,
+			"%q with %s %v is %q (%v), expected %q", c.line, c.path, c.to, got, err, c.want)
 	}
 	for path, value := range map[string]string{
 		"x": "$(reboot)", "y": "a'b", "z;reboot": "`1`", "hugepagesz+hugepages": "init=/bin/sh", "w": `a"b`,

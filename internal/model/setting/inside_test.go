@@ -21,9 +21,7 @@ func TestInsideAddresses(t *testing.T) {
 	} {
 		a, err := ParseAddress(text)
 		if inner == "" {
-			if err == nil {
-				t.Errorf("%s was accepted", text)
-			}
+			must.Refuse(t, err, "%s was accepted", text)
 			continue
 		}
 		if err != nil {
@@ -31,15 +29,12 @@ func TestInsideAddresses(t *testing.T) {
 			continue
 		}
 		in, err := a.Inner()
-		if err != nil || in.String() != inner || InGuest(a.Object(), in) != a {
-			t.Errorf("%s: inside it is %s, %v", text, in, err)
-		}
+		must.Hold(t, err == nil && in.String() == inner && InGuest(a.Object(), in) == a,
+			"%s: inside it is %s, %v", text, in, err)
 	}
 	must.Fail(Of(Sysctl, "a.b").Inner())(t, "a value of the host was taken for one inside a guest")
 	w, err := Exact("3,1-2").Canonical(InGuest("vm1", Of(SysfsCPUs, "class/net/eth0/queues/tx-0/xps_cpus")))
-	if err != nil || w.Value != "1-3" {
-		t.Errorf("canonical as in the guest: %q, %v", w.Value, err)
-	}
+	must.Hold(t, err == nil && w.Value == "1-3", "canonical as in the guest: %q, %v", w.Value, err)
 	must.Fail(Exact("x").Canonical(InGuest("vm1", Of(NICChannels, "eth0/combined"))))(t,
 		"no count was accepted for channels")
 }

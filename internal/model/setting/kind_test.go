@@ -3,6 +3,8 @@ package setting
 import (
 	"strings"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 func TestCanonicalLanes(t *testing.T) {
@@ -17,9 +19,7 @@ func TestCanonicalLanes(t *testing.T) {
 		"52:54:00:00:00:01=0+1 vnet9=1+1": "52:54:00:00:00:01=0+1 vnet9=1+1",
 	} {
 		found, err := Kinds[QueueLanes].Canonical(raw)
-		if err != nil || found != want {
-			t.Errorf("%q: found %q, %v; expected %q", raw, found, err, want)
-		}
+		must.Hold(t, err == nil && found == want, "%q: found %q, %v; expected %q", raw, found, err, want)
 		if again, err := Kinds[QueueLanes].Canonical(found); err != nil || again != found {
 			t.Errorf("%q is not canonical: %q, %v", found, again, err)
 		}
@@ -73,9 +73,7 @@ func TestDriver(t *testing.T) {
 		"a override:b override:c": "",
 	} {
 		got, err := Kinds[PCIDriver].Canonical(raw)
-		if got != want || (err == nil) != (want != "") {
-			t.Errorf("%q: %q, %v; expected %q", raw, got, err, want)
-		}
+		must.Hold(t, got == want && (err == nil) == (want != ""), "%q: %q, %v; expected %q", raw, got, err, want)
 		if err == nil {
 			if back := DriverValue(Driver(got)); back != got {
 				t.Errorf("%q comes back as %q", got, back)

@@ -17,9 +17,7 @@ func TestAddressRoundTrip(t *testing.T) {
 	} {
 		a, err := ParseAddress(text)
 		must.Succeed(t, err, "%s", text)
-		if a.String() != text {
-			t.Errorf("%s came back as %s", text, a)
-		}
+		must.Hold(t, a.String() == text, "%s came back as %s", text, a)
 	}
 }
 
@@ -61,9 +59,7 @@ func TestCPUs(t *testing.T) {
 		must.Equal(t, set.String(), c.canonical, "%q", c.list)
 		must.Equal(t, set.Mask(), c.mask, "mask of %q", c.list)
 		back, err := ParseCPUMask(c.mask)
-		if err != nil || !back.Equal(set) {
-			t.Errorf("mask %q is %v (%v), expected %v", c.mask, back, err, set)
-		}
+		must.Hold(t, err == nil && back.Equal(set), "mask %q is %v (%v), expected %v", c.mask, back, err, set)
 	}
 	for _, bad := range []string{"a", "1-", "-1", "3-1", "0-99999999", "1,,2", "16384"} {
 		if set, err := ParseCPUs(bad); err == nil {
@@ -82,9 +78,7 @@ func FuzzParseCPUs(f *testing.F) {
 			return
 		}
 		again, err := ParseCPUs(set.String())
-		if err != nil || !again.Equal(set) {
-			t.Errorf("%q became %q became %v, %v", list, set, again, err)
-		}
+		must.Hold(t, err == nil && again.Equal(set), "%q became %q became %v, %v", list, set, again, err)
 		masked, err := ParseCPUMask(set.Mask())
 		if err != nil || !masked.Equal(set) {
 			t.Errorf("%q has mask %q which is %v, %v", list, set.Mask(), masked, err)
@@ -132,9 +126,7 @@ func TestCanonical(t *testing.T) {
 	}
 	for _, c := range cases {
 		got, err := Kinds[c.kind].Canonical(c.raw)
-		if err != nil || got != c.want {
-			t.Errorf("%s %q is %q (%v), expected %q", c.kind, c.raw, got, err, c.want)
-		}
+		must.Hold(t, err == nil && got == c.want, "%s %q is %q (%v), expected %q", c.kind, c.raw, got, err, c.want)
 	}
 	if _, err := Exact("many").Canonical(Of(NICRing, "eth0", "rx")); err == nil ||
 		!strings.Contains(err.Error(), "nic-ring:eth0/rx") {

@@ -51,9 +51,7 @@ func TestPatienceOver(t *testing.T) {
 	hang := make(chan struct{})
 	defer close(hang)
 	err := Within(ctx, func() error { <-hang; return nil })
-	if !errors.Is(err, ErrInDoubt) || !errors.Is(err, late) {
-		t.Error(err)
-	}
+	must.Hold(t, errors.Is(err, ErrInDoubt) && errors.Is(err, late), "%v", err)
 	soon, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	inner, cancel := WithPatience(soon, time.Hour, late)

@@ -10,6 +10,7 @@ import (
 	"mpps/internal/advise/plan"
 	"mpps/internal/measure/acceptance"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 )
 
 // TestOwes: what a transaction waits for is taken from its plan, and one that would be undone by itself ends the run.
@@ -28,10 +29,8 @@ func TestOwes(t *testing.T) {
 	} {
 		r, s := &acceptance.Run{}, &acceptance.StepDone{Step: acceptance.Step{ID: "x", Gives: acceptance.Applied}}
 		err := readAnswer(r, s, Answer{JSON: []byte(c.answer), Restarts: restarts})
-		if (err != nil) != c.fails || len(r.Standing) != c.standing || r.Owes.Boot != c.owes ||
-			(len(r.Owes.Restart) == 1) != c.owes {
-			t.Errorf("%s: %v, standing %v, owes %+v", name, err, r.Standing, r.Owes)
-		}
+		must.Hold(t, (err != nil) == c.fails && len(r.Standing) == c.standing && r.Owes.Boot == c.owes &&
+			(len(r.Owes.Restart) == 1) == c.owes, "%s: %v, standing %v, owes %+v", name, err, r.Standing, r.Owes)
 	}
 }
 
@@ -42,9 +41,7 @@ func TestBeside(t *testing.T) {
 		x := &Runner{Execute: func(context.Context, []string, func()) (Answer, error) { return Answer{}, refused }}
 		end := x.startBeside(t.Context(), []string{"bench", "pps"})
 		synctest.Wait()
-		if err := end(); !errors.Is(err, refused) {
-			t.Errorf("a load that was refused: %v", err)
-		}
+		must.Is(t, end(), refused, "a load that was refused")
 		x.Execute = func(ctx context.Context, _ []string, trial func()) (Answer, error) {
 			time.Sleep(time.Minute) // what its ends can do alone, on a busy machine
 			trial()

@@ -41,9 +41,7 @@ func TestSecretFile(t *testing.T) {
 		}
 		got, err := Secret(file)
 		if c.want == "" {
-			if err != nil || string(got) != secret {
-				t.Errorf("%s: %q, %v", name, got, err)
-			}
+			must.Hold(t, err == nil && string(got) == secret, "%s: %q, %v", name, got, err)
 			continue
 		}
 		if err == nil {

@@ -162,23 +162,16 @@ func TestAssignAtOnce(t *testing.T) {
 	h := s.look()
 	given := map[string]string{}
 	for _, g := range h.Guests {
-		if len(g.Hostdevs) > 1 {
-			t.Errorf("%s has %v", g.Name, g.Hostdevs)
-		}
+		must.Hold(t, len(g.Hostdevs) <= 1, "%s has %v", g.Name, g.Hostdevs)
 		for _, pci := range g.Hostdevs {
-			if given[pci] != "" {
-				t.Errorf("%s is given to %s and to %s", pci, given[pci], g.Name)
-			}
+			must.Hold(t, given[pci] == "", "%s is given to %s and to %s", pci, given[pci], g.Name)
 			given[pci] = g.Name
 		}
 	}
-	if len(given) != functions || len(h.Reservations) != functions {
-		t.Errorf("given: %v, reserved: %+v", given, h.Reservations)
-	}
+	must.Hold(t, len(given) == functions && len(h.Reservations) == functions,
+		"given: %v, reserved: %+v", given, h.Reservations)
 	for _, r := range h.Reservations {
-		if given[r.PCI] != r.Guest {
-			t.Errorf("%s is reserved for %s and %s has it", r.PCI, r.Guest, given[r.PCI])
-		}
+		must.Hold(t, given[r.PCI] == r.Guest, "%s is reserved for %s and %s has it", r.PCI, r.Guest, given[r.PCI])
 	}
 	none := 0
 	for i, err := range problems {
@@ -188,16 +181,12 @@ func TestAssignAtOnce(t *testing.T) {
 		case errors.As(err, &no) && strings.Contains(no.Why, "all 5 are taken"):
 			none++ // also where libvirt would have refused it
 		case s.refuses[name] != nil:
-			if !errors.As(err, &failure) || failure.State != journal.FailedUndone {
-				t.Errorf("%s: %v", name, err)
-			}
+			must.Hold(t, errors.As(err, &failure) && failure.State == journal.FailedUndone, "%s: %v", name, err)
 		case err != nil:
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if none < guests-functions-len(s.refuses) {
-		t.Errorf("%d were told that there is none: %v", none, problems)
-	}
+	must.Hold(t, none >= guests-functions-len(s.refuses), "%d were told that there is none: %v", none, problems)
 	j := must.Get(journal.Open(root))(t)
 	defer j.Close()
 	ledger, err := j.Ledger()
@@ -220,9 +209,7 @@ func TestAssignGivesUp(t *testing.T) {
 		return err
 	})
 	var locked *journal.Locked
-	if !errors.As(err, &locked) || tries < 2 {
-		t.Errorf("after %d tries: %v", tries, err)
-	}
+	must.Hold(t, errors.As(err, &locked) && tries >= 2, "after %d tries: %v", tries, err)
 	must.Do(t, lock.Release())
 	must.Try(t, s.assign(t, root, "vm0"))
 }
@@ -249,9 +236,7 @@ func TestAssignKilled(t *testing.T) {
 			}()
 			tx := <-dead
 			if tx == "" {
-				if n < 6 {
-					t.Fatalf("an assign has %d records", n-1)
-				}
+				must.Need(t, n >= 6, "an assign has %d records", n-1)
 				return
 			}
 			if cut {
@@ -265,22 +250,14 @@ func TestAssignKilled(t *testing.T) {
 				var unsettled *apply.Unsettled
 				if err := s.assign(t, root, "vm1"); !errors.As(err, &unsettled) {
 					var no *sriov.Refused
-					if !errors.As(err, &no) {
-						t.Errorf("record %d, cut %v: another assign: %v", n, cut, err)
-					}
+					must.Hold(t, errors.As(err, &no), "record %d, cut %v: another assign: %v", n, cut, err)
 				}
 			}
-			if _, err := e.Rollback(t.Context(), apply.RollbackOptions{}); err != nil {
-				t.Errorf("record %d, cut %v: %v", n, cut, err)
-			}
+			must.Pass(e.Rollback(t.Context(), apply.RollbackOptions{}))(t, "record %d, cut %v", n, cut)
 			for a, r := range s.values {
-				if r.State != setting.Absent {
-					t.Errorf("record %d, cut %v: %s is %s", n, cut, a, r)
-				}
+				must.Hold(t, r.State == setting.Absent, "record %d, cut %v: %s is %s", n, cut, a, r)
 			}
-			if err := s.assign(t, root, "vm1"); err != nil {
-				t.Errorf("record %d, cut %v: afterwards: %v", n, cut, err)
-			}
+			must.Succeed(t, s.assign(t, root, "vm1"), "record %d, cut %v: afterwards", n, cut)
 		}
 	}
 }
@@ -289,9 +266,7 @@ func TestAssignKilled(t *testing.T) {
 func cutRecord(t *testing.T, root, tx string) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(root, journal.Path, "*"+tx+"*"))
-	if err != nil || len(names) != 1 {
-		t.Fatalf("journals of %s: %v, %v", tx, names, err)
-	}
+	must.Need(t, err == nil && len(names) == 1, "journals of %s: %v, %v", tx, names, err)
 	text := must.Get(os.ReadFile(names[0]))(t)
 	text = bytes.TrimRight(text, "\n")
 	must.Do(t, os.WriteFile(names[0], text[:bytes.LastIndexByte(text, '\n')+1], 0o600))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"mpps/internal/advise/lasting"
@@ -51,9 +50,7 @@ func TestApprove(t *testing.T) {
 	}
 	yes = false
 	for range 2 { // a refusal is not remembered as approval
-		if err := a.approve(t.Context(), planned("512", goal.None)); err == nil {
-			t.Error("a plan that was refused is applied")
-		}
+		must.Refuse(t, a.approve(t.Context(), planned("512", goal.None)), "a plan that was refused is applied")
 	}
 	gone := errors.New("interrupted")
 	a.Approve = func(context.Context, *plan.Plan) (bool, error) { return true, gone }
@@ -61,9 +58,7 @@ func TestApprove(t *testing.T) {
 		t.Errorf("%v; expected that the question ended", err)
 	}
 	a.DryRun, a.Approve = true, nil
-	if err := a.approve(t.Context(), planned("2", goal.None)); err != nil {
-		t.Errorf("a dry run is asked about: %v", err)
-	}
+	must.Succeed(t, a.approve(t.Context(), planned("2", goal.None)), "a dry run is asked about")
 }
 
 // TestWhileMoving: a value that moved is looked at again, one that never stands still is an error in the end, and
@@ -92,9 +87,8 @@ func TestWhileMoving(t *testing.T) {
 			}
 			return nil, test.then
 		})
-		if n != test.looks || (err != nil) != test.fails {
-			t.Errorf("%s: %d looks, %v; expected %d", test.name, n, err, test.looks)
-		}
+		must.Hold(t, n == test.looks && (err != nil) == test.fails,
+			"%s: %d looks, %v; expected %d", test.name, n, err, test.looks)
 	}
 }
 
@@ -107,13 +101,9 @@ func TestProgramOfServices(t *testing.T) {
 	write := plan.Change{Address: setting.Of(setting.File, lasting.UnitFile), To: setting.Value("[Unit]\n")}
 	remove := write
 	remove.To = setting.Missing("removed")
-	if err := checkProgram(&plan.Plan{Changes: []plan.Change{write}}, h); err == nil ||
-		!strings.Contains(err.Error(), "mpps-restore.service would run "+program) {
-		t.Errorf("a service that runs %s: %v", program, err)
-	}
+	must.Say(t, checkProgram(&plan.Plan{Changes: []plan.Change{write}}, h), "mpps-restore.service would run "+program,
+		"a service that runs %s", program)
 	for _, changes := range [][]plan.Change{nil, {remove}, {{Address: setting.Of(setting.Sysctl, "net.core.somaxconn")}}} {
-		if err := checkProgram(&plan.Plan{Changes: changes}, h); err != nil {
-			t.Errorf("%v: %v", changes, err)
-		}
+		must.Succeed(t, checkProgram(&plan.Plan{Changes: changes}, h), "%v", changes)
 	}
 }

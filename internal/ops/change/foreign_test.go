@@ -96,9 +96,7 @@ func TestPartOfAPlan(t *testing.T) {
 		n := 0
 		p.Changes = slices.DeleteFunc(p.Changes, func(plan.Change) bool { n++; return n%2 == half })
 		must.Do(t, lasting.Add(p, h.Facts))
-		if err := CheckForeign(env, p, h); err != nil {
-			t.Errorf("half %d: %v", half, err)
-		}
+		must.Succeed(t, CheckForeign(env, p, h), "half %d", half)
 	}
 }
 
@@ -129,14 +127,8 @@ func TestPlanOfLosses(t *testing.T) {
 	if at := p.Watched.Devices[losing.NICs[0].Name]; len(at) != 2 {
 		t.Errorf("found %v, want the two counters that increased", at)
 	}
-	if err := CheckForeign(env, p, quiet); err != nil {
-		t.Errorf("refused its own plan: %v", err)
-	}
-	if quiet.Facts.Interval != nil {
-		t.Error("the host's facts were changed")
-	}
+	must.Succeed(t, CheckForeign(env, p, quiet), "refused its own plan")
+	must.Hold(t, quiet.Facts.Interval == nil, "the host's facts were changed")
 	p.Watched = nil
-	if err := CheckForeign(env, p, quiet); err == nil {
-		t.Error("changes by losses that nobody saw passed")
-	}
+	must.Refuse(t, CheckForeign(env, p, quiet), "changes by losses that nobody saw passed")
 }

@@ -22,9 +22,7 @@ func TestBetween(t *testing.T) {
 		from.Add(-time.Minute): false, from.Add(time.Minute): true, until.Add(time.Minute): false,
 		from.Add(-500 * time.Millisecond): true, {}: true,
 	} {
-		if got := between(began, from, until); got != want {
-			t.Errorf("started at %v: %v, expected %v", began, got, want)
-		}
+		must.Equal(t, between(began, from, until), want, "started at %v", began)
 	}
 }
 
@@ -63,7 +61,6 @@ func TestWatchGuests(t *testing.T) {
 		"guest web1 still runs with what was put back") {
 		t.Errorf("found %q", why)
 	}
-	if why := e.Waiting(other) + e.Lingers(other, began.Add(-hour), began.Add(hour)); why != "" {
-		t.Errorf("a value in which they do not differ: %q", why)
-	}
+	must.Equal(t, e.Waiting(other)+e.Lingers(other, began.Add(-hour), began.Add(hour)), "",
+		"a value in which they do not differ")
 }

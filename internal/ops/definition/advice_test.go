@@ -28,9 +28,8 @@ func TestManyNICs(t *testing.T) {
 	if used := cpuTime() - began; used > 3*time.Second {
 		t.Errorf("it took %v of CPU time", used)
 	}
-	if len(good) != len(a.wishes) || strings.Contains(string(d.Bytes()), "queues") {
-		t.Errorf("%d of %d wishes are left", len(good), len(a.wishes))
-	}
+	must.Hold(t, len(good) == len(a.wishes) && !strings.Contains(string(d.Bytes()), "queues"),
+		"%d of %d wishes are left", len(good), len(a.wishes))
 }
 
 // cpuTime returns the CPU time of this process.

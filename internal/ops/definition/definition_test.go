@@ -30,12 +30,10 @@ func TestShow(t *testing.T) {
 	d := must.Get(Of(t.Context(), env, "web1", nil))(t)
 	guest := must.Get(Show(t.Context(), env, "web1", nil))(t)
 	file := must.Get(Show(t.Context(), env, "-", strings.NewReader(string(d.Text))))(t)
-	if guest.Source != "guest web1" || file.Source != "standard input" || guest.Host == "" || file.Host != "" {
-		t.Errorf("found %q of %q and %q of %q", guest.Source, guest.Host, file.Source, file.Host)
-	}
-	if len(guest.Values) == 0 || len(guest.Values) != len(file.Values) {
-		t.Errorf("%d and %d values", len(guest.Values), len(file.Values))
-	}
+	must.Hold(t, guest.Source == "guest web1" && file.Source == "standard input" && guest.Host != "" && file.Host == "",
+		"found %q of %q and %q of %q", guest.Source, guest.Host, file.Source, file.Host)
+	must.Hold(t, len(guest.Values) != 0 && len(guest.Values) == len(file.Values),
+		"%d and %d values", len(guest.Values), len(file.Values))
 	_, err := Show(t.Context(), env, "web9", nil)
 	if _, hint := outcome.Of(err); err == nil || !strings.Contains(hint, "web1") {
 		t.Errorf("web9: %v, hint %q", err, hint)
@@ -77,9 +75,7 @@ func TestTune(t *testing.T) {
 	tune := func(ctx context.Context, a TuneOptions, values map[string]string) (*TuneResult, error) {
 		a.Word, a.Asked = "web1", &Request{Values: values}
 		tuned, done, err := Tune(ctx, env, a)
-		if done != nil {
-			t.Errorf("%+v: the host was changed", values)
-		}
+		must.Hold(t, done == nil, "%+v: the host was changed", values)
 		return tuned, err
 	}
 	packets := goal.Unlimited()
@@ -101,9 +97,8 @@ func TestTune(t *testing.T) {
 	} {
 		tuned, err := tune(t.Context(), test.ask, test.values)
 		if test.wrong == "" {
-			if err != nil || !strings.Contains(string(tuned.Text), test.want) || !tuned.Changed() {
-				t.Errorf("%s: %v, expected %s", test.what, err, test.want)
-			}
+			must.Hold(t, err == nil && strings.Contains(string(tuned.Text), test.want) && tuned.Changed(),
+				"%s: %v, expected %s", test.what, err, test.want)
 			continue
 		}
 		if code, _ := outcome.Of(err); err == nil || code != test.code || !strings.Contains(err.Error(), test.wrong) {

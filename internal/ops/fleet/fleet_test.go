@@ -24,9 +24,7 @@ func TestLinksOutOfFolder(t *testing.T) {
 		must.Do(t, os.Symlink(target, filepath.Join(dir, name)))
 	}
 	_, err := Audit(t.Context(), &ops.Env{Out: ops.Deaf{}}, []string{dir}, goal.Goal{PPS: 1000})
-	if err == nil || strings.Contains(err.Error(), "hash") {
-		t.Errorf("found %v", err)
-	}
+	must.Hold(t, err != nil && !strings.Contains(err.Error(), "hash"), "found %v", err)
 	for _, name := range []string{"absolute.json", "zeros.json", "up.json", "circle.json"} {
 		if f, _, err := (source{filepath.Join(dir, name), dir}).open(); err == nil {
 			t.Errorf("%s was opened", f.Name())
@@ -34,9 +32,7 @@ func TestLinksOutOfFolder(t *testing.T) {
 	}
 	for _, s := range []source{{filepath.Join(dir, "within.json"), dir}, {outside, ""}} {
 		f, size, err := s.open()
-		if err != nil || size == 0 {
-			t.Fatalf("%v: %d bytes, %v", s, size, err)
-		}
+		must.Need(t, err == nil && size != 0, "%v: %d bytes, %v", s, size, err)
 		must.Do(t, f.Close())
 	}
 }
@@ -47,7 +43,6 @@ func TestCrashAlone(t *testing.T) {
 	judge("crash.json", nil, goal.Goal{PPS: 1000}, f)
 	judge("fine.json", facts.Synthetic(facts.Size{CPUs: 4, NICs: 1, Queues: 1, Guests: 1}), goal.Goal{PPS: 1000}, f)
 	r := f.Report()
-	if len(r.Hosts) != 1 || len(r.Refused) != 1 || r.Refused[0].File != "crash.json" {
-		t.Errorf("found %+v, refused %+v", r.Hosts, r.Refused)
-	}
+	must.Hold(t, len(r.Hosts) == 1 && len(r.Refused) == 1 && r.Refused[0].File == "crash.json",
+		"found %+v, refused %+v", r.Hosts, r.Refused)
 }

@@ -33,10 +33,8 @@ func TestDefine(t *testing.T) {
 			n.Source != "br0" || g.Driver != "" && n.Driver.Name != g.Driver {
 			t.Errorf("%+v became %+v", g, found)
 		}
-		if !slices.ContainsFunc(found.Marks, markOf(run).SameAs) || slices.ContainsFunc(found.Marks,
-			markOf("fedcba9876543210").SameAs) {
-			t.Errorf("marks %+v", found.Marks)
-		}
+		must.Hold(t, slices.ContainsFunc(found.Marks, markOf(run).SameAs) &&
+			!slices.ContainsFunc(found.Marks, markOf("fedcba9876543210").SameAs), "marks %+v", found.Marks)
 		if want := "mpps.addr=" + n.MAC + "=10.0.0.9/24"; !strings.Contains(doc.String(), want) {
 			t.Errorf("the kernel is not told %s:\n%s", want, doc)
 		}
@@ -78,8 +76,6 @@ func TestUnpack(t *testing.T) {
 	broken := filepath.Join(dir, "b.ko.gz")
 	must.Do(t, os.WriteFile(broken, []byte("no gzip"), 0o600))
 	for _, file := range []string{broken, plain + ".lz9", filepath.Join(dir, "none.gz")} {
-		if _, err := unpack(t.Context(), m, file); err == nil {
-			t.Errorf("%s was unpacked", filepath.Base(file))
-		}
+		must.Fail(unpack(t.Context(), m, file))(t, "%s was unpacked", filepath.Base(file))
 	}
 }

@@ -51,9 +51,8 @@ func TestMetricsListener(t *testing.T) {
 		}
 	}
 	head := raw(t, s.listener.Addr().String(), "HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	if !strings.HasSuffix(head, "\r\n\r\n") || !strings.Contains(head, "Content-Length: 19\r\n") {
-		t.Errorf("HEAD: found %q", head)
-	}
+	must.Hold(t, strings.HasSuffix(head, "\r\n\r\n") && strings.Contains(head, "Content-Length: 19\r\n"),
+		"HEAD: found %q", head)
 	must.Try(t, s.close())
 	if _, _, err := ask("/metrics"); err == nil {
 		t.Error("it answers though it is closed")
@@ -72,9 +71,7 @@ func TestMetricsFlood(t *testing.T) {
 		defer c.Close()
 	}
 	got := raw(t, address, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	if !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") {
-		t.Errorf("found %q", got)
-	}
+	must.Hold(t, strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n"), "found %q", got)
 	if got := len(must.Get(os.ReadDir("/proc/self/fd"))(t)) - before - flood; got > 200 {
 		t.Errorf("the server holds %d connections", got)
 	}
@@ -88,9 +85,7 @@ func raw(t *testing.T, address, request string) string {
 	defer c.Close()
 	must.Get(io.WriteString(c, request))(t)
 	answer, err := io.ReadAll(c)
-	if len(answer) == 0 {
-		t.Fatalf("no answer: %v", err)
-	}
+	must.Need(t, len(answer) != 0, "no answer: %v", err)
 	return string(answer)
 }
 
@@ -105,9 +100,7 @@ func TestLocalAddress(t *testing.T) {
 		if err != nil {
 			got = "refused"
 		}
-		if got != want || is != (want != "") {
-			t.Errorf("%s: found %q, an address: %v, expected %q", to, got, is, want)
-		}
+		must.Hold(t, got == want && is == (want != ""), "%s: found %q, an address: %v, expected %q", to, got, is, want)
 	}
 }
 

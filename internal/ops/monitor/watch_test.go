@@ -165,9 +165,7 @@ func TestWatchLosesIsolation(t *testing.T) {
 	told := strings.Join(w.reported(), "\n")
 	for _, want := range []string{"changed isolation.came CPUs set aside", "begins irq.aimed irq 45",
 		"begins isolation.lost CPUs set aside", "begins lists.isolcpus isolcpus"} {
-		if strings.Count(told, want) != 1 {
-			t.Errorf("expected %q once in\n%s", want, told)
-		}
+		must.Hold(t, strings.Count(told, want) == 1, "expected %q once in\n%s", want, told)
 	}
 	must.Lack(t, told, "ends irq.aimed", "ends isolation.lost")
 }
@@ -206,14 +204,11 @@ func TestWatchPauses(t *testing.T) {
 		used, pause time.Duration
 	}{{1, 10 * time.Millisecond, 2 * time.Second}, {1, 600 * time.Millisecond, time.Minute},
 		{20, 600 * time.Millisecond, 3 * time.Second}} {
-		if got := (&Options{Every: 2 * time.Second, Cost: c.cost}).pause(c.used); got != c.pause {
-			t.Errorf("%v of CPU time at %v %%: %v, expected %v", c.used, c.cost, got, c.pause)
-		}
+		must.Equal(t, (&Options{Every: 2 * time.Second, Cost: c.cost}).pause(c.used), c.pause,
+			"%v of CPU time at %v %%", c.used, c.cost)
 	}
 	for _, cost := range []float64{0, -1, 51, math.NaN()} {
-		if err := (&Options{Every: time.Second, Cost: cost}).check(); err == nil {
-			t.Errorf("--cost %v was taken", cost)
-		}
+		must.Refuse(t, (&Options{Every: time.Second, Cost: cost}).check(), "--cost %v was taken", cost)
 	}
 }
 

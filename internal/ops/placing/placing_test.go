@@ -21,9 +21,7 @@ func TestPlace(t *testing.T) {
 	more := must.Get(ParseGuest("name=vm9,vcpus=1,memory=1G,pps=100k"))(t)
 	ask := Request{Goal: goal.Unlimited(), Guests: []placement.Guest{more}}
 	p := must.Get(Place(t.Context(), env, ask))(t)
-	if len(p.Added) != 1 || p.Added[0] != "vm9" {
-		t.Errorf("added %q", p.Added)
-	}
+	must.Hold(t, len(p.Added) == 1 && p.Added[0] == "vm9", "added %q", p.Added)
 	for want, wrong := range map[string]Request{
 		"--move vm5":           {Move: []string{"vm5"}},
 		"--reserve: no node 9": {Reserves: []placement.Reserve{{Node: 9, CPUs: 1}}},
@@ -32,9 +30,7 @@ func TestPlace(t *testing.T) {
 		"added twice":          {Guests: []placement.Guest{more, more}},
 	} {
 		wrong.Goal = ask.Goal
-		if _, err := Place(t.Context(), env, wrong); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("found %v, expected %q", err, want)
-		}
+		must.Say(t, must.Err(Place(t.Context(), env, wrong)), want, "Place")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mpps/internal/advise/queuepath"
+	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
 
@@ -51,11 +52,7 @@ func TestSteerCaveats(t *testing.T) {
 		"no room":             {full, "rows-lost", "not-watched"},
 		"no packet":           {&queuepath.Observation{}, "", ""},
 	} {
-		if found := codes(steerCaveats(c.o)); found != c.before {
-			t.Errorf("%s: planned from: %q, expected %q", what, found, c.before)
-		}
-		if found := codes(steeredCaveats(c.o, &queuepath.Steering{})); found != c.after {
-			t.Errorf("%s: looked at afterwards: %q, expected %q", what, found, c.after)
-		}
+		must.Equal(t, codes(steerCaveats(c.o)), c.before, "%s: planned from", what)
+		must.Equal(t, codes(steeredCaveats(c.o, &queuepath.Steering{})), c.after, "%s: looked at afterwards", what)
 	}
 }

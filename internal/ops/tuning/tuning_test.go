@@ -138,9 +138,7 @@ func TestAllIsWatched(t *testing.T) {
 		t.Errorf("tried %v, watched %q", h.tried, l.lines)
 	}
 	must.Do(t, h.Back(t.Context()))
-	if last := l.lines[len(l.lines)-1]; last != "" {
-		t.Errorf("watched although it was taken back: %q", last)
-	}
+	must.Equal(t, l.lines[len(l.lines)-1], "", "watched although it was taken back")
 }
 
 // keep has changes planned, and tries and keeps them as the first candidate that they are.
@@ -177,26 +175,22 @@ func TestFinalOnTop(t *testing.T) {
 	h := standing(t, q)
 	r := onTop(t, h)
 	plans := must.Get(h.makeLasting(t.Context(), &Options{}, r))(t)
-	if len(plans) != 2 || len(r.Chain) != 2 || r.TX != r.Chain[0] {
-		t.Fatalf("%d plans, transactions %v, the first %s", len(plans), r.Chain, r.TX)
-	}
+	must.Need(t, len(plans) == 2 && len(r.Chain) == 2 && r.TX == r.Chain[0],
+		"%d plans, transactions %v, the first %s", len(plans), r.Chain, r.TX)
 	for a, want := range map[setting.Address]string{channels: "4", irq(3): "3", weight: "128", backlog: "5000"} {
 		if got := q.Read(t.Context(), a); got.Value != want {
 			t.Errorf("%s is %s, expected %s", a, got, want)
 		}
 	}
 	file := q.Read(t.Context(), setting.Of(setting.File, "etc/sysctl.d/90-mpps.conf"))
-	if !strings.Contains(file.Value, "net.core.dev_weight = 128") ||
-		!strings.Contains(file.Value, "net.core.netdev_max_backlog = 5000") {
-		t.Errorf("what makes it last: %s", file)
-	}
+	must.Hold(t, strings.Contains(file.Value, "net.core.dev_weight = 128") &&
+		strings.Contains(file.Value, "net.core.netdev_max_backlog = 5000"), "what makes it last: %s", file)
 	if got, want := r.UndoCommand(), "mpps rollback --with-later "+r.TX; got != want {
 		t.Errorf("undone by %q, expected %q", got, want)
 	}
 	must.Get(h.engine.Rollback(t.Context(), apply.RollbackOptions{TX: r.TX, WithLater: true}))(t)
-	if !maps.EqualFunc(q.values, before, setting.Reading.Same) {
-		t.Errorf("after the rollback: %v, expected %v", q.values, before)
-	}
+	must.Hold(t, maps.EqualFunc(q.values, before, setting.Reading.Same),
+		"after the rollback: %v, expected %v", q.values, before)
 }
 
 // TestProposeOnTop: nothing stays of what is proposed, and its plans can be applied one behind the other.
@@ -206,9 +200,8 @@ func TestProposeOnTop(t *testing.T) {
 	h := standing(t, q)
 	r := onTop(t, h)
 	plans := must.Get(h.makeLasting(t.Context(), &Options{Propose: true}, r))(t)
-	if len(plans) != 2 || r.TX != "" || !maps.EqualFunc(q.values, before, setting.Reading.Same) {
-		t.Fatalf("%d plans, transaction %q, values %v", len(plans), r.TX, q.values)
-	}
+	must.Need(t, len(plans) == 2 && r.TX == "" && maps.EqualFunc(q.values, before, setting.Reading.Same),
+		"%d plans, transaction %q, values %v", len(plans), r.TX, q.values)
 	for i, p := range plans {
 		if result, err := h.engine.Run(t.Context(), p, apply.Options{}); err != nil || result.Written() == 0 {
 			t.Errorf("plan %d: %v", i+1, err)
@@ -232,16 +225,11 @@ func TestFinalFails(t *testing.T) {
 	r := onTop(t, h)
 	h.found = tune.Rate{PPS: 7}
 	q.refuse = irq(3)
-	if _, err := h.makeLasting(t.Context(), &Options{}, r); err == nil {
-		t.Error("no error")
-	}
-	if len(r.Chain) > 0 || r.TX != "" || len(r.Kept) > 0 || r.Verdict != tune.Failed || r.Final.PPS != 7 ||
-		!strings.Contains(r.Why, "and is put back") {
-		t.Errorf("%s (%s), kept %v, transactions %v", r.Verdict, r.Why, r.Kept, r.Chain)
-	}
-	if !maps.EqualFunc(q.values, before, setting.Reading.Same) {
-		t.Errorf("values %v, expected %v", q.values, before)
-	}
+	must.Fail(h.makeLasting(t.Context(), &Options{}, r))(t, "no error")
+	must.Hold(t, len(r.Chain) <= 0 && r.TX == "" && len(r.Kept) <= 0 && r.Verdict == tune.Failed && r.Final.PPS == 7 &&
+		strings.Contains(r.Why, "and is put back"),
+		"%s (%s), kept %v, transactions %v", r.Verdict, r.Why, r.Kept, r.Chain)
+	must.Hold(t, maps.EqualFunc(q.values, before, setting.Reading.Same), "values %v, expected %v", q.values, before)
 }
 
 // TestKeptStays: what was kept is not replaced by what a later look finds to do of the same knob, and that can be
@@ -250,13 +238,11 @@ func TestKeptStays(t *testing.T) {
 	h := standing(t, newQueued())
 	first := keep(t, h, wants("softirq.both", weight, "64", "128"))
 	second := keep(t, h, wants("softirq.both", backlog, "1000", "5000"))
-	if first.Key == second.Key || !slices.Equal(second.IDs, first.IDs) {
-		t.Errorf("keys %q and %q of knobs %v", first.Key, second.Key, second.IDs)
-	}
+	must.Hold(t, first.Key != second.Key && slices.Equal(second.IDs, first.IDs),
+		"keys %q and %q of knobs %v", first.Key, second.Key, second.IDs)
 	must.Get(h.Whole(t.Context(), []tune.Candidate{first, second}))(t)
-	if len(h.whole) != 2 || h.whole[0][0].Address != weight || h.whole[1][0].Address != backlog {
-		t.Errorf("kept %v", h.whole)
-	}
+	must.Hold(t, len(h.whole) == 2 && h.whole[0][0].Address == weight && h.whole[1][0].Address == backlog,
+		"kept %v", h.whole)
 	// Put back and found again it is the same candidate.
 	h.plan.Changes = []plan.Change{wants("softirq.both", weight, "64", "128")}
 	h.stale = false
@@ -273,12 +259,10 @@ func TestResetGoesOn(t *testing.T) {
 	keep(t, h, wants("sysctl.backlog", backlog, "1000", "5000"))
 	q.values[backlog] = setting.Value("7")
 	err := h.Reset(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "somebody else changed") || fullyRestored(err) {
-		t.Errorf("error %v", err)
-	}
-	if q.values[weight].Value != "64" || len(h.kept) > 0 {
-		t.Errorf("weight %s, transactions %v", q.values[weight], h.kept)
-	}
+	must.Hold(t, err != nil && strings.Contains(err.Error(), "somebody else changed") && !fullyRestored(err),
+		"error %v", err)
+	must.Hold(t, q.values[weight].Value == "64" && len(h.kept) <= 0,
+		"weight %s, transactions %v", q.values[weight], h.kept)
 }
 
 // TestInterruptedWords: what is said of an interrupted run is what stands of it, and no other error is swallowed.
@@ -298,10 +282,8 @@ func TestInterruptedWords(t *testing.T) {
 	} {
 		env := &ops.Env{Out: ops.Deaf{}}
 		_, _, err := finish(ctx, env, &Options{}, &c.r, nil, c.failure)
-		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), c.no) ||
-			strings.Contains(err.Error(), "canceled") {
-			t.Errorf("%v: said %q, expected %q", c.failure, err, c.says)
-		}
+		must.Hold(t, err != nil && strings.Contains(err.Error(), c.says) && !strings.Contains(err.Error(), c.no) &&
+			!strings.Contains(err.Error(), "canceled"), "%v: said %q, expected %q", c.failure, err, c.says)
 	}
 }
 
@@ -335,9 +317,7 @@ func TestUnder(t *testing.T) {
 		}
 		return errors.New("nothing is sent")
 	})
-	if err != nil || len(s.flooding) != 0 {
-		t.Errorf("%v, %d still at it", err, len(s.flooding))
-	}
+	must.Hold(t, err == nil && len(s.flooding) == 0, "%v, %d still at it", err, len(s.flooding))
 	if v, err := h.Sample(t.Context(), 1000, 1, false); v != 800 || err != nil || h.Sent() != 900 {
 		t.Errorf("%g came through, %g were sent, %v", v, h.Sent(), err)
 	}
@@ -376,14 +356,10 @@ func TestMerged(t *testing.T) {
 	got := mergeChanges([]plan.Change{change("a", "1", "2"), change("b", "1", "2")},
 		[]plan.Change{change("a", "2", "3"), change("c", "1", "2")})
 	want := []plan.Change{change("a", "1", "3"), change("b", "1", "2"), change("c", "1", "2")}
-	if len(got) != len(want) {
-		t.Fatalf("%+v", got)
-	}
+	must.Need(t, len(got) == len(want), "%+v", got)
 	for i := range want {
-		if got[i].Address != want[i].Address || got[i].From.Value != want[i].From.Value ||
-			got[i].To.Value != want[i].To.Value {
-			t.Errorf("change %d: %+v, expected %+v", i+1, got[i], want[i])
-		}
+		must.Hold(t, got[i].Address == want[i].Address && got[i].From.Value == want[i].From.Value &&
+			got[i].To.Value == want[i].To.Value, "change %d: %+v, expected %+v", i+1, got[i], want[i])
 	}
 }
 
@@ -392,9 +368,7 @@ func TestSearching(t *testing.T) {
 	t.Parallel()
 	for budget, want := range map[time.Duration]time.Duration{0: time.Minute, time.Hour: time.Minute,
 		90 * time.Second: 15 * time.Second} {
-		if got := searchOptions(goal.Goal{}, budget, 1e6, nil).Budget; got != want {
-			t.Errorf("budget %v: a search of %v, expected %v", budget, got, want)
-		}
+		must.Equal(t, searchOptions(goal.Goal{}, budget, 1e6, nil).Budget, want, "budget %v: a search", budget)
 	}
 }
 
@@ -420,10 +394,6 @@ func TestLearnedOnce(t *testing.T) {
 	if known := (tune.Effects{}).Learn("box", withoutEarlier(r, e)).Known; len(known) != 1 || known[0].Key != "behind" {
 		t.Errorf("learned %+v", known)
 	}
-	if known := (tune.Effects{}).Learn("box", withoutEarlier(&tune.Result{}, e)).Known; len(known) != 0 {
-		t.Errorf("learned of nothing: %+v", known)
-	}
-	if withoutEarlier(r, nil) != r {
-		t.Error("without an earlier run not all is learned")
-	}
+	must.Empty(t, (tune.Effects{}).Learn("box", withoutEarlier(&tune.Result{}, e)).Known, "learned of nothing")
+	must.Hold(t, withoutEarlier(r, nil) == r, "without an earlier run not all is learned")
 }

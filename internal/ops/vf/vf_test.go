@@ -40,9 +40,7 @@ func TestOfSnapshot(t *testing.T) {
 	env, file := &ops.Env{Root: "/nowhere", Out: ops.Deaf{}}, snapshot(t)
 	h, l, err := List(t.Context(), env, file, sriov.Which{Free: true})
 	must.Do(t, err)
-	if h.Name != "box" || len(l.VFs) != 1 || l.VFs[0].PCI != "0000:01:10.0" {
-		t.Errorf("free on %s: %+v", h.Name, l.VFs)
-	}
+	must.Hold(t, h.Name == "box" && len(l.VFs) == 1 && l.VFs[0].PCI == "0000:01:10.0", "free on %s: %+v", h.Name, l.VFs)
 	if _, _, err := Check(t.Context(), env, file, "eth0"); err != nil {
 		t.Error(err)
 	}

@@ -66,13 +66,9 @@ func TestModesPage(t *testing.T) {
 
 func TestRatesVerdict(t *testing.T) {
 	d := &Document{Rates: campaign().Rates}
-	if have := Verdict(d); have != "8.802\u00a0M packets per second without loss." {
-		t.Errorf("found %q", have)
-	}
+	must.Equal(t, Verdict(d), "8.802\u00a0M packets per second without loss.", "Verdict(d)")
 	d.Rates = d.Rates[1:]
-	if have := Verdict(d); have != "No rate without loss: floor 0.03 %." {
-		t.Errorf("found %q", have)
-	}
+	must.Equal(t, Verdict(d), "No rate without loss: floor 0.03 %.", "Verdict(d)")
 }
 
 // TestKinds: streams and transactions by themselves are compared and drawn as what they are.
@@ -138,13 +134,9 @@ func TestLossBars(t *testing.T) {
 	r.Losses[0].Packets -= 1000
 	r.UnexplainedLoss = 1000
 	rows := places(labeled{Run: r, Label: "lossy"})
-	if len(rows) != 2 || rows[1].Name != "seen by no counter" || rows[1].Packets != 1000 {
-		t.Errorf("found %+v", rows)
-	}
+	must.Hold(t, len(rows) == 2 && rows[1].Name == "seen by no counter" && rows[1].Packets == 1000, "found %+v", rows)
 	r.Lost, r.Losses, r.UnexplainedLoss = 0, nil, 0
-	if drawn := lossBars([]labeled{{Run: r, Label: "clean"}}); drawn != "" {
-		t.Errorf("a run without loss is drawn as %s", drawn)
-	}
+	must.Equal(t, lossBars([]labeled{{Run: r, Label: "clean"}}), "", "a run without loss is drawn")
 }
 
 // TestBusiestCPUs: of a machine with many CPUs the busiest are drawn, in their order, and the rest is said.

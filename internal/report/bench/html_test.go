@@ -127,9 +127,8 @@ func TestHTMLStandsAlone(t *testing.T) {
 	if err := json.Unmarshal([]byte(data[1]), &back); err != nil {
 		t.Fatalf("embedded data: %v", err)
 	}
-	if len(back.Changes) != 2 || back.Series[1].Run.Median.Value != document().Series[1].Run.Median.Value {
-		t.Errorf("embedded data came back as %+v", back)
-	}
+	must.Hold(t, len(back.Changes) == 2 && back.Series[1].Run.Median.Value == document().Series[1].Run.Median.Value,
+		"embedded data came back as %+v", back)
 }
 
 func TestHTMLOfLittle(t *testing.T) {
@@ -144,9 +143,7 @@ func TestVerdictIsHonest(t *testing.T) {
 	d := document()
 	same := measure.Compare([]float64{100, 101, 99, 100, 102, 98}, []float64{100, 99, 101, 100, 98, 102})
 	d.Compared.Throughput = same
-	if have := Verdict(d); have != "No significant difference in packets per second." {
-		t.Errorf("verdict %q on equal series", have)
-	}
+	must.Equal(t, Verdict(d), "No significant difference in packets per second.", "verdict on equal series")
 	same.Warnings = []measure.Warning{{Code: "different-flows", Text: "different flows: 1 and 4"}}
 	d.Compared.Throughput = same
 	if have := Verdict(d); !strings.HasSuffix(have, "The load was not the same: different flows: 1 and 4.") {

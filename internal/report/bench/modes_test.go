@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"mpps/internal/measure"
+	"mpps/internal/must"
 	"mpps/internal/report"
 )
 
@@ -71,9 +72,7 @@ func TestBenchModes(t *testing.T) {
 		}
 		for _, want := range append(slices.Clone(modesInOrder), "EMULATED", "≥30.9M", "33.3 [10, 99.1]", "18.2ms",
 			"4.4 %", "12 %", "100", "none") {
-			if !strings.Contains(text, want) {
-				t.Errorf("at %d columns %q is missing:\n%s", width, want, text)
-			}
+			must.Hold(t, strings.Contains(text, want), "at %d columns %q is missing:\n%s", width, want, text)
 		}
 		if lines := strings.Count(text, "\n  e1000 "); (width == 80) != (lines == 5) || width == 200 && lines != 1 {
 			t.Errorf("at %d columns e1000 has %d lines:\n%s", width, lines, text)
@@ -84,9 +83,7 @@ func TestBenchModes(t *testing.T) {
 func TestThreeDigits(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 0.01234: "0.0123", 1: "1", 12.34: "12.3", 999.4: "999",
 		999.6: "1k", 1234: "1.23k", 999499: "999k", 999600: "1M", 2.5e12: "2.5T"} {
-		if got := threeDigits(v); got != want {
-			t.Errorf("%g: found %s, expected %s", v, got, want)
-		}
+		must.Equal(t, threeDigits(v), want, "%g", v)
 	}
 }
 

@@ -36,8 +36,7 @@ func TestThreadsAreDrawn(t *testing.T) {
 	text := out.String()
 	must.Contain(t, text, "ns/packet", "softirq 300k guest 600k", "vcpu of web", "0.50 of 2",
 		"vhost of a guest", "0.12", "2 more that used less", "softirqs")
-	if strings.Index(text, "vcpu of web") > strings.Index(text, "vhost of") || strings.Contains(text, "ksoftirqd") {
-		t.Errorf("not the largest first, or something that did not run:\n%s", text)
-	}
+	must.Hold(t, strings.Index(text, "vcpu of web") <= strings.Index(text, "vhost of") &&
+		!strings.Contains(text, "ksoftirqd"), "not the largest first, or something that did not run:\n%s", text)
 	must.Fit(t, text, 80, report.Visible)
 }

@@ -71,21 +71,14 @@ func TestWakeupPage(t *testing.T) {
 	must.Contain(t, text, "Longest wake-up 1.48 ms → 52 µs: 28× shorter.", "histogram of wake-ups",
 		"max 1.48 ms, within 0.0 s–10.0 s of run 1", "p99.99", "Wake-ups by percentile", "&lt;script&gt;",
 		"the firmware", "no significant difference")
-	if strings.Contains(text, "ends_s") {
-		t.Error("the page holds what the host counted")
-	}
+	must.Hold(t, !strings.Contains(text, "ends_s"), "the page holds what the host counted")
 	for _, number := range regexp.MustCompile(`(?:x|y|cx|cy|x1|y1|x2|y2)="([^"]+)"`).FindAllStringSubmatch(text, -1) {
 		if strings.ContainsAny(number[1], "NI") {
 			t.Fatalf("a drawing has %s", number[0])
 		}
 	}
-	if first := Verdict(&Document{Wakeups: d.Wakeups[:1]}); !strings.Contains(first, "Longest wake-up 1.48 ms of ") {
-		t.Error(first)
-	}
-	if worse := Verdict(&Document{Wakeups: []Wakeups{d.Wakeups[1], d.Wakeups[0]}}); !strings.Contains(worse,
-		"not shorter") {
-		t.Error(worse)
-	}
+	must.Contain(t, Verdict(&Document{Wakeups: d.Wakeups[:1]}), "Longest wake-up 1.48 ms of ")
+	must.Contain(t, Verdict(&Document{Wakeups: []Wakeups{d.Wakeups[1], d.Wakeups[0]}}), "not shorter")
 }
 
 // small is a label of a drawing.
@@ -134,9 +127,7 @@ func TestWakeupPicture(t *testing.T) {
 			}
 			one := small{m[4], m[1], x, y}
 			for _, other := range shown {
-				if one.covers(other) {
-					t.Errorf("%s: %+v covers %+v", name, one, other)
-				}
+				must.Hold(t, !one.covers(other), "%s: %+v covers %+v", name, one, other)
 			}
 			if from, to := one.span(); from < 0 || to > svg.Width {
 				t.Errorf("%s: %+v leaves the drawing", name, one)

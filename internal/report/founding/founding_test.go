@@ -128,13 +128,9 @@ func TestAcceptancePage(t *testing.T) {
 		"Not measured: ", "not run: something is missing", "guest &lt;r1&gt;", "Earlier runs",
 		"mpps rollback 20261122T150000", "then 1.8 Mpps", "i40e", "within 0.07 % of loss", "generator was the limit",
 		"≥ 458")
-	if found := regexp.MustCompile(`(?:src|href)="(?:https?:)?//`).FindString(text); found != "" {
-		t.Errorf("the page needs a network: %s", found)
-	}
+	must.Equal(t, regexp.MustCompile(`(?:src|href)="(?:https?:)?//`).FindString(text), "", "the page needs a network")
 	data := regexp.MustCompile(`(?s)id="mpps-data">(.*?)</script>`).FindStringSubmatch(text)
-	if data == nil || !json.Valid([]byte(data[1])) {
-		t.Error("the page has no data")
-	}
+	must.Hold(t, data != nil && json.Valid([]byte(data[1])), "the page has no data")
 	if p, err := acceptance.Decode(strings.NewReader(data[1])); err != nil || len(p.Runs) != 5 {
 		t.Errorf("its data is no report: %v", err)
 	}
@@ -160,13 +156,9 @@ func TestAcceptanceEmulated(t *testing.T) {
 	must.Do(t, HTML(&page, p))
 	text := report.Draw(80, func(t *report.Text) { Text(t, p, "d") })
 	for what, s := range map[string]string{"page": page.String(), "text": text} {
-		if !strings.Contains(s, "EMULATION") {
-			t.Errorf("the %s does not say that it is emulated", what)
-		}
+		must.Hold(t, strings.Contains(s, "EMULATION"), "the %s does not say that it is emulated", what)
 	}
-	if strings.Count(page.String(), "EMULATION") < 3 {
-		t.Error("the page says EMULATION too rarely")
-	}
+	must.Hold(t, strings.Count(page.String(), "EMULATION") >= 3, "the page says EMULATION too rarely")
 }
 
 func TestCommand(t *testing.T) {
@@ -175,8 +167,6 @@ func TestCommand(t *testing.T) {
 			"trex.py --server 192.0.2.9"},
 		`mpps audit 'it'\''s' ''`: {"audit", "it's", ""},
 	} {
-		if got := Command(argv); got != want {
-			t.Errorf("%s, expected %s", got, want)
-		}
+		must.Equal(t, Command(argv), want, "Command(argv)")
 	}
 }

@@ -43,9 +43,8 @@ func figure(titles []string, paths []*queuepath.Path) string {
 // TestFigure compares the document's drawing with what is drawn of the same paths now. MPPS_UPDATE=1 writes it.
 func TestFigure(t *testing.T) {
 	apart := queueScene(2, 4, 8, true, 1, func(g, q, _ int) int { return 4*g + q })
-	if len(apart.Faults) > 0 || len(mixed().Faults) == 0 {
-		t.Fatal("the paths do not show what the document says of them")
-	}
+	must.Need(t, len(apart.Faults) <= 0 && len(mixed().Faults) != 0,
+		"the paths do not show what the document says of them")
 	text := figure([]string{"Before: one queue in the middle, and a hash behind it",
 		"After: the number of the queue is carried past it"}, []*queuepath.Path{mixed(), apart})
 	golden.File(t, figureFile, text)

@@ -80,13 +80,10 @@ func TestQueuePathText(t *testing.T) {
 				"overlay.queue_mapping",
 			"from guests to the wire · 288 k packets per second, 83 % of all", "from the wire to guests",
 		} {
-			if !strings.Contains(flat(text, want), want) {
-				t.Errorf("%d columns: no %q in\n%s", width, want, text)
-			}
+			must.Hold(t, strings.Contains(flat(text, want), want), "%d columns: no %q in\n%s", width, want, text)
 		}
-		if strings.Index(text, "funnel vxlan0 ·") > strings.Index(text, "from guests to the wire") {
-			t.Errorf("%d columns: faults stand behind the lanes", width)
-		}
+		must.Hold(t, strings.Index(text, "funnel vxlan0 ·") <= strings.Index(text, "from guests to the wire"),
+			"%d columns: faults stand behind the lanes", width)
 		inside(t, text, width)
 	}
 	text := report.Draw(80, func(t *report.Text) { Text(t, mixed()) })
@@ -130,9 +127,8 @@ func TestQueuePathCounters(t *testing.T) {
 	}
 	p := queuepath.Judge(o)
 	text := report.Draw(80, func(t *report.Text) { Text(t, p) })
-	if !strings.HasPrefix(text, "whether the way is right cannot be told") || !strings.Contains(text, "eth0 3") {
-		t.Errorf("\n%s", text)
-	}
+	must.Hold(t, strings.HasPrefix(text, "whether the way is right cannot be told") && strings.Contains(text, "eth0 3"),
+		"\n%s", text)
 	if html := pathPage(t, p); strings.Contains(html, "lanes stay apart") ||
 		!strings.Contains(html, "eth0 3: 9\u2009000 packets") {
 		t.Error("the page calls it healthy, or has no queues")
@@ -144,12 +140,9 @@ func TestQueuePathColour(t *testing.T) {
 	coloured := &report.Text{Width: 80, Color: true}
 	Text(coloured, mixed())
 	plain := report.Draw(80, func(t *report.Text) { Text(t, mixed()) })
-	if !strings.Contains(coloured.String(), "\x1b[31mvxlan0 0!1\x1b[0m") || strings.Contains(plain, "\x1b") {
-		t.Error("colour is missing, or where it should not be")
-	}
-	if ownStyles.ReplaceAllString(coloured.String(), "") != plain {
-		t.Error("colour moves what is drawn")
-	}
+	must.Hold(t, strings.Contains(coloured.String(), "\x1b[31mvxlan0 0!1\x1b[0m") && !strings.Contains(plain, "\x1b"),
+		"colour is missing, or where it should not be")
+	must.Hold(t, ownStyles.ReplaceAllString(coloured.String(), "") == plain, "colour moves what is drawn")
 }
 
 // flat joins wrapped lines where a sentence is looked for.
@@ -174,16 +167,12 @@ func TestQueuePathLarge(t *testing.T) {
 		inside(t, text, width)
 		for _, want := range []string{"vm10 vnet10 0-7 ━", " eth0 16-23 ", "8 lanes  CPUs 80-87", "into 16 devices tx",
 			"No problems found: 3.19 Mpps over 256 queue paths."} {
-			if !strings.Contains(text, want) {
-				t.Errorf("%d columns: no %q in\n%s", width, want, text)
-			}
+			must.Hold(t, strings.Contains(text, want), "%d columns: no %q in\n%s", width, want, text)
 		}
 		if n := strings.Count(text, "\n"); n > 80 {
 			t.Errorf("%d columns: %d lines", width, n)
 		}
-		if strings.Index(text, "vnet9 0-7") > strings.Index(text, "vnet10 0-7") {
-			t.Errorf("vnet10 comes before vnet9")
-		}
+		must.Hold(t, strings.Index(text, "vnet9 0-7") <= strings.Index(text, "vnet10 0-7"), "vnet10 comes before vnet9")
 	}
 	inside(t, report.Draw(80, func(t *report.Text) { Text(t, large(4)) }), 80)
 }
@@ -202,9 +191,8 @@ func TestQueuePathPage(t *testing.T) {
 	p := mixed()
 	p.Devices[0].Guest = `</script><b onload="x">`
 	html := pathPage(t, p)
-	if strings.Contains(html, "<b onload") || strings.Count(html, "</script>") != 1 {
-		t.Error("a guest's name is markup")
-	}
+	must.Hold(t, !strings.Contains(html, "<b onload") && strings.Count(html, "</script>") == 1,
+		"a guest's name is markup")
 	if n := strings.Count(html, `<g class="lane">`); n != 2*24 { // wide and narrow
 		t.Errorf("%d lanes are drawn", n)
 	}
@@ -213,12 +201,8 @@ func TestQueuePathPage(t *testing.T) {
 		"vnet1 3 → vxlan0 0 → eth0 4: 22.5 k packets per second, 6 %, CPU 7, vhost 2007", "eth0 3: ",
 		"something is missing", "lock by queue, mq")
 	must.Lack(t, html, "http://", "https://", " src=", "@import", "url(")
-	if html != pathPage(t, p) {
-		t.Error("the page differs each time")
-	}
-	if !strings.Contains(pathPage(t, large(1)), "lanes stay apart") {
-		t.Error("a healthy path is not called so")
-	}
+	must.Hold(t, html == pathPage(t, p), "the page differs each time")
+	must.Hold(t, strings.Contains(pathPage(t, large(1)), "lanes stay apart"), "a healthy path is not called so")
 }
 
 var flowPath = regexp.MustCompile(`class="flow s\d" d="M[\d.]+ ([\d.]+)C[^V]*V([\d.]+)C`)

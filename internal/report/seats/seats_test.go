@@ -49,9 +49,7 @@ func TestPlacePicture(t *testing.T) {
 			"A router\n", "9 threads on CPUs 11-19: ", "99 9 cores of node 1 (CPUs 11-19): ",
 			"540 sibling threads on node 0 (CPUs 21-29): ", "CPUs 0,10,20,30 kept for it", "in huge pages of 1 GiB",
 		} {
-			if !strings.Contains(flat(text, want), want) {
-				t.Errorf("%d columns: no %q in\n%s", width, want, text)
-			}
+			must.Hold(t, strings.Contains(flat(text, want), want), "%d columns: no %q in\n%s", width, want, text)
 		}
 		must.Fit(t, text, width, report.Visible)
 	}
@@ -82,9 +80,8 @@ func TestPlaceWide(t *testing.T) {
 				cells += len(fields) - 2
 			}
 		}
-		if cells != len(h.Topology.CPUs) {
-			t.Errorf("%d columns: %d of %d CPUs are drawn", width, cells, len(h.Topology.CPUs))
-		}
+		must.Hold(t, cells == len(h.Topology.CPUs),
+			"%d columns: %d of %d CPUs are drawn", width, cells, len(h.Topology.CPUs))
 	}
 }
 
@@ -96,13 +93,10 @@ func TestPlacePage(t *testing.T) {
 	var page bytes.Buffer
 	must.Do(t, HTML(&page, p, "1.0", time.Unix(0, 0)))
 	html := page.String()
-	if strings.Contains(html, "<b onload") || strings.Count(html, "</script>") != 1 {
-		t.Error("a guest's name is markup")
-	}
+	must.Hold(t, !strings.Contains(html, "<b onload") && strings.Count(html, "</script>") == 1,
+		"a guest's name is markup")
 	for cpu := range 40 {
-		if !strings.Contains(html, fmt.Sprintf(`title="CPU %d: `, cpu)) {
-			t.Errorf("CPU %d is not in the picture", cpu)
-		}
+		must.Hold(t, strings.Contains(html, fmt.Sprintf(`title="CPU %d: `, cpu)), "CPU %d is not in the picture", cpu)
 	}
 	must.Contain(t, html, "Socket 1", "Node 1", "vCPU 0 of &lt;/script", "CPU 39: offline", "99 points")
 	must.Lack(t, html, "http://", "https://", " src=", "@import", "url(")

@@ -56,16 +56,11 @@ func TestSheet(t *testing.T) {
 	} {
 		text := pageOf(t, c.sheet)
 		for _, says := range c.says {
-			if !strings.Contains(text, says) {
-				t.Errorf("%s: %q is missing", name, says)
-			}
+			must.Hold(t, strings.Contains(text, says), "%s: %q is missing", name, says)
 		}
-		if strings.Contains(text, "<b>web</b>") {
-			t.Errorf("%s: the name of a guest is markup", name)
-		}
-		if m := regexp.MustCompile(`(src|href)=|https?://`).FindString(text[:strings.Index(text, "mpps-data")]); m != "" {
-			t.Errorf("%s: it needs something from elsewhere: %s", name, m)
-		}
+		must.Hold(t, !strings.Contains(text, "<b>web</b>"), "%s: the name of a guest is markup", name)
+		must.Equal(t, regexp.MustCompile(`(src|href)=|https?://`).FindString(text[:strings.Index(text, "mpps-data")]),
+			"", "%s: it needs something from elsewhere", name)
 	}
 }
 
@@ -79,9 +74,7 @@ func TestPicture(t *testing.T) {
 	}
 	var text strings.Builder
 	must.Do(t, Picture(&text, d))
-	if n := strings.Count(text.String(), `class="limit"`); n != 1 {
-		t.Errorf("%d stages are marked", n)
-	}
+	must.Equal(t, strings.Count(text.String(), `class="limit"`), 1, "stages are marked")
 	for parse := xml.NewDecoder(strings.NewReader(text.String())); ; {
 		if _, err := parse.Token(); errors.Is(err, io.EOF) {
 			break

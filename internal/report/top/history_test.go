@@ -2,7 +2,6 @@ package top
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -48,15 +47,10 @@ func TestTopRemembers(t *testing.T) {
 	t.Parallel()
 	h, none := minute(500), &History{}
 	first, last := h.Step(h.Newest(), -1000), h.Newest()
-	if kept := last.At.Sub(first.At); kept != time.Minute {
-		t.Errorf("kept %v", kept)
-	}
-	if h.Step(last, 1) != last || h.Step(first, -1) != first || h.Step(h.Step(last, -3), 3) != last {
-		t.Error("steps do not lead back, or beyond the ends")
-	}
-	if h.Step(&bottleneck.Look{}, 0) != first {
-		t.Error("a forgotten look is not the first")
-	}
+	must.Equal(t, last.At.Sub(first.At), time.Minute, "last.At.Sub(first.At)")
+	must.Hold(t, h.Step(last, 1) == last && h.Step(first, -1) == first && h.Step(h.Step(last, -3), 3) == last,
+		"steps do not lead back, or beyond the ends")
+	must.Hold(t, h.Step(&bottleneck.Look{}, 0) == first, "a forgotten look is not the first")
 	if look := (&bottleneck.Look{}); none.Step(look, -1) != look || none.Newest() != nil {
 		t.Error("an empty history has looks")
 	}
@@ -75,13 +69,7 @@ func TestTopPausedInThePast(t *testing.T) {
 	h := minute(60)
 	past := h.Step(h.Newest(), -15)
 	text := frame(past, 80, View{Rows: 24, Keys: true, Paused: true, Past: h})
-	if !strings.Contains(text, "PAUSED 15s ago") {
-		t.Error(text)
-	}
-	if n := len(h.until(past)); n != 45 {
-		t.Errorf("the trend has %d looks, expected 45", n)
-	}
-	if text := frame(h.Newest(), 80, View{Rows: 24, Keys: true, Paused: true, Past: h}); strings.Contains(text, "ago") {
-		t.Error(text)
-	}
+	must.Contain(t, text, "PAUSED 15s ago")
+	must.Equal(t, len(h.until(past)), 45, "the trend has looks")
+	must.Lack(t, frame(h.Newest(), 80, View{Rows: 24, Keys: true, Paused: true, Past: h}), "ago")
 }

@@ -10,6 +10,7 @@ import (
 	"mpps/internal/golden"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/must"
 	"mpps/internal/report"
 )
 
@@ -178,9 +179,7 @@ func TestTopScrolls(t *testing.T) {
 			seen[strings.TrimSpace(line)] = true
 		}
 	}
-	if scroll < 60 {
-		t.Fatalf("60 guests in 24 lines scroll by %d", scroll)
-	}
+	must.Need(t, scroll >= 60, "60 guests in 24 lines scroll by %d", scroll)
 	for line := range strings.Lines(report.Draw(80, func(t *report.Text) { Draw(t, look, &View{}) })) {
 		if !seen[strings.TrimSpace(line)] && !strings.HasPrefix(line, "CPU") {
 			t.Errorf("never on the terminal: %s", line)
@@ -200,9 +199,7 @@ func TestTopOrder(t *testing.T) {
 		return ""
 	}
 	for by, want := range map[Sort]string{ByPath: "vnet0", ByRate: "vnet59", ByLost: "vnet7", ByUse: "vnet0"} {
-		if got := first(View{Sort: by, Idle: true}); got != want {
-			t.Errorf("by %s: %s first, wanted %s", by, got, want)
-		}
+		must.Equal(t, first(View{Sort: by, Idle: true}), want, "by %s: first", by)
 	}
 	if text := frame(wideLook(), 80, View{Guest: "vm07"}); !strings.Contains(text, "vnet7 ") ||
 		strings.Contains(text, "vnet8") {
@@ -262,8 +259,6 @@ func TestPress(t *testing.T) {
 		for _, k := range c.keys {
 			quit = v.Press(k, 30, 10)
 		}
-		if v != c.want || quit != c.quit {
-			t.Errorf("%q: %+v, quit %v; wanted %+v, %v", c.keys, v, quit, c.want, c.quit)
-		}
+		must.Hold(t, v == c.want && quit == c.quit, "%q: %+v, quit %v; wanted %+v, %v", c.keys, v, quit, c.want, c.quit)
 	}
 }

@@ -31,9 +31,7 @@ func TestStanding(t *testing.T) {
 		UndoEarlier: []string{"mpps rollback --with-later tx1"}}
 	want := "kept as transaction tx3; 'mpps rollback tx3' undoes it; what stood before the restart of guest web1 is " +
 		"undone by 'mpps rollback --with-later tx1', and that restart again"
-	if got := standingText(r); got != want {
-		t.Errorf("found %q, expected %q", got, want)
-	}
+	must.Equal(t, standingText(r), want, "standingText(r)")
 	r.TX, r.Chain, r.Kept, r.Verdict = "", nil, nil, tune.Interrupted
 	if got := standingText(r); !strings.HasPrefix(got, "what stood before") {
 		t.Errorf("found %q", got)
@@ -74,7 +72,5 @@ func TestNextTexts(t *testing.T) {
 	if got := nextTexts(r); !slices.Equal(got, want) {
 		t.Errorf("%q, expected %q", got, want)
 	}
-	if got := nextTexts(&tune.Result{Waits: r.Waits[:1]}); len(got) > 0 {
-		t.Errorf("nothing was made: %q", got)
-	}
+	must.Empty(t, nextTexts(&tune.Result{Waits: r.Waits[:1]}), "nothing was made")
 }

@@ -129,10 +129,8 @@ func TestTunePage(t *testing.T) {
 		"refused by the machine", "not shown to help",
 		"needs --consent security", "kernel.isolcpus", "eth0 has 63", "5 pairs with trials up to 4 times as long; "+
 			"e-value 1.8 of the 40 needed", "mpps rollback 20261122T200011.123456-4711", "seed 4711", "target 3.00 M")
-	if found := regexp.MustCompile(`(?:src|href)="[^#"]|https?://|<script(?: [^>]*)?>[^{]`).FindString(
-		strings.SplitN(page, `<script type="application/json"`, 2)[0]); found != "" {
-		t.Errorf("the page is not whole by itself: %s", found)
-	}
+	must.Equal(t, regexp.MustCompile(`(?:src|href)="[^#"]|https?://|<script(?: [^>]*)?>[^{]`).FindString(
+		strings.SplitN(page, `<script type="application/json"`, 2)[0]), "", "the page is not whole by itself")
 	var back tune.Result
 	data := regexp.MustCompile(`(?s)id="mpps-data">(.*?)</script>`).FindStringSubmatch(page)
 	if err := json.Unmarshal([]byte(data[1]), &back); err != nil || back.Why != r.Why ||
@@ -162,9 +160,7 @@ func TestTuneHeadlines(t *testing.T) {
 	} {
 		r := tuned()
 		r.Verdict = verdict
-		if got := headline(r); got != want {
-			t.Errorf("%s: %q, wanted %q", verdict, got, want)
-		}
+		must.Equal(t, headline(r), want, "%s", verdict)
 		pageOf(t, r)
 	}
 	r := tuned()
@@ -175,9 +171,7 @@ func TestTuneHeadlines(t *testing.T) {
 	}
 	r = tuned()
 	r.Goal.PPS, r.Final.PPS, r.Whole.Ratio = 0, 0.7e6, 1.13
-	if got := headline(r); got != "13\u00a0% more packets: 620\u00a0k → 700\u00a0k per second." {
-		t.Error(got)
-	}
+	must.Equal(t, headline(r), "13\u00a0% more packets: 620\u00a0k → 700\u00a0k per second.", "headline(r)")
 }
 
 // TestTwoSearchesShowNothing: the rates of two searches make no gain without pairs that prove it.
@@ -185,22 +179,16 @@ func TestTwoSearchesShowNothing(t *testing.T) {
 	t.Parallel()
 	r := tuned()
 	r.Verdict, r.Added, r.Kept, r.Goal.PPS = tune.Better, nil, nil, 0
-	if got := headline(r); got != "620\u00a0k packets per second." {
-		t.Error(got)
-	}
+	must.Equal(t, headline(r), "620\u00a0k packets per second.", "headline(r)")
 	r.Restarted = "restart of guest vm1"
-	if got := headline(r); got != "10\u00a0% more packets: 620\u00a0k → 1.83\u00a0M per second." {
-		t.Error(got)
-	}
+	must.Equal(t, headline(r), "10\u00a0% more packets: 620\u00a0k → 1.83\u00a0M per second.", "headline(r)")
 	for i := range r.Attempts {
 		if r.Attempts[i].Key == r.Restarted {
 			r.Attempts[i].Outcome = tune.NotShown
 		}
 	}
-	if got := headline(r); got != "1.83\u00a0M packets per second, not shown to be more than before the restart of "+
-		"guest vm1." {
-		t.Error(got)
-	}
+	must.Equal(t, headline(r),
+		"1.83\u00a0M packets per second, not shown to be more than before the restart of "+"guest vm1.", "headline(r)")
 }
 
 // TestTuneLossAndUndo: what cut the loss says so, and what stands unproven how it is taken back.
@@ -231,9 +219,7 @@ func TestTuneAtOnce(t *testing.T) {
 	page = page[:strings.Index(page, `id="mpps-data"`)]
 	for want, on := range map[string]bool{"sysctl:one": true, "sysctl:two": false, "sysctl:three": true,
 		"3 at once: x.1 …": true, "Measured again": true, "taken out": true} {
-		if strings.Contains(page, want) != on {
-			t.Errorf("%q on the page: %v, expected %v", want, !on, on)
-		}
+		must.Equal(t, strings.Contains(page, want), on, "%q on the page", want)
 	}
 }
 
@@ -252,9 +238,8 @@ func TestTunePageOfEveryEnd(t *testing.T) {
 				t.Errorf("%s: attempt %d (%s) is not on the page", s.Name, a.N, a.Key)
 			}
 		}
-		if strings.Contains(page, "NaN") || strings.Contains(page, "Inf") {
-			t.Errorf("%s: a figure that is none", s.Name)
-		}
+		must.Hold(t, !strings.Contains(page, "NaN") && !strings.Contains(page, "Inf"),
+			"%s: a figure that is none", s.Name)
 	}
 }
 

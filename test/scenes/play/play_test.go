@@ -90,9 +90,8 @@ func TestPlay(t *testing.T) {
 func TestPlayIsEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	p := player{out: io.Discard, run: func(context.Context, scenes.Set, io.Writer) error { cancel(); return errors.New("signal: terminated") }}
-	if p.play(ctx, []scenes.Set{{Package: "test/a", Tests: []string{"TestA"}}}) {
-		t.Error("a turn that was ended is called a success")
-	}
+	must.Hold(t, !p.play(ctx, []scenes.Set{{Package: "test/a", Tests: []string{"TestA"}}}),
+		"a turn that was ended is called a success")
 }
 
 func TestSummary(t *testing.T) {

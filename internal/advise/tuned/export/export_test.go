@@ -1,7 +1,6 @@
 package export
 
 import (
-	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -84,9 +83,7 @@ func make1(t *testing.T, r Request) *Profile {
 	t.Helper()
 	p := must.Get(Make(r))(t)
 	again, err := Make(r)
-	if err != nil || !reflect.DeepEqual(p, again) {
-		t.Errorf("the same request made two profiles: %v", err)
-	}
+	must.Hold(t, err == nil && reflect.DeepEqual(p, again), "the same request made two profiles: %v", err)
 	return p
 }
 
@@ -114,10 +111,9 @@ func addresses(all []Held) (texts []string) {
 func TestRealtime(t *testing.T) {
 	r := request(realtimeGoal, realtimeFindings()...)
 	p := make1(t, r)
-	if p.Base != realtimeBase || !p.Assumed || len(p.Files) != 2 ||
-		!strings.Contains(p.Files[1].Text, "isolated_cores=2-3\nisolate_managed_irq=Y\nnetdev_queue_count=2\n") {
-		t.Errorf("base %s, files %+v", p.Base, p.Files)
-	}
+	must.Hold(t, p.Base == realtimeBase && p.Assumed && len(p.Files) == 2 &&
+		strings.Contains(p.Files[1].Text, "isolated_cores=2-3\nisolate_managed_irq=Y\nnetdev_queue_count=2\n"),
+		"base %s, files %+v", p.Base, p.Files)
 	byBase := []string{
 		"kernel-arg:isolcpus=managed_irq,domain,2-3", "kernel-arg:nohz_full=2-3", "sysctl:vm.stat_interval=10",
 		"sysctl:kernel.timer_migration=0", "sysfs-cpus:devices/virtual/workqueue/cpumask=0-1", "ksm:run=2",
@@ -130,21 +126,15 @@ func TestRealtime(t *testing.T) {
 	var left []string
 	for _, l := range p.NotHeld {
 		left = append(left, l.Address.String())
-		if l.Why == "" || !strings.HasPrefix(l.Command, "mpps apply --latency 20us") {
-			t.Errorf("%+v", l)
-		}
+		must.Hold(t, l.Why != "" && strings.HasPrefix(l.Command, "mpps apply --latency 20us"), "%+v", l)
 	}
 	if want := []string{"kernel-arg:mitigations", "irq-affinity:eth0/TxRx-0/45", "domain:rt1/vcpupin/0",
 		"swap:dev/sda2"}; !slices.Equal(left, want) {
 		t.Errorf("not held: %v, expected %v", left, want)
 	}
-	if !slices.Equal(p.Twice, []string{"nohz_full"}) {
-		t.Errorf("twice: %v", p.Twice)
-	}
+	must.Hold(t, slices.Equal(p.Twice, []string{"nohz_full"}), "twice: %v", p.Twice)
 	got := read(r, p)
-	if len(got.Missing) > 0 {
-		t.Errorf("missing: %v", got.Missing)
-	}
+	must.Empty(t, got.Missing, "missing")
 	for _, h := range slices.Concat(p.Held, p.ByBase) {
 		set, does := tuned.Lookup(got, h.Address)
 		switch {
@@ -153,10 +143,9 @@ func TestRealtime(t *testing.T) {
 			t.Errorf("%s: TuneD gives %q (%+v), expected %q", h.Address, set.Value, set, h.Value)
 		}
 	}
-	if strings.Count(got.Arguments, "tsc=") != 1 || !strings.HasSuffix(got.Arguments, "tsc=nowatchdog idle=poll "+
-		"hugepagesz=1G hugepages=4") {
-		t.Errorf("arguments %q", got.Arguments)
-	}
+	must.Hold(t, strings.Count(got.Arguments, "tsc=") == 1 &&
+		strings.HasSuffix(got.Arguments, "tsc=nowatchdog idle=poll "+"hugepagesz=1G hugepages=4"),
+		"arguments %q", got.Arguments)
 	text := p.Files[0].Text
 	must.Contain(t, text, "[sysctl]\n", "net.ipv4.conf.eth0/1.rp_filter=0\n",
 		"/sys/class/net/eth0/queues/rx-0/rps_cpus=${f:cpulist2hex:0-1}\n", "group.ktimers=0:f:5:*:^\\[ktimers\n",
@@ -175,20 +164,14 @@ func TestOtherBases(t *testing.T) {
 	for want, g := range map[string]goal.Goal{hostBase: goal.Unlimited(), bulkBase: {Bulk: 25e9}} {
 		p := make1(t, request(g, finding("sysctl:net.core.dev_weight", "64", "128"),
 			finding("sysfs:devices/system/cpu/cpufreq/policy0/scaling_governor", "powersave", "performance")))
-		if p.Base != want || len(p.Files) != 1 || len(p.Held) != 1 || len(p.ByBase) != 1 ||
-			strings.Contains(p.Files[0].Text, "[variables]") {
-			t.Errorf("%s: %+v", want, p)
-		}
+		must.Hold(t, p.Base == want && len(p.Files) == 1 && len(p.Held) == 1 && len(p.ByBase) == 1 &&
+			!strings.Contains(p.Files[0].Text, "[variables]"), "%s: %+v", want, p)
 	}
-	if _, err := Make(request(realtimeGoal)); !errors.Is(err, ErrNoCPUs) {
-		t.Errorf("without CPUs: %v", err)
-	}
+	must.Is(t, must.Err(Make(request(realtimeGoal))), ErrNoCPUs, "without CPUs")
 	for _, name := range []string{"", "a b", "../x", "-a", "realtime-virtual-host", strings.Repeat("a", 65)} {
 		r := request(goal.Unlimited())
 		r.Name = name
-		if _, err := Make(r); err == nil {
-			t.Errorf("profile %q was made", name)
-		}
+		must.Fail(Make(r))(t, "profile %q was made", name)
 	}
 }
 
@@ -201,10 +184,8 @@ func TestReadFromTuneD(t *testing.T) {
 		return text, is
 	}
 	p := make1(t, r)
-	if p.Assumed || len(p.ByBase) != 1 || len(p.Held) != 1 ||
-		!strings.Contains(p.Files[0].Text, "vm.stat_interval=10\n") {
-		t.Errorf("%+v", p)
-	}
+	must.Hold(t, !p.Assumed && len(p.ByBase) == 1 && len(p.Held) == 1 &&
+		strings.Contains(p.Files[0].Text, "vm.stat_interval=10\n"), "%+v", p)
 }
 
 // TestNothingExpands: what a host calls its devices, or holds as a value, is neither a function of TuneD, which may be
@@ -226,11 +207,7 @@ func TestNothingExpands(t *testing.T) {
 				t.Errorf("%s: %s", f.Name, line)
 			}
 		}
-		if strings.Contains(f.Text, "\r") {
-			t.Errorf("%s: a line ends in the middle", f.Name)
-		}
+		must.Hold(t, !strings.Contains(f.Text, "\r"), "%s: a line ends in the middle", f.Name)
 	}
-	if len(p.NotHeld) < 3 {
-		t.Errorf("%d findings are named as not held", len(p.NotHeld))
-	}
+	must.Hold(t, len(p.NotHeld) >= 3, "%d findings are named as not held", len(p.NotHeld))
 }

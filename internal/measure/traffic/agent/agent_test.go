@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"runtime"
@@ -28,9 +27,7 @@ func start(t *testing.T, o Options) *Server {
 		cancel()
 		select {
 		case err := <-done:
-			if err != nil {
-				t.Errorf("serve: %v", err)
-			}
+			must.Succeed(t, err, "serve")
 		case <-time.After(time.Minute):
 			b := make([]byte, 1<<20)
 			t.Errorf("the agent did not end\n%s", b[:runtime.Stack(b, true)])
@@ -61,13 +58,9 @@ func TestSecret(t *testing.T) {
 		"none but sent": {without, "right", ErrSecret}, // a client that counts on it is told
 	} {
 		k, err := Dial(t.Context(), c.s.Addr(), DialOptions{Secret: []byte(c.secret)})
-		if !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
-		}
+		must.Is(t, err, c.want, "%s", name)
 		if err == nil {
-			if _, err := k.Stat(t.Context()); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+			must.Pass(k.Stat(t.Context()))(t, "%s", name)
 			k.Close()
 		}
 	}
@@ -111,10 +104,9 @@ func TestFakeAgent(t *testing.T) {
 		if !strings.Contains(c.first, `"secret":true`) {
 			secret = nil
 		}
-		if _, err := Dial(t.Context(), l.Addr().String(),
-			DialOptions{Secret: secret, Timeout: 3 * time.Second}); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
-		}
+		must.Is(t,
+			must.Err(Dial(t.Context(), l.Addr().String(), DialOptions{Secret: secret, Timeout: 3 * time.Second})),
+			c.want, "%s", name)
 		l.Close()
 	}
 }
@@ -142,16 +134,12 @@ func TestTampered(t *testing.T) {
 	c.wire.out.Lock()
 	c.wire.sent-- // the next line takes the number of the last: a repetition
 	c.wire.out.Unlock()
-	if _, err := c.Stat(t.Context()); !errors.Is(err, ErrLost) {
-		t.Errorf("a repeated line: %v", err)
-	}
+	must.Is(t, must.Err(c.Stat(t.Context())), ErrLost, "a repeated line")
 }
 
 func TestOpenNetwork(t *testing.T) {
 	for _, addr := range []string{"0.0.0.0:0", "10.1.2.3:0", "127.0.0.1:0"} {
-		if _, err := Listen("", addr, Options{}); !errors.Is(err, ErrOpen) {
-			t.Errorf("listening on %s without a secret: %v", addr, err)
-		}
+		must.Is(t, must.Err(Listen("", addr, Options{})), ErrOpen, "listening on %s without a secret", addr)
 	}
 	for _, o := range []Options{{Open: true}, {Secret: []byte("x")}} {
 		s := must.Get(Listen("", "0.0.0.0:0", o))(t)
@@ -166,44 +154,27 @@ func TestInfo(t *testing.T) {
 	for _, l := range i.Links {
 		lo = lo || l.Name == "lo"
 	}
-	if i.MPPS != "7" || i.CPUs < 1 || i.Kernel == "" || !lo || i.First || i.Live == "" {
-		t.Errorf("%+v", i)
-	}
+	must.Hold(t, i.MPPS == "7" && i.CPUs >= 1 && i.Kernel != "" && lo && !i.First && i.Live != "", "%+v", i)
 	s, err := c.Stat(t.Context())
-	if err != nil || !strings.HasPrefix(s, "cpu ") || strings.Count(s, "\n") < 2 || strings.Contains(s, "intr") {
-		t.Errorf("%q, %v", s, err)
-	}
+	must.Hold(t, err == nil && strings.HasPrefix(s, "cpu ") && strings.Count(s, "\n") >= 2 &&
+		!strings.Contains(s, "intr"), "%q, %v", s, err)
 	k, err := c.Counters(t.Context(), traffic.Endpoint{Iface: "lo"})
-	if err != nil || k["rx_packets"] == 0 || k["rx_packets"] != k["tx_packets"] {
-		t.Errorf("%v, %v", k, err)
-	}
+	must.Hold(t, err == nil && k["rx_packets"] != 0 && k["rx_packets"] == k["tx_packets"], "%v, %v", k, err)
 }
 
 func TestErrorsKeepTheirIdentity(t *testing.T) {
 	c := dial(t, start(t, Options{Open: true}), DialOptions{})
-	if _, err := c.NewSink(t.Context(), traffic.SinkConfig{In: traffic.Endpoint{Iface: "no-such-link"}}); !errors.Is(
-		err, traffic.ErrNoDevice) {
-		t.Errorf("missing interface: %v", err)
-	}
-	if _, err := c.NewSink(t.Context(), traffic.SinkConfig{In: traffic.Endpoint{Iface: "lo"}, Streams: -1}); !errors.Is(
-		err, traffic.ErrConfig) {
-		t.Errorf("bad configuration: %v", err)
-	}
+	must.Is(t, must.Err(c.NewSink(t.Context(), traffic.SinkConfig{In: traffic.Endpoint{Iface: "no-such-link"}})),
+		traffic.ErrNoDevice, "missing interface")
+	must.Is(t, must.Err(c.NewSink(t.Context(), traffic.SinkConfig{In: traffic.Endpoint{Iface: "lo"}, Streams: -1})),
+		traffic.ErrConfig, "bad configuration")
 	for _, e := range []traffic.Endpoint{{Netns: "../../proc/1/ns/net", Iface: "lo"},
 		{Netns: "/proc/1/ns/net", Iface: "lo"}} {
-		if _, err := c.Counters(t.Context(), e); !errors.Is(err, errRefused) {
-			t.Errorf("%v: %v", e, err)
-		}
+		must.Is(t, must.Err(c.Counters(t.Context(), e)), errRefused, "%v", e)
 	}
-	if err := c.call(t.Context(), "sink.counts", handle{77}, nil, 0); !errors.Is(err, errNoHandle) {
-		t.Errorf("unknown handle: %v", err)
-	}
-	if err := c.call(t.Context(), "nonsense", handle{}, nil, 0); !errors.Is(err, errRefused) {
-		t.Errorf("unknown verb: %v", err)
-	}
-	if err := c.PowerOff(t.Context()); !errors.Is(err, errRefused) {
-		t.Errorf("power off: %v", err)
-	}
+	must.Is(t, c.call(t.Context(), "sink.counts", handle{77}, nil, 0), errNoHandle, "unknown handle")
+	must.Is(t, c.call(t.Context(), "nonsense", handle{}, nil, 0), errRefused, "unknown verb")
+	must.Is(t, c.PowerOff(t.Context()), errRefused, "power off")
 }
 
 func TestPowerOff(t *testing.T) {
@@ -221,22 +192,14 @@ func TestTCP(t *testing.T) {
 	far := dial(t, start(t, Options{Open: true}), DialOptions{})
 	s := must.Get(far.ServeTCP(t.Context(), "", "127.0.0.1:0"))(t)
 	r, err := talk.RR(t.Context(), talk.RRConfig{Target: s.Target(""), Count: 100})
-	if err != nil || r.Transactions != 100 || traffic.FromBins(r.Delays).Count() != 100 {
-		t.Errorf("%+v, %v", r, err)
-	}
+	must.Hold(t, err == nil && r.Transactions == 100 && traffic.FromBins(r.Delays).Count() == 100, "%+v, %v", r, err)
 	b, err := talk.Stream(t.Context(), talk.StreamConfig{Target: s.Target(""), Bytes: 1 << 20})
-	if err != nil || b.Bytes != 1<<20 {
-		t.Errorf("%+v, %v", b, err)
-	}
+	must.Hold(t, err == nil && b.Bytes == 1<<20, "%+v, %v", b, err)
 	if c, err := s.Counts(t.Context()); err != nil || c.Transactions != 100 || c.Received != 1<<20 {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-	if _, err := s.Counts(t.Context()); !errors.Is(err, errNoHandle) {
-		t.Errorf("after closing: %v", err)
-	}
+	must.Try(t, s.Close())
+	must.Is(t, must.Err(s.Counts(t.Context())), errNoHandle, "after closing")
 }
 
 // TestElsewhere: an agent that answers with an address of another host, or with none, directs no traffic there.
@@ -269,9 +232,7 @@ func TestElsewhere(t *testing.T) {
 // TestLost: a client whose agent goes away is told, and so is who waits.
 func TestLost(t *testing.T) {
 	s, err := Listen("", "127.0.0.1:0", Options{Open: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ctx) }()
@@ -283,12 +244,8 @@ func TestLost(t *testing.T) {
 	if err == nil || time.Since(begin) > 20*time.Second {
 		t.Errorf("%v after %v", err, time.Since(begin))
 	}
-	if err := <-served; err != nil {
-		t.Errorf("serve: %v", err)
-	}
-	if _, err := c.Stat(t.Context()); !errors.Is(err, ErrLost) {
-		t.Errorf("%v", err)
-	}
+	must.Succeed(t, <-served, "serve")
+	must.Is(t, must.Err(c.Stat(t.Context())), ErrLost, "c.Stat")
 }
 
 // FuzzReceive: whatever comes over the connection is a message or an error.
@@ -309,12 +266,8 @@ func FuzzReceive(f *testing.F) {
 		}
 		var r request
 		for n := 0; w.receive(&r, time.Second) == nil; n++ {
-			if secured {
-				t.Fatal("a line without a right MAC was accepted")
-			}
-			if n > len(b) {
-				t.Fatal("more messages than bytes")
-			}
+			must.Need(t, !secured, "a line without a right MAC was accepted")
+			must.Need(t, n <= len(b), "more messages than bytes")
 		}
 	})
 }

@@ -67,9 +67,7 @@ func TestGoneClientCostsNothing(t *testing.T) {
 			}
 			used := cpuTime(t) - before
 			t.Logf("%v of CPU time within %v", used, time.Since(began))
-			if used > time.Second {
-				t.Errorf("%v of CPU time after the client was gone", used)
-			}
+			must.Hold(t, used <= time.Second, "%v of CPU time after the client was gone", used)
 		})
 	}
 }
@@ -103,15 +101,11 @@ func TestSinksOfPeers(t *testing.T) {
 		sinks := 0
 		for ; sinks < maxHandles; sinks++ {
 			if _, err := c.NewSink(t.Context(), conf); err != nil {
-				if !errors.Is(err, ErrDenied) {
-					t.Error(err)
-				}
+				must.Hold(t, errors.Is(err, ErrDenied), "%v", err)
 				break
 			}
 		}
-		if sinks < 3 || sinks > 4 {
-			t.Errorf("%d sinks where there is memory for 3", sinks)
-		}
+		must.Hold(t, sinks >= 3 && sinks <= 4, "%d sinks where there is memory for 3", sinks)
 		c.Close()
 		for len(s.sessions) > 0 {
 			time.Sleep(5 * time.Millisecond)

@@ -32,9 +32,7 @@ func TestBusy(t *testing.T) {
 			first = c
 		}
 	}
-	if _, err := Dial(t.Context(), s.Addr(), DialOptions{}); !errors.Is(err, ErrBusy) {
-		t.Errorf("one more than there is room for: %v", err)
-	}
+	must.Is(t, must.Err(Dial(t.Context(), s.Addr(), DialOptions{})), ErrBusy, "one more than there is room for")
 	first.Close()
 	for range 100 {
 		c, err := Dial(t.Context(), s.Addr(), DialOptions{})
@@ -53,9 +51,7 @@ func TestHandles(t *testing.T) {
 	for range maxHandles {
 		must.Get(c.ServeTCP(t.Context(), "", "127.0.0.1:0"))(t)
 	}
-	if _, err := c.ServeTCP(t.Context(), "", "127.0.0.1:0"); !errors.Is(err, errRefused) {
-		t.Errorf("one more server: %v", err)
-	}
+	must.Is(t, must.Err(c.ServeTCP(t.Context(), "", "127.0.0.1:0")), errRefused, "one more server")
 }
 
 // TestOtherSession: the key of one session opens no data connection of another, and none outlives its session.
@@ -64,13 +60,9 @@ func TestOtherSession(t *testing.T) {
 	one, other := dial(t, s, DialOptions{}), dial(t, s, DialOptions{})
 	server := must.Get(one.ServeTCP(t.Context(), "", "127.0.0.1:0"))(t)
 	target := server.Target("")
-	if err := target.Prove(t.Context()); err != nil {
-		t.Errorf("its own key: %v", err)
-	}
+	must.Succeed(t, target.Prove(t.Context()), "its own key")
 	target.Key = other.wire.dataKey()
-	if err := target.Prove(t.Context()); !errors.Is(err, talk.ErrKey) {
-		t.Errorf("another session's key: %v", err)
-	}
+	must.Is(t, target.Prove(t.Context()), talk.ErrKey, "another session's key")
 }
 
 // TestReplayedHello: what one client sent to prove that it has the secret is worth nothing to another.
@@ -84,9 +76,7 @@ func TestReplayedHello(t *testing.T) {
 		r := bufio.NewReader(c)
 		line, err := r.ReadBytes('\n')
 		var h Hello
-		if err != nil || json.Unmarshal(line, &h) != nil {
-			t.Fatalf("%s, %v", line, err)
-		}
+		must.Need(t, err == nil && json.Unmarshal(line, &h) == nil, "%s, %v", line, err)
 		if i == 0 {
 			reply, _ = json.Marshal(helloReply{Protocol: Protocol, Challenge: "00", Proof: mac(secret, "client",
 				h.Challenge, "00")})
@@ -109,9 +99,7 @@ func TestMuteClients(t *testing.T) {
 		defer c.Close()
 	}
 	c := dial(t, s, DialOptions{Secret: []byte("0123456789abcdef")})
-	if _, err := c.Stat(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, must.Err(c.Stat(t.Context())))
 	if n := runtime.NumGoroutine() - before; n > 300 {
 		t.Errorf("%d more goroutines", n)
 	}
@@ -181,22 +169,17 @@ func TestLimits(t *testing.T) {
 		"as fast as possible":    {with(func(c *traffic.Config) { c.Rate = 0 }), true},
 		"slower than not at all": {with(func(c *traffic.Config) { c.Rate = -1 }), true},
 	} {
-		if _, err := limited.generator(c.config); !errors.Is(err, ErrDenied) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Is(t, must.Err(limited.generator(c.config)), ErrDenied, "%s", name)
 		if _, err := (&Limits{}).generator(c.config); (err == nil) != c.free {
 			t.Errorf("%s, without limits: %v", name, err)
 		}
 	}
 	release := must.Get(limited.generator(with(func(c *traffic.Config) { c.Rate = 600 })))(t)
-	if _, err := limited.generator(with(func(c *traffic.Config) { c.Rate = 600 })); !errors.Is(err, ErrDenied) {
-		t.Errorf("two generators that are too fast together: %v", err)
-	}
+	must.Is(t, must.Err(limited.generator(with(func(c *traffic.Config) { c.Rate = 600 }))), ErrDenied,
+		"two generators that are too fast together")
 	release()
 	release()
-	if _, err := limited.generator(with(func(c *traffic.Config) { c.Rate = 1000 })); err != nil {
-		t.Errorf("after the first has ended: %v", err)
-	}
+	must.Pass(limited.generator(with(func(c *traffic.Config) { c.Rate = 1000 })))(t, "after the first has ended")
 }
 
 // TestDenied: a client sees a refusal as what it is.
@@ -210,9 +193,7 @@ func TestDenied(t *testing.T) {
 	_, alone := c.GeneratorAlone(t.Context(), traffic.Config{Out: traffic.Endpoint{Iface: "lo"}}, time.Second)
 	for name, err := range map[string]error{"sink": sink, "generator": gen, "server": server, "counters": counters,
 		"generator alone": alone} {
-		if !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), "does not allow") {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Hold(t, errors.Is(err, ErrDenied) && strings.Contains(err.Error(), "does not allow"), "%s: %v", name, err)
 	}
 }
 
@@ -222,9 +203,7 @@ func TestSocketPeer(t *testing.T) {
 		t.Skip("needs root, to be another user")
 	}
 	dir, err := os.MkdirTemp("", "mpps-agent")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer os.RemoveAll(dir)
 	must.Do(t, os.Chmod(dir, 0o777))
 	path := filepath.Join(dir, "sock")
@@ -237,9 +216,7 @@ func TestSocketPeer(t *testing.T) {
 		<-served
 	}()
 	dial(t, s, DialOptions{})
-	if s.Addr() != "unix:"+path {
-		t.Errorf("at %s", s.Addr())
-	}
+	must.Equal(t, s.Addr(), "unix:"+path, "s.Addr()")
 	const nobody = 65534
 	as(nobody, func() {
 		if c, err := net.Dial("unix", path); !errors.Is(err, os.ErrPermission) {
@@ -262,13 +239,9 @@ func TestSocketPeer(t *testing.T) {
 	theirs := filepath.Join(dir, "theirs")
 	var l net.Listener
 	as(nobody, func() { l, err = net.Listen("unix", theirs) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer l.Close()
-	if _, err := Dial(t.Context(), "unix:"+theirs, DialOptions{}); !errors.Is(err, ErrUser) {
-		t.Errorf("an agent of another user: %v", err)
-	}
+	must.Is(t, must.Err(Dial(t.Context(), "unix:"+theirs, DialOptions{})), ErrUser, "an agent of another user")
 }
 
 // as runs f as another user, on a separate thread.

@@ -34,13 +34,9 @@ func pair(t *testing.T) (a, b traffic.Endpoint) {
 			}
 			done <- err
 		}()
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, <-done)
 		t.Cleanup(func() {
-			if err := netns.DeleteNamed(e.Netns); err != nil {
-				t.Error(err)
-			}
+			must.Try(t, netns.DeleteNamed(e.Netns))
 		})
 	}
 	hb := must.Get(netns.GetFromName(b.Netns))(t)
@@ -92,13 +88,10 @@ func TestTraffic(t *testing.T) {
 	var g traffic.Generator = near.NewGenerator(traffic.Config{Out: a, Count: 30_000, Rate: 200_000, Stamp: true})
 	for range 2 {
 		r, err := g.Run(t.Context())
-		if err != nil || r.Sent != 30_000 || g.Sent() != 30_000 || g.Method() != traffic.XDP {
-			t.Fatalf("%+v, %v", r, err)
-		}
+		must.Need(t, err == nil && r.Sent == 30_000 && g.Sent() == 30_000 && g.Method() == traffic.XDP,
+			"%+v, %v", r, err)
 		c, err := s.Settle(t.Context(), 50*time.Millisecond, time.Second)
-		if err != nil || c.Received != 30_000 || !c.Exact {
-			t.Errorf("%+v, %v", c, err)
-		}
+		must.Hold(t, err == nil && c.Received == 30_000 && c.Exact, "%+v, %v", c, err)
 		h, err := s.Histogram()
 		if err != nil || h.Count() != 30_000 {
 			t.Errorf("%d delays, %v", h.Count(), err)
@@ -117,15 +110,11 @@ func TestTraffic(t *testing.T) {
 		cancel()
 	}()
 	r, err := g.Run(ctx)
-	if err != nil || r.Sent == 0 || !r.Cancelled {
-		t.Errorf("%+v, %v", r, err)
-	}
+	must.Hold(t, err == nil && r.Sent != 0 && r.Cancelled, "%+v, %v", r, err)
 	if c, err := s.Settle(t.Context(), 50*time.Millisecond, time.Second); err != nil || c.Received != r.Sent {
 		t.Errorf("%+v of %d, %v", c, r.Sent, err)
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Try(t, s.Close())
 	if x, _ := attached(t, b); x {
 		t.Error("a program is left on the sink's interface")
 	}
@@ -153,9 +142,7 @@ func TestDropped(t *testing.T) {
 			for begin := time.Now(); now == tx && time.Since(begin) < 10*time.Second; _, now = attached(t, a) {
 				time.Sleep(50 * time.Millisecond)
 			}
-			if !x || now == tx {
-				t.Fatalf("nothing to stop: program %v, %d frames sent", x, now-tx)
-			}
+			must.Need(t, x && now != tx, "nothing to stop: program %v, %d frames sent", x, now-tx)
 			drop(c)
 			begin := time.Now()
 			for x && time.Since(begin) < 4*time.Second {

@@ -65,7 +65,5 @@ func TestPaceIsShared(t *testing.T) {
 	if wait := other(1); wait < time.Second {
 		t.Errorf("beside generators that take all: %v", wait)
 	}
-	if (&Limits{}).pace() != nil {
-		t.Error("a pace without a limit")
-	}
+	must.Hold(t, (&Limits{}).pace() == nil, "a pace without a limit")
 }

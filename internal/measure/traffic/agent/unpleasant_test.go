@@ -108,15 +108,12 @@ func TestUnpleasantAgents(t *testing.T) {
 // watchdog or tape of the agent's machine for it.
 func TestNamespaceIsNoFile(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := unix.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mkfifo(pipe, 0o600))
 	c := dial(t, start(t, Options{Open: true}), DialOptions{Timeout: time.Second})
 	for _, name := range []string{pipe, "../../../../.." + pipe, "/dev/zero", "..", "/proc/self/ns/pid"} {
 		_, err := c.Counters(t.Context(), traffic.Endpoint{Netns: name, Iface: "lo"})
-		if err == nil || errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "no answer") {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Hold(t, err != nil && !errors.Is(err, context.DeadlineExceeded) &&
+			!strings.Contains(err.Error(), "no answer"), "%s: %v", name, err)
 	}
 	if fd, err := unix.Open(pipe, unix.O_WRONLY|unix.O_NONBLOCK, 0); err == nil {
 		unix.Close(fd)
@@ -131,9 +128,7 @@ func TestManyWorkers(t *testing.T) {
 	conf := traffic.Config{Out: traffic.Endpoint{Iface: "lo"}, Method: traffic.AFPacket, CPUs: make([]int, 20_000),
 		Frame: traffic.Frame{Size: 64, DstMAC: net.HardwareAddr{2, 0, 0, 0, 0, 1}}, Duration: time.Second, Rate: 1}
 	raw, _ := json.Marshal(conf)
-	if len(raw) > maxRequest {
-		t.Fatalf("%d bytes are no request", len(raw))
-	}
+	must.Need(t, len(raw) <= maxRequest, "%d bytes are no request", len(raw))
 	var started Started
 	err := c.call(t.Context(), "gen.start", conf, &started, 0)
 	if n := runtime.NumGoroutine() - before; err == nil || n > 1000 {
@@ -148,8 +143,6 @@ func TestManyAlone(t *testing.T) {
 	args := aloneArgs{Config: traffic.Config{Out: traffic.Endpoint{Iface: "lo"}, CPUs: make([]int, maxWorkers+1),
 		Frame: traffic.Frame{Size: 64, DstMAC: net.HardwareAddr{2, 0, 0, 0, 0, 1}}}, Duration: time.Second}
 	for _, verb := range []string{"alone.generator", "alone.receiver"} {
-		if err := c.call(t.Context(), verb, args, &a, 0); !errors.Is(err, ErrDenied) {
-			t.Errorf("%s: %v", verb, err)
-		}
+		must.Is(t, c.call(t.Context(), verb, args, &a, 0), ErrDenied, "%s", verb)
 	}
 }

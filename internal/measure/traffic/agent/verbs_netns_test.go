@@ -18,6 +18,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"mpps/internal/machine/tree/treetest"
+	"mpps/internal/must"
 )
 
 // TestVerbs: whatever a client that has the secret asks for, in whatever order and with whatever numbers, costs it an
@@ -31,9 +32,7 @@ func TestVerbs(t *testing.T) {
 	}
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = "d0"
-	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "d1"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "d1"}))
 	for _, name := range []string{"d0", "d1"} {
 		if d, err := netlink.LinkByName(name); err != nil || netlink.LinkSetUp(d) != nil {
 			t.Fatal(err)
@@ -72,9 +71,7 @@ func TestVerbs(t *testing.T) {
 		t.Errorf("only %d requests were answered: nothing is shown", done.Load())
 	}
 	c := dial(t, s, DialOptions{Silence: 10 * time.Second})
-	if _, err := c.Info(t.Context()); err != nil {
-		t.Errorf("the next client: %v", err)
-	}
+	must.Pass(c.Info(t.Context()))(t, "the next client")
 	c.Close()
 	for end := time.Now().Add(15 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		left, more := countLinks(t)-devices, runtime.NumGoroutine()-goroutines
@@ -89,17 +86,14 @@ func TestVerbs(t *testing.T) {
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&m)
-	if m.HeapAlloc > 64<<20 || m.TotalAlloc > 4<<30 {
-		t.Errorf("%d MiB in use, %d MiB over all", m.HeapAlloc>>20, m.TotalAlloc>>20)
-	}
+	must.Hold(t, m.HeapAlloc <= 64<<20 && m.TotalAlloc <= 4<<30,
+		"%d MiB in use, %d MiB over all", m.HeapAlloc>>20, m.TotalAlloc>>20)
 }
 
 func countLinks(t *testing.T) int {
 	t.Helper()
 	links, err := netlink.LinkList()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return len(links)
 }
 

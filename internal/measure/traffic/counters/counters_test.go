@@ -3,6 +3,8 @@ package counters
 import (
 	"maps"
 	"testing"
+
+	"mpps/internal/must"
 )
 
 func TestDriversOwnCounters(t *testing.T) {
@@ -52,7 +54,5 @@ func TestParseSoftnet(t *testing.T) {
 		!maps.Equal(got, want) {
 		t.Errorf("%v, %v, expected %v", got, err, want)
 	}
-	if _, err := ParseSoftnet("nonsense 1 2\n"); err == nil {
-		t.Error("no error for what is no number")
-	}
+	must.Fail(ParseSoftnet("nonsense 1 2\n"))(t, "no error for what is no number")
 }

@@ -34,13 +34,9 @@ func TestNetperfTransactions(t *testing.T) {
 		values := must.Get(parseNetperf(recorded(t, "netperf-2.7.1-"+name+".txt"), netperfRR))(t)
 		var got Transactions
 		must.Do(t, got.add(values))
-		if got.PerSecond != want.PerSecond || got.Elapsed != want.Elapsed || got.Retransmits != 0 ||
-			*got.Delays != *want.Delays {
-			t.Errorf("%s: %+v %+v, want %+v %+v", name, got, got.Delays, want, want.Delays)
-		}
-		if err := new(Stream).add(values); err == nil {
-			t.Errorf("%s was taken for a stream", name)
-		}
+		must.Hold(t, got.PerSecond == want.PerSecond && got.Elapsed == want.Elapsed && got.Retransmits == 0 &&
+			*got.Delays == *want.Delays, "%s: %+v %+v, want %+v %+v", name, got, got.Delays, want, want.Delays)
+		must.Refuse(t, new(Stream).add(values), "%s was taken for a stream", name)
 	}
 }
 
@@ -66,21 +62,15 @@ func TestIperf3(t *testing.T) {
 			Retransmits: 7102},
 	} {
 		got, err := parseIperf3(recorded(t, "iperf3-3.12-"+name+".json"))
-		if err != nil || got != want {
-			t.Errorf("%s: %+v, %v; want %+v", name, got, err, want)
-		}
+		must.Hold(t, err == nil && got == want, "%s: %+v, %v; want %+v", name, got, err, want)
 	}
-	if _, err := parseIperf3(recorded(t, "iperf3-3.12-refused.json")); !errors.Is(err, ErrUnreachable) {
-		t.Errorf("refused: %v", err)
-	}
+	must.Is(t, must.Err(parseIperf3(recorded(t, "iperf3-3.12-refused.json"))), ErrUnreachable, "refused")
 }
 
 func TestNonsense(t *testing.T) {
 	for _, text := range []string{"", "iperf: unrecognized option '-J'", "{}", `{"start": {}}`,
 		`{"start": {}, "end": {"sum_received": {"seconds": -1}}}`} {
-		if _, err := parseIperf3([]byte(text)); !errors.Is(err, ErrOld) {
-			t.Errorf("iperf3 that prints %q: %v", text, err)
-		}
+		must.Is(t, must.Err(parseIperf3([]byte(text))), ErrOld, "iperf3 that prints %q", text)
 	}
 	if _, err := parseIperf3([]byte(
 		`{"start": {}, "error": "the server is busy running a test. try again later"}`)); err == nil ||
@@ -88,16 +78,12 @@ func TestNonsense(t *testing.T) {
 		t.Errorf("a busy server: %v", err)
 	}
 	for _, text := range []string{"", "TCP REQUEST/RESPONSE TEST\n16384 87380 1 1 1.00 17001.60\n", "THROUGHPUT=1\n"} {
-		if _, err := parseNetperf([]byte(text), netperfRR); !errors.Is(err, ErrOld) {
-			t.Errorf("netperf that prints %q: %v", text, err)
-		}
+		must.Is(t, must.Err(parseNetperf([]byte(text), netperfRR)), ErrOld, "netperf that prints %q", text)
 	}
 	for _, change := range []string{"THROUGHPUT=many", "P50_LATENCY=NaN", "ELAPSED_TIME=1e7", "MAX_LATENCY=1e300",
 		"THROUGHPUT_UNITS=10^6bits/s"} {
 		values := must.Get(parseNetperf(append(recorded(t, "netperf-2.7.1-tcp_rr.txt"), change...), netperfRR))(t)
-		if err := new(Transactions).add(values); err == nil {
-			t.Errorf("%s was taken", change)
-		}
+		must.Refuse(t, new(Transactions).add(values), "%s was taken", change)
 	}
 }
 
@@ -111,9 +97,7 @@ func fake(t *testing.T, name, text string) {
 
 func TestFind(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	if _, err := Find(t.Context(), Netperf); !errors.Is(err, ErrMissing) {
-		t.Errorf("without a program: %v", err)
-	}
+	must.Is(t, must.Err(Find(t.Context(), Netperf)), ErrMissing, "without a program")
 	fake(t, "netperf", "echo Netperf version 2.7.1")
 	if p, err := Find(t.Context(), Netperf); err != nil || p.Version != "netperf 2.7.1" {
 		t.Errorf("%+v, %v", p, err)
@@ -123,9 +107,7 @@ func TestFind(t *testing.T) {
 		t.Errorf("%+v, %v", p, err)
 	}
 	fake(t, "iperf3", "echo what; exit 1")
-	if _, err := Find(t.Context(), Iperf3); !errors.Is(err, ErrOld) {
-		t.Errorf("a program that says nothing of a version: %v", err)
-	}
+	must.Is(t, must.Err(Find(t.Context(), Iperf3)), ErrOld, "a program that says nothing of a version")
 }
 
 // A program that hangs ends with the context, and what it started with it.
@@ -150,9 +132,7 @@ func TestHangs(t *testing.T) {
 	if p, err = Find(t.Context(), Iperf3); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Serve(t.Context(), "", "127.0.0.1", ""); err == nil || !strings.Contains(err.Error(), "cannot") {
-		t.Errorf("a server that ends: %v", err)
-	}
+	must.Say(t, must.Err(p.Serve(t.Context(), "", "127.0.0.1", "")), "cannot", "a server that ends")
 }
 
 func TestReach(t *testing.T) {
@@ -160,9 +140,7 @@ func TestReach(t *testing.T) {
 	addr := l.Addr().String()
 	must.Try(t, Reach(t.Context(), "", addr))
 	l.Close()
-	if err := Reach(t.Context(), "", addr); !errors.Is(err, ErrUnreachable) {
-		t.Errorf("nobody listens: %v", err)
-	}
+	must.Is(t, Reach(t.Context(), "", addr), ErrUnreachable, "nobody listens")
 }
 
 func FuzzIperf3(f *testing.F) {

@@ -2,7 +2,6 @@ package talk
 
 import (
 	"context"
-	"errors"
 	"net"
 	"testing"
 	"time"
@@ -42,9 +41,7 @@ func TestCRREnds(t *testing.T) {
 		t.Errorf("a server that closes: %v after %v", err, r.Elapsed)
 	}
 	for _, c := range []RRConfig{{UDP: true, Count: 1}, {Rate: 1, Count: 1}, {}} {
-		if _, err := CRR(t.Context(), c); !errors.Is(err, ErrConfig) {
-			t.Errorf("%+v: %v", c, err)
-		}
+		must.Is(t, must.Err(CRR(t.Context(), c)), ErrConfig, "%+v", c)
 	}
 }
 

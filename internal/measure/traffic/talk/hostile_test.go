@@ -39,10 +39,8 @@ func isTimeout(err error) bool {
 func TestKeyless(t *testing.T) {
 	s := keyed(t)
 	for name, key := range map[string]string{"none": "", "another": "l"} {
-		if _, err := RR(t.Context(), RRConfig{Target: Target{Addr: s.Addr(), Key: []byte(key)}, Count: 1}); !errors.Is(
-			err, ErrKey) {
-			t.Errorf("key %s: %v", name, err)
-		}
+		must.Is(t, must.Err(RR(t.Context(), RRConfig{Target: Target{Addr: s.Addr(), Key: []byte(key)}, Count: 1})),
+			ErrKey, "key %s", name)
 	}
 	dial := func() net.Conn {
 		c := must.Get(net.Dial("tcp", s.Addr()))(t)
@@ -54,9 +52,7 @@ func TestKeyless(t *testing.T) {
 	h := hello{service: serviceSink, request: 1 << 10}.bytes()
 	must.Get(c.Write(append(h[:helloBytes:helloBytes], make([]byte, 4096)...)))(t)
 	_, _ = io.ReadFull(c, make([]byte, challengeBytes+proofBytes))
-	if !closedBy(t, c) {
-		t.Error("a client without a proof was not hung up on")
-	}
+	must.Hold(t, closedBy(t, c), "a client without a proof was not hung up on")
 	// A recorded opening, word for word.
 	open := append(h, make([]byte, challengeBytes)...)
 	answer := make([]byte, challengeBytes+proofBytes)
@@ -109,9 +105,7 @@ func TestMessagesOfPeers(t *testing.T) {
 		free = append(free, f)
 	}
 	room()
-	if err := transact(8 << 20); err == nil {
-		t.Error("a message of 8 MiB was taken where less than 2 are left")
-	}
+	must.Refuse(t, transact(8<<20), "a message of 8 MiB was taken where less than 2 are left")
 	for range 100 {
 		if err := transact(500 << 10); err != nil {
 			t.Fatalf("a message for which there is room: %v", err)
@@ -163,9 +157,7 @@ func TestCrowd(t *testing.T) {
 		defer c.Close()
 	}
 	r, err := RR(t.Context(), RRConfig{Target: Target{Addr: s.Addr(), Key: []byte("k")}, Count: 10})
-	if err != nil || r.Transactions != 10 {
-		t.Errorf("%+v, %v", r, err)
-	}
+	must.Hold(t, err == nil && r.Transactions == 10, "%+v, %v", r, err)
 	if n := runtime.NumGoroutine() - before; n > 2*lobbySeats {
 		t.Errorf("%d more goroutines", n)
 	}
@@ -186,24 +178,17 @@ func TestLobbyIsFair(t *testing.T) {
 		_, leave := enter("10.0.0.2", time.Minute)
 		crowd = append(crowd, leave)
 	}
-	if !one() {
-		t.Error("the only connection of its address was closed")
-	}
-	if crowd[0]() || !crowd[lobbySeats]() || one() {
-		t.Error("expected the oldest of the crowd to be closed, the newest open, and each to leave once")
-	}
+	must.Hold(t, one(), "the only connection of its address was closed")
+	must.Hold(t, !crowd[0]() && crowd[lobbySeats]() && !one(),
+		"expected the oldest of the crowd to be closed, the newest open, and each to leave once")
 	_, leave := enter("10.0.0.3", time.Nanosecond)
 	time.Sleep(50 * time.Millisecond)
-	if leave() {
-		t.Error("a connection stayed for longer than its time")
-	}
+	must.Hold(t, !leave(), "a connection stayed for longer than its time")
 	_, one = enter("2001:db8:0:1::1", time.Minute)
 	for i := range 2 * lobbySeats { // one machine has 2^64 addresses
 		enter(fmt.Sprintf("2001:db8:0:2::%x", i), time.Minute)
 	}
-	if !one() {
-		t.Error("the only connection of its network was closed")
-	}
+	must.Hold(t, one(), "the only connection of its network was closed")
 	l.Close()
 	if _, leave := enter("10.0.0.4", time.Minute); leave() || crowd[lobbySeats-1]() {
 		t.Error("a closed lobby has open connections")
@@ -239,14 +224,10 @@ func TestConnectionsOfOthers(t *testing.T) {
 		n, _ := io.ReadFull(c, make([]byte, 4))
 		return n
 	}
-	if n := ask(make([]byte, TokenBytes)); n != 0 {
-		t.Errorf("a request without the token is answered with %d bytes", n)
-	}
+	must.Equal(t, ask(make([]byte, TokenBytes)), 0, "a request without the token is answered with bytes")
 	mute := must.Get(net.Dial("tcp", at))(t)
 	defer mute.Close()
-	if n := ask(control.token); n != 4 {
-		t.Errorf("a request with the token is answered with %d bytes", n)
-	}
+	must.Equal(t, ask(control.token), 4, "a request with the token is answered with bytes")
 	if n := s.Counts().Transactions; n != 1 {
 		t.Errorf("%d transactions counted, expected the client's", n)
 	}

@@ -3,7 +3,6 @@ package talk
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -23,10 +22,9 @@ func TestUDP(t *testing.T) {
 		c.Addr, c.UDP = s.Addr(), true
 		r := must.Get(RR(t.Context(), c))(t)
 		want := c.Count * uint64(max(1, c.Conns))
-		if r.Transactions != want || r.Sent != want || r.Lost != 0 || r.Late != 0 ||
-			traffic.FromBins(r.Delays).Count() != want || r.SinceSent != nil {
-			t.Errorf("%+v: %d transactions of %d sent, %d lost, %d late", c, r.Transactions, r.Sent, r.Lost, r.Late)
-		}
+		must.Hold(t, r.Transactions == want && r.Sent == want && r.Lost == 0 && r.Late == 0 &&
+			traffic.FromBins(r.Delays).Count() == want && r.SinceSent == nil,
+			"%+v: %d transactions of %d sent, %d lost, %d late", c, r.Transactions, r.Sent, r.Lost, r.Late)
 	}
 }
 
@@ -185,9 +183,8 @@ func TestOpenLoopSeesStalls(t *testing.T) {
 		}
 	}
 	// 80 of the 100 requests of the stall were due more than 20 ms before its end.
-	if slow[0] > 30 || slow[1000] < 60 {
-		t.Errorf("slow transactions: %d in the closed loop, %d in the open one", slow[0], slow[1000])
-	}
+	must.Hold(t, slow[0] <= 30 && slow[1000] >= 60,
+		"slow transactions: %d in the closed loop, %d in the open one", slow[0], slow[1000])
 }
 
 // A far end that takes nothing more over TCP: what was due and not sent is told, and the delays count from the
@@ -227,8 +224,6 @@ func TestRRRefused(t *testing.T) {
 		"a negative timeout":     {Timeout: -1},
 	} {
 		c.Addr, c.Count = "127.0.0.1:1", 1
-		if _, err := RR(t.Context(), c); !errors.Is(err, ErrConfig) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Is(t, must.Err(RR(t.Context(), c)), ErrConfig, "%s", name)
 	}
 }

@@ -2,7 +2,6 @@ package talk
 
 import (
 	"context"
-	"errors"
 	"math"
 	"mpps/internal/measure/traffic"
 	"mpps/internal/must"
@@ -84,9 +83,8 @@ func TestRamp(t *testing.T) {
 		var all, counted uint64
 		for i, span := range r.Spans {
 			counted += span.Bytes
-			if span.Time < 400*time.Millisecond || span.Time > r.Elapsed-395*time.Millisecond || span.Bytes == 0 {
-				t.Errorf("reverse %v: connection %d counts %+v of %v", reverse, i, span, r.Elapsed)
-			}
+			must.Hold(t, span.Time >= 400*time.Millisecond && span.Time <= r.Elapsed-395*time.Millisecond &&
+				span.Bytes != 0, "reverse %v: connection %d counts %+v of %v", reverse, i, span, r.Elapsed)
 		}
 		for _, n := range r.PerConn {
 			all += n
@@ -102,9 +100,7 @@ func TestRamp(t *testing.T) {
 	g.record(2)
 	time.Sleep(25 * time.Millisecond)
 	g.record(4) // ends the ramp
-	if got := g.span(); got != (Span{}) {
-		t.Errorf("nothing behind the ramp: %+v", got)
-	}
+	must.Equal(t, g.span(), Span{}, "nothing behind the ramp")
 	time.Sleep(time.Millisecond)
 	g.record(8)
 	if got := g.span(); got.Bytes != 8 || got.Time < time.Millisecond || g.total != 15 {
@@ -114,9 +110,8 @@ func TestRamp(t *testing.T) {
 	if err := far.parse(g.answer()); err != nil || far.span() != g.span() || far.total != g.total {
 		t.Errorf("%+v of %d became %+v of %d, %v", g.span(), g.total, far.span(), far.total, err)
 	}
-	if err := far.parse(append(make([]byte, 15), 1, 0, 0, 0, 0, 0, 0, 0, 0)); err == nil {
-		t.Error("more behind the ramp than in all was taken")
-	}
+	must.Refuse(t, far.parse(append(make([]byte, 15), 1, 0, 0, 0, 0, 0, 0, 0, 0)),
+		"more behind the ramp than in all was taken")
 }
 
 func TestRR(t *testing.T) {
@@ -157,9 +152,8 @@ func TestDeadServer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)
 	begin := time.Now()
-	if _, err := RR(ctx, RRConfig{Target: Target{Addr: l.Addr().String()}, Duration: time.Hour}); err == nil {
-		t.Error("no error from a server that does not answer")
-	}
+	must.Fail(RR(ctx, RRConfig{Target: Target{Addr: l.Addr().String()}, Duration: time.Hour}))(t,
+		"no error from a server that does not answer")
 	if d := time.Since(begin); d > 20*time.Second {
 		t.Errorf("took %v", d)
 	}
@@ -181,25 +175,18 @@ func TestFarEndGone(t *testing.T) {
 		time.AfterFunc(50*time.Millisecond, func() { s.Close() })
 		r, err := Stream(t.Context(), StreamConfig{Target: Target{Addr: s.Addr()}, Duration: 20 * time.Second,
 			Sendfile: sendfile})
-		if err == nil || r.Elapsed > 5*time.Second {
-			t.Errorf("sendfile %v: %v after %v", sendfile, err, r.Elapsed)
-		}
+		must.Hold(t, err != nil && r.Elapsed <= 5*time.Second, "sendfile %v: %v after %v", sendfile, err, r.Elapsed)
 	}
 }
 
 func TestRefused(t *testing.T) {
-	if _, err := RR(t.Context(), RRConfig{Target: Target{Addr: "127.0.0.1:1"}}); !errors.Is(err, ErrConfig) {
-		t.Errorf("without a limit: %v", err)
-	}
-	if _, err := Stream(t.Context(), StreamConfig{Target: Target{Addr: "127.0.0.1:1", Conns: -1},
-		Bytes: 1}); !errors.Is(err, ErrConfig) {
-		t.Errorf("negative connections: %v", err)
-	}
+	must.Is(t, must.Err(RR(t.Context(), RRConfig{Target: Target{Addr: "127.0.0.1:1"}})), ErrConfig, "without a limit")
+	must.Is(t, must.Err(Stream(t.Context(), StreamConfig{Target: Target{Addr: "127.0.0.1:1", Conns: -1}, Bytes: 1})),
+		ErrConfig, "negative connections")
 	for _, ramp := range []time.Duration{-1, time.Microsecond, 2 * time.Hour} {
-		if _, err := Stream(t.Context(), StreamConfig{Target: Target{Addr: "127.0.0.1:1"}, Bytes: 1,
-			Ramp: ramp}); !errors.Is(err, ErrConfig) {
-			t.Errorf("a ramp of %v: %v", ramp, err)
-		}
+		must.Is(t,
+			must.Err(Stream(t.Context(), StreamConfig{Target: Target{Addr: "127.0.0.1:1"}, Bytes: 1, Ramp: ramp})),
+			ErrConfig, "a ramp of %v", ramp)
 	}
 	s := serve(t)
 	c := must.Get(net.Dial("tcp", s.Addr()))(t)
@@ -229,9 +216,7 @@ func TestTurn(t *testing.T) {
 		want bool
 	}{{0, false}, {turnEvery - 1, false}, {turnEvery, true}, {turnEvery + 1, false}, {3 * turnEvery, true},
 		{4*turnEvery - 1, false}} {
-		if got := turn.due(c.now); got != c.want {
-			t.Errorf("at %v: %v, want %v", c.now, got, c.want)
-		}
+		must.Equal(t, turn.due(c.now), c.want, "at %v", c.now)
 	}
 }
 
@@ -239,7 +224,5 @@ func TestTurn(t *testing.T) {
 func TestShortMessages(t *testing.T) {
 	s := serve(t)
 	r, err := Stream(t.Context(), StreamConfig{Target: Target{Addr: s.Addr()}, Bytes: 20_000_000, Buffer: shortMessage})
-	if err != nil || r.Bytes != 20_000_000 {
-		t.Errorf("%d bytes: %v", r.Bytes, err)
-	}
+	must.Hold(t, err == nil && r.Bytes == 20_000_000, "%d bytes: %v", r.Bytes, err)
 }
