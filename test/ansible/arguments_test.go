@@ -45,8 +45,7 @@ func TestNamesAreNoOptions(t *testing.T) {
 	} {
 		cmd := exec.Command(python, "-B", "../../deploy/ansible/plugins/modules/"+module+".py")
 		cmd.Env = append(os.Environ(), "PYTHONPATH="+dir, "TX=--root=/tmp")
-		out, err := cmd.CombinedOutput()
-		must.Do(t, err)
+		out := must.Get(cmd.CombinedOutput())(t)
 		must.Equal(t, string(out), want+"\n", "%s", module)
 	}
 }

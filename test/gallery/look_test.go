@@ -36,8 +36,7 @@ func lookAt(t *testing.T, s *Spec, number int) look {
 	must.Need(t, err == nil, "%s: %v", s.Name, err)
 	l = look{problems: problems{}, has: cases(s, all)}
 	s.check(all, l.problems)
-	m, err := s.Machine()
-	must.Do(t, err)
+	m := must.Get(s.Machine())(t)
 	one, err := judge(m, moreGoals[number%len(moreGoals)])
 	must.Do(t, err)
 	s.checkProperties(append(slices.Clone(all), one), number, l.problems)

@@ -154,8 +154,7 @@ func TestStationsOfRecordings(t *testing.T) {
 	must.Need(t, err == nil && len(files) >= 20, "%d recordings, %v", len(files), err)
 	found, all := 0, 0
 	for _, file := range files {
-		text, err := os.Open(file)
-		must.Do(t, err)
+		text := must.Get(os.Open(file))(t)
 		h, err := facts.ReadSnapshot(text)
 		text.Close()
 		must.Do(t, err)

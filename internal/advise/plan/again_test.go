@@ -68,8 +68,7 @@ func TestAgain(t *testing.T) {
 		}, goal.Unlimited(), []string{"which needs --consent security"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := Make(c.then(), c.goal, knob.Catalogue(), nil)
-			must.Do(t, err)
+			p := must.Get(Make(c.then(), c.goal, knob.Catalogue(), nil))(t)
 			cuts, err := Recheck(p, c.now(), knob.Catalogue())
 			must.Equal(t, cuts, c.cuts, "cuts the way in")
 			var stale *Stale
@@ -128,8 +127,7 @@ func TestTouched(t *testing.T) {
 		"sysfs-cpus:class/net/eth1/queues/rx-0/rps_cpus": "eth1", "sysctl:net.core.somaxconn": "", "service:eth0": "",
 		"domain:eth0/interface/52:54:00:00:00:01/model": "", "sysfs:module/kvm_amd/parameters/avic": "",
 	} {
-		a, err := setting.ParseAddress(address)
-		must.Do(t, err)
+		a := must.Get(setting.ParseAddress(address))(t)
 		must.Equal(t, a.Device(), want, "%s is", address)
 	}
 	h := lab()

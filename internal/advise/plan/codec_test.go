@@ -16,8 +16,7 @@ import (
 
 func encoded(t testing.TB) string {
 	t.Helper()
-	p, err := Make(lab(), goal.Unlimited(), knob.Catalogue(), nil)
-	must.Do(t, err)
+	p := must.Get(Make(lab(), goal.Unlimited(), knob.Catalogue(), nil))(t)
 	var text bytes.Buffer
 	must.Do(t, Encode(&text, p))
 	return text.String()
@@ -92,8 +91,7 @@ func TestForged(t *testing.T) {
 		"a risk without consent":        func(c *Change) { c.Risk = goal.Security },
 		"a fact":                        func(c *Change) { c.Address.Kind = "fact" },
 	} {
-		p, err := Make(lab(), goal.Unlimited(), knob.Catalogue(), nil)
-		must.Do(t, err)
+		p := must.Get(Make(lab(), goal.Unlimited(), knob.Catalogue(), nil))(t)
 		forge(&p.Changes[len(p.Changes)-1])
 		p.Digest = p.digest()
 		text, err := json.Marshal(p)
@@ -102,8 +100,7 @@ func TestForged(t *testing.T) {
 			t.Errorf("%s: found %v; expected to be refused", name, err)
 		}
 	}
-	p, err := Make(lab(), goal.Unlimited(), knob.Catalogue(), nil)
-	must.Do(t, err)
+	p := must.Get(Make(lab(), goal.Unlimited(), knob.Catalogue(), nil))(t)
 	p.Changes = append(p.Changes, p.Changes[0])
 	p.Digest = p.digest()
 	text, err := json.Marshal(p)

@@ -20,8 +20,7 @@ func TestGoldenPlans(t *testing.T) {
 		"realtime.json":   {setting.AtOnce: 13, setting.HostReboot: 11, setting.GuestRestart: 9},
 		"answer.json":     {setting.AtOnce: 15, setting.HostReboot: 3, setting.GuestRestart: 5},
 	} {
-		text, err := os.ReadFile(filepath.Join("testdata/golden", name))
-		must.Do(t, err)
+		text := must.Get(os.ReadFile(filepath.Join("testdata/golden", name)))(t)
 		p, err := Decode(bytes.NewReader(text))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

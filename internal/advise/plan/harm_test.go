@@ -25,8 +25,7 @@ func ordinary(t *testing.T) *facts.Host {
 		"sysctl:net.core.dev_weight": "64", "sysctl:net.core.netdev_max_backlog": "1000",
 		"nic-ring:eth0/rx": "2048", "nic-ring:eth0/tx": "512", "nic-ring:eth1/rx": "2048", "nic-ring:eth1/tx": "512",
 	} {
-		at, err := setting.ParseAddress(a)
-		must.Do(t, err)
+		at := must.Get(setting.ParseAddress(a))(t)
 		h.Readings[at] = setting.Value(value)
 	}
 	h.Interval = &facts.Interval{Seconds: 2, Devices: map[string]map[string]uint64{}, IRQs: map[string]uint64{},
@@ -51,8 +50,7 @@ func TestNothingIsShortened(t *testing.T) {
 					h.Interval.Devices[h.NICs[i].Name]["rx_bytes"] = frame * 1_500_000
 				}
 				for _, g := range []goal.Goal{goal.Unlimited(), {PPS: 2e5}, {Bulk: 25e9}, {Latency: 20_000}} {
-					p, err := Make(h, g, knob.Catalogue(), nil)
-					must.Do(t, err)
+					p := must.Get(Make(h, g, knob.Catalogue(), nil))(t)
 					for _, c := range p.Changes {
 						must.Hold(t, !strings.HasPrefix(c.ID, "nic.ring.") && !strings.HasPrefix(c.ID, "softirq."),
 							"%s, %d bytes, %s: %s %s → %s: %s", driver, frame, vendor, c.Address, c.From, c.To,
@@ -96,8 +94,7 @@ func TestTrialOfShorterRing(t *testing.T) {
 			h.NICs[i].RxQueues = c.queues
 			h.Interval.Devices[h.NICs[i].Name]["rx_bytes"] = c.frame * 1_500_000
 		}
-		p, err := MakeTrials(h, goal.Unlimited(), knob.Catalogue(), nil)
-		must.Do(t, err)
+		p := must.Get(MakeTrials(h, goal.Unlimited(), knob.Catalogue(), nil))(t)
 		got := ""
 		for _, change := range p.Changes {
 			if change.Address.String() == "nic-ring:eth0/rx" {

@@ -66,8 +66,7 @@ func ids(changes []Change) (all []string) {
 
 func TestLab(t *testing.T) {
 	h := lab()
-	p, err := Make(h, goal.Unlimited(), knob.Catalogue(), nil)
-	must.Do(t, err)
+	p := must.Get(Make(h, goal.Unlimited(), knob.Catalogue(), nil))(t)
 	want := []string{
 		"nic.channels", "nic.ring.rx", "nic.irqbalance", "netfilter.bridge",
 		"domain.nic_model", "domain.backend", "domain.queues", "domain.coalesce", "domain.vcpupin",
@@ -111,8 +110,7 @@ func TestReboot(t *testing.T) {
 		Vulnerabilities: map[string]string{"meltdown": "Mitigation: PTI"}}
 	h.Readings[setting.Of(setting.KernelArg, "quiet")] = setting.Value(setting.Flag)
 	g := goal.Goal{Latency: 20 * time.Microsecond, CPUs: setting.CPUs(0, 2, 3)}
-	p, err := Make(h, g, knob.Catalogue(), nil)
-	must.Do(t, err)
+	p := must.Get(Make(h, g, knob.Catalogue(), nil))(t)
 	to := map[string]string{}
 	for _, c := range p.Changes {
 		if c.Address.Kind == setting.KernelArg {
@@ -144,8 +142,7 @@ func TestConsent(t *testing.T) {
 	h.Netfilter.Rules = []facts.RuleSet{{Tool: "iptables-legacy", Rules: 1,
 		Lines: []string{"-t filter -A FORWARD -s 10.0.0.1/32 -j DROP"}}}
 	g := goal.Unlimited()
-	p, err := Make(h, g, knob.Catalogue(), nil)
-	must.Do(t, err)
+	p := must.Get(Make(h, g, knob.Catalogue(), nil))(t)
 	must.Need(t, len(p.Consent) == 2 && len(p.Changes) == 2,
 		"%d changes without consent and %d that need it; expected ip6tables to be planned and iptables not",
 		len(p.Changes), len(p.Consent))
@@ -172,8 +169,7 @@ func TestReadOnlyIsSkipped(t *testing.T) {
 	h := small()
 	a := setting.Of(setting.Sysctl, "net.bridge.bridge-nf-call-iptables")
 	h.Readings[a] = setting.Reading{State: setting.Known, Value: "1", ReadOnly: true, Why: "read-only file system"}
-	p, err := Make(h, goal.Unlimited(), knob.Catalogue(), nil)
-	must.Do(t, err)
+	p := must.Get(Make(h, goal.Unlimited(), knob.Catalogue(), nil))(t)
 	must.Hold(t, len(p.Skipped) == 1 && p.Skipped[0].Address == a && p.Skipped[0].Why == "read-only file system",
 		"skipped %+v", p.Skipped)
 	must.Hold(t, !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Address == a }),

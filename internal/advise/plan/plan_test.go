@@ -32,8 +32,7 @@ func small() *facts.Host {
 
 func TestMake(t *testing.T) {
 	h := small()
-	p, err := Make(h, goal.Unlimited(), knob.Catalogue(), nil)
-	must.Do(t, err)
+	p := must.Get(Make(h, goal.Unlimited(), knob.Catalogue(), nil))(t)
 	var order []string
 	for _, c := range p.Changes {
 		order = append(order, c.Address.String())

@@ -90,8 +90,7 @@ func realtimeGoal() goal.Goal {
 
 // TestRealtime: from one goal everything that section 1 of the founding experiment set by hand, with the right values.
 func TestRealtime(t *testing.T) {
-	p, err := Make(realtimeHost(), realtimeGoal(), knob.Catalogue(), nil)
-	must.Do(t, err)
+	p := must.Get(Make(realtimeHost(), realtimeGoal(), knob.Catalogue(), nil))(t)
 	want := map[string]string{
 		"kernel-arg:isolcpus": "managed_irq,domain,20-23", "kernel-arg:nohz_full": "20-23",
 		"kernel-arg:rcu_nocbs":   "20-23",
@@ -167,8 +166,7 @@ func TestRealtime(t *testing.T) {
 // PREEMPT_RT cannot do is said, while everything else is planned.
 func TestRealtimePhases(t *testing.T) {
 	h := realtimeHost()
-	p, err := Make(h, realtimeGoal(), knob.Catalogue(), nil)
-	must.Do(t, err)
+	p := must.Get(Make(h, realtimeGoal(), knob.Catalogue(), nil))(t)
 	var names []string
 	total := 0
 	in := map[string]Phase{}

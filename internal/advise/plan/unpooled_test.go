@@ -67,8 +67,7 @@ func TestHugePagesNeedAPool(t *testing.T) {
 	} {
 		h := realtimeHost()
 		c.change(h)
-		p, err := Make(h, realtimeGoal(), knob.Catalogue(), nil)
-		must.Do(t, err)
+		p := must.Get(Make(h, realtimeGoal(), knob.Catalogue(), nil))(t)
 		got, why := "", ""
 		if i := slices.IndexFunc(p.Changes, func(c Change) bool { return c.Address == at }); i >= 0 {
 			got = "planned"
@@ -111,8 +110,7 @@ func TestRealtimeGroups(t *testing.T) {
 	} {
 		h := realtimeHost()
 		h.Kernel.RTGroups, h.Readings[limit] = c.groups, c.limit
-		p, err := Make(h, realtimeGoal(), knob.Catalogue(), nil)
-		must.Do(t, err)
+		p := must.Get(Make(h, realtimeGoal(), knob.Catalogue(), nil))(t)
 		i := slices.IndexFunc(p.Changes, func(c Change) bool { return c.Address == at })
 		skipped := slices.ContainsFunc(p.Skipped, func(s Skipped) bool {
 			return s.Address == at &&

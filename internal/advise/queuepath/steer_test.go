@@ -114,8 +114,7 @@ func queueOfCPU(t *testing.T, changes []plan.Change, nic string, cpu int) int {
 		if c.Address.Kind != setting.SysfsCPUs || !strings.HasPrefix(c.Address.Path, "class/net/"+nic+"/") {
 			continue
 		}
-		cpus, err := setting.ParseCPUs(c.To.Value)
-		must.Do(t, err)
+		cpus := must.Get(setting.ParseCPUs(c.To.Value))(t)
 		if cpus.Has(cpu) {
 			must.Need(t, found < 0, "CPU %d is in the sets of two queues", cpu)
 			must.Get(fmt.Sscanf(c.Address.Path, "class/net/"+nic+"/queues/tx-%d/xps_cpus", &found))(t)

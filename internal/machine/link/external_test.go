@@ -63,13 +63,11 @@ func TestEncapsulation(t *testing.T) {
 		inner, outer := netlink.NewAttributeEncoder(), netlink.NewAttributeEncoder()
 		inner.Uint64(1, 7) // LWTUNNEL_IP_ID
 		inner.Bytes(encapIPDst, netip.MustParseAddr(to).AsSlice())
-		encap, err := inner.Encode()
-		must.Do(t, err)
+		encap := must.Get(inner.Encode())(t)
 		outer.Uint32(unix.RTA_OIF, device)
 		outer.Bytes(unix.RTA_ENCAP, encap)
 		outer.Uint16(unix.RTA_ENCAP_TYPE, kind)
-		attributes, err := outer.Encode()
-		must.Do(t, err)
+		attributes := must.Get(outer.Encode())(t)
 		return append(make([]byte, unix.SizeofRtMsg), attributes...)
 	}
 	for want, kind := range map[string]uint16{"192.0.2.7": encapIP, "2001:db8::7": encapIP6} {

@@ -21,8 +21,7 @@ func TestGREMade(t *testing.T) {
 			attr(9, 1), attr(10, 0), attr(14, 2, 0), attr(15, 1, 0), attr(16, 0, 0), attr(17, 0x17, 0xc0), attr(19, 1)},
 		"address 52:54:00:00:00:01 mtu 1462 type gretap external": {attr(18)},
 	} {
-		b, err := netlink.MarshalAttributes(attrs)
-		must.Do(t, err)
+		b := must.Get(netlink.MarshalAttributes(attrs))(t)
 		ad, err := netlink.NewAttributeDecoder(b)
 		must.Do(t, err)
 		d := Device{Kind: "gretap", mac: "52:54:00:00:00:01", mtu: 1462}

@@ -323,8 +323,7 @@ func TestSpan(t *testing.T) {
 // TestHoldMemory: all peers together have a bound, what is refused takes nothing, and what is given back twice counts
 // once.
 func TestHoldMemory(t *testing.T) {
-	one, err := HoldMemory(1 << 20)
-	must.Do(t, err)
+	one := must.Get(HoldMemory(1 << 20))(t)
 	for _, bytes := range []uint64{1 << 50, math.MaxUint64} {
 		must.Is(t, must.Err(HoldMemory(bytes)), ErrMemory, "%d bytes", bytes)
 	}

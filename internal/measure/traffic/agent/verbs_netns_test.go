@@ -92,8 +92,7 @@ func TestVerbs(t *testing.T) {
 
 func countLinks(t *testing.T) int {
 	t.Helper()
-	links, err := netlink.LinkList()
-	must.Do(t, err)
+	links := must.Get(netlink.LinkList())(t)
 	return len(links)
 }
 
