@@ -222,8 +222,7 @@ func TestOtherControlLink(t *testing.T) {
 	// The interface that the control connection is at, which is not at the bridge.
 	fails(t, "an interface elsewhere", outcome.CodeFailed,
 		h.benchmark("pps", "--via", "br0", "--rate", "10k", "--repeat", "1"), "hint: ")
-	measures(t, h.benchmark("pps", "--from", "netns:"+h.host+"/ctl0", "--rate", "10k", "--repeat",
-		"1")...)
+	measures(t, h.benchmark("pps", "--from", "netns:"+h.host+"/ctl0", "--rate", "10k", "--repeat", "1")...)
 }
 
 // absurd replaces the answers of a true agent to some verbs.

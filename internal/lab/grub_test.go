@@ -27,8 +27,7 @@ func TestGrubDefault(t *testing.T) {
 		"first":      {config, "", "root=/dev/vda1 ro isolcpus=managed_irq,domain,3 nohz_full=3", ""},
 		"by numbers": {by("1>1"), "", "root=/dev/vda1 ro single dis_ucode_ldr", ""},
 		"by IDs":     {by("gnulinux-advanced-00000000-0000-4000-8000-000000000001>gnulinux-6.12.107+deb13-amd64-advanced-00000000-0000-4000-8000-000000000001"), "", "root=/dev/vda1 ro isolcpus=managed_irq,domain,3 nohz_full=3", ""},
-		"by title": {by("Debian GNU/Linux"), "", "root=/dev/vda1 ro isolcpus=managed_irq,domain,3 nohz_full=3",
-			""},
+		"by title":   {by("Debian GNU/Linux"), "", "root=/dev/vda1 ro isolcpus=managed_irq,domain,3 nohz_full=3", ""},
 		"saved": {by("${saved_entry}"), "# GRUB Environment Block\nsaved_entry=1>1\n####",
 			"root=/dev/vda1 ro single dis_ucode_ldr", ""},
 		"none saved":    {by("${saved_entry}"), "", "root=/dev/vda1 ro isolcpus=managed_irq,domain,3 nohz_full=3", ""},
@@ -57,8 +56,7 @@ func TestHostFile(t *testing.T) {
 	put := func(name, text string) {
 		t.Helper()
 		full := filepath.Join(base, name)
-		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(full), 0o755),
-			os.WriteFile(full, []byte(text), 0o644)))
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(full), 0o755), os.WriteFile(full, []byte(text), 0o644)))
 	}
 	expect := func(name, want string) {
 		t.Helper()

@@ -157,8 +157,7 @@ func TestCommands(t *testing.T) {
 	t.Run("terminal", func(t *testing.T) {
 		for range 2 { // the second finds the port as the first has left it
 			var out bytes.Buffer
-			must.Do(t, l.Terminal(ctx, strings.NewReader("stty size; echo $((6*7)) $TERM; tty\nexit\n"), &out, 33,
-				99))
+			must.Do(t, l.Terminal(ctx, strings.NewReader("stty size; echo $((6*7)) $TERM; tty\nexit\n"), &out, 33, 99))
 			if s := out.String(); !strings.Contains(s, "33 99\r\n42 ") || !strings.Contains(s, "/dev/pts/") {
 				t.Errorf("found %q", s)
 			}

@@ -124,8 +124,7 @@ func checkMemory(root string, lab int) error {
 // checkNamespaces returns an error if the build cannot have mount and PID namespaces.
 func checkNamespaces(ctx context.Context) error {
 	if _, err := output(ctx, nil, "unshare", "--mount", "--pid", "--fork", "--mount-proc", "--", "true"); err != nil {
-		return advise(fmt.Errorf("lab: no mount and process namespaces for the build: %w", err),
-			privileges)
+		return advise(fmt.Errorf("lab: no mount and process namespaces for the build: %w", err), privileges)
 	}
 	return nil
 }

@@ -137,8 +137,7 @@ func TestDamagedTree(t *testing.T) {
 	files := []string{whole.loader("")[0], whole.loader("usr/bin/qemu-system-x86_64")[3],
 		whole.loader("usr/libexec/virtiofsd")[3], whole.Kernel(), filepath.Join(whole.Dir, stamp)}
 	for _, file := range files {
-		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
-			os.WriteFile(file, []byte("{}"), 0o644)))
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("{}"), 0o644)))
 	}
 	must.Pass(OpenTree(cache))(t, "whole")
 	for _, file := range files {

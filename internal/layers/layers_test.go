@@ -59,8 +59,7 @@ var imports = map[string][]string{
 	"advise/tune":           {"outcome", "model/setting", "model/facts", "model/goal", "advise/bottleneck", "strictjson"},
 	"advise/tune/simulated": {"model/facts", "model/goal", "advise/bottleneck", "advise/tune"},
 	"change/journal":        {"model/setting", "model/goal", "owner", "strictjson"},
-	"change/apply": {"model/setting", "model/facts", "model/goal", "advise/plan", "advise/lasting",
-		"change/journal"},
+	"change/apply":          {"model/setting", "model/facts", "model/goal", "advise/plan", "advise/lasting", "change/journal"},
 	"machine/nicctl":        {},
 	"owned":                 {},
 	"owner":                 {},
@@ -75,9 +74,8 @@ var imports = map[string][]string{
 	"machine/netfilter":     {"model/setting", "model/facts", "machine/tree"},
 	"machine/cpu":           {"model/setting", "model/facts", "machine/tree"},
 	"machine/irq":           {"model/setting", "model/facts", "machine/tree"},
-	"machine/threads": {"model/setting", "model/facts", "machine/cpu", "machine/irq", "machine/tree",
-		"machine/trust"},
-	"machine/ovs": {"model/setting", "model/facts", "machine/threads", "machine/tree", "machine/trust"},
+	"machine/threads":       {"model/setting", "model/facts", "machine/cpu", "machine/irq", "machine/tree", "machine/trust"},
+	"machine/ovs":           {"model/setting", "model/facts", "machine/threads", "machine/tree", "machine/trust"},
 	"machine/link": {"model/setting", "model/facts", "model/reach", "machine/lanes", "machine/ethtool", "machine/irq",
 		"machine/ovs", "machine/tree", "machine/trust"},
 	"machine/spaces": {"model/facts", "model/reach", "machine/link", "machine/tree", "machine/trust", "thread"},
@@ -126,16 +124,15 @@ var imports = map[string][]string{
 	"report/queues":   {"advise/queuepath", "report", "report/page", "report/svg", "words", "model/setting"},
 	"report/sheet": {"advise/audit", "advise/bottleneck", "advise/knob", "advise/plan", "model/facts", "model/goal", "outcome",
 		"report", "report/page", "words"},
-	"report/seats": {"model/facts", "advise/placement", "report", "report/page", "words", "model/setting"},
-	"report/fleet": {"advise/fleet", "advise/knob", "report", "report/page", "words"},
-	"report/top":   {"advise/bottleneck", "model/facts", "report", "words"},
-	"report/tuning": {"advise/bottleneck", "model/goal", "report", "report/page", "report/svg", "words",
-		"advise/tune"},
-	"change/watch": {"model/setting", "model/facts", "advise/knob", "change/apply", "advise/realtime"},
-	"initramfs":    {},
-	"guestinit":    {"measure/traffic/agent", "version"},
-	"lab":          {"initramfs", "owned", "thread"},
-	"lab/labtest":  {"lab", "must", "owned"},
+	"report/seats":  {"model/facts", "advise/placement", "report", "report/page", "words", "model/setting"},
+	"report/fleet":  {"advise/fleet", "advise/knob", "report", "report/page", "words"},
+	"report/top":    {"advise/bottleneck", "model/facts", "report", "words"},
+	"report/tuning": {"advise/bottleneck", "model/goal", "report", "report/page", "report/svg", "words", "advise/tune"},
+	"change/watch":  {"model/setting", "model/facts", "advise/knob", "change/apply", "advise/realtime"},
+	"initramfs":     {},
+	"guestinit":     {"measure/traffic/agent", "version"},
+	"lab":           {"initramfs", "owned", "thread"},
+	"lab/labtest":   {"lab", "must", "owned"},
 	"ops": {"outcome", "model/setting", "model/facts", "model/goal", "advise/knob", "advise/site",
 		"advise/lasting", "advise/realtime", "machine", "machine/inside", "owner"},
 	"ops/change": {"outcome", "model/setting", "model/domain", "model/facts", "model/goal", "advise/knob",
@@ -202,8 +199,7 @@ var programs = []string{"owned", "machine/place", "machine/tree", "machine/tree/
 
 // printers are the packages that may write to the standard streams, besides the main.go of commands, which hand them
 // on. The init of a guest has nobody to return to, nor has the end of a test process.
-var printers = []string{"report", "guestinit", "lab/labtest", "tools/fieldbench", "tools/packages",
-	"tools/searchbench"}
+var printers = []string{"report", "guestinit", "lab/labtest", "tools/fieldbench", "tools/packages", "tools/searchbench"}
 
 // ofGuests are the packages that read names of processes inside a guest: they are the guest's own affair.
 var ofGuests = []string{"machine/inside"}

@@ -52,8 +52,7 @@ func TestGuestEvents(t *testing.T) {
 	write("a b.c.xml")
 	write("a b.c.xml.new")
 	// as libvirt changes a definition
-	must.Do(t, os.Rename(filepath.Join(definitions, "a b.c.xml.new"),
-		filepath.Join(definitions, "a b.c.xml")))
+	must.Do(t, os.Rename(filepath.Join(definitions, "a b.c.xml.new"), filepath.Join(definitions, "a b.c.xml")))
 	for file, what := range map[string]GuestChange{filepath.Join(folder, "a b.c.pid"): GuestStopped,
 		filepath.Join(definitions, "a b.c.xml"): GuestUndefined} {
 		must.Do(t, os.Remove(file))

@@ -29,8 +29,7 @@ func TestReservations(t *testing.T) {
 	if err := f.Write(context.Background(), at, setting.NotThere().Target()); err != nil {
 		t.Fatalf("removing what is not there: %v", err)
 	}
-	must.Do(t, f.Write(context.Background(), at,
-		setting.Value(facts.ReservationText([]facts.Reservation{given}))))
+	must.Do(t, f.Write(context.Background(), at, setting.Value(facts.ReservationText([]facts.Reservation{given}))))
 	for name, text := range map[string]string{"0000:01:10.2.json": "{", ".0000:01:10.3.json.mpps-draft": "half",
 		"notes": "by hand"} {
 		must.Do(t, os.WriteFile(filepath.Join(dir, setting.Reservations, name), []byte(text), 0o644))

@@ -122,8 +122,7 @@ func randomHost(seed uint64) string {
 	d := dice{rand.New(rand.NewPCG(seed, 26))}
 	base := one(d, "intel", "intel", "amd", "amd", "arm")
 	cpu, nodes := d.cpu(base)
-	host := map[string]any{"title": fmt.Sprintf("random host %d", seed), "base": base, "cpu": cpu,
-		"goals": d.goals()}
+	host := map[string]any{"title": fmt.Sprintf("random host %d", seed), "base": base, "cpu": cpu, "goals": d.goals()}
 	r := randomCPUs{nodes: nodes, sockets: cpu["sockets"].(int), cores: cpu["cores"].(int),
 		threads: cpu["threads"].(int)}
 	line := one(d, "quiet", "", "mitigations=off", "transparent_hugepage=never")

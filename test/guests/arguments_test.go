@@ -92,8 +92,7 @@ func (s *scene) reboot(options string) {
 	files := s.inside("tar -cf - boot var/lib | busybox base64")
 	must.Do(s, s.guest.Stop(s.Context()))
 	args := slices.DeleteFunc(strings.Fields(options), func(word string) bool {
-		return !strings.Contains(word, "=") ||
-			strings.HasPrefix(word, "root=")
+		return !strings.Contains(word, "=") || strings.HasPrefix(word, "root=")
 	})
 	s.startGuest(args...)
 	s.inside("echo '" + files + "' | busybox base64 -d | tar -xf - -C /")

@@ -216,8 +216,7 @@ func (s *scene) noChannel() {
 		` | sed -e '/<channel/,/<\/channel>/d' -e 's/<name>.*/<name>vm2<\/name>/' -e '/<uuid>/d' -e '/<mac /d' -e '/<target dev/d' > /share/vm2.xml; virsh -q define /share/vm2.xml; virsh -q start vm2`)
 	r := labtest.Answer[audit.Report](s, 0, "audit", "--pps", "1M", "--guest", "vm2")
 	at := slices.IndexFunc(r.Findings, func(f audit.Finding) bool {
-		return f.ID == "guest.channels" &&
-			f.Address.Object() == "vm2"
+		return f.ID == "guest.channels" && f.Address.Object() == "vm2"
 	})
 	if at < 0 || r.Findings[at].State != audit.Unknown || !strings.Contains(r.Findings[at].Why, "no channel") {
 		s.Errorf("of a guest without a channel: %+v", r.Findings[max(at, 0)])

@@ -45,8 +45,7 @@ kill -INT $flood`))(t)
 			load.CostMS, load.Seconds)
 	}
 	tap := slices.IndexFunc(load.Devices, func(d facts.DeviceLoad) bool {
-		return d.Kind == "tap" &&
-			d.Guest == g.Spec.Name
+		return d.Kind == "tap" && d.Guest == g.Spec.Name
 	})
 	must.Hold(t, tap >= 0 && load.Devices[tap].TxPackets >= 100,
 		"no tap of the guest that carries packets in %+v", load.Devices)

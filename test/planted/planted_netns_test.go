@@ -66,8 +66,7 @@ func TestPlanted(t *testing.T) {
 		must.Try(t, os.WriteFile(file, []byte(table), 0o644))
 	}
 	if ran == 0 && !slices.ContainsFunc(all, func(o Outcome) bool {
-		return o.Wrong != "" &&
-			o.Scenario.KnownWrong != ""
+		return o.Wrong != "" && o.Scenario.KnownWrong != ""
 	}) || float64(right) < 0.95*float64(ran) {
 		t.Errorf("%d of %d right, expected 95 %%", right, ran)
 	}

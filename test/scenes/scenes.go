@@ -66,8 +66,7 @@ func join(found, lines []Scene) []Scene {
 	var load [Turns]float64
 	for _, s := range found {
 		if i := slices.IndexFunc(lines, func(l Scene) bool {
-			return l.Package == s.Package &&
-				l.Test == s.Test
+			return l.Package == s.Package && l.Test == s.Test
 		}); i >= 0 {
 			s.Turn, s.Seconds = lines[i].Turn, lines[i].Seconds
 			if s.Turn != Every {

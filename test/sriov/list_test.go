@@ -18,8 +18,7 @@ import (
 // points are those of a check with an ID.
 func points(c sriov.Check, id, object string) []sriov.Point {
 	return slices.DeleteFunc(slices.Clone(c.Points), func(p sriov.Point) bool {
-		return p.ID != id ||
-			p.Object != object
+		return p.ID != id || p.Object != object
 	})
 }
 
@@ -102,8 +101,7 @@ func TestListAndCheck(t *testing.T) {
 		}
 	}
 	all := strings.Join(told, "\n")
-	must.Contain(t, all, "does not name it", "gone, which does not exist", "ell1 and ell2",
-		"mpps sriov release")
+	must.Contain(t, all, "does not name it", "gone, which does not exist", "ell1 and ell2", "mpps sriov release")
 	// Without root it works and says what it did not see; of a snapshot it says the same.
 	out := s.Must("cp /share/mpps /run/mpps-nobody; chmod 755 /run/mpps-nobody; setpriv --reuid 65534 --regid 65534 " +
 		"--clear-groups /run/mpps-nobody sriov check " + s.pf)

@@ -32,8 +32,7 @@ true
 func openScene(t testing.TB) *scene {
 	t.Helper()
 	s := &scene{Scene: labtest.On(t, labtest.Host(t, labtest.Systemd, labtest.Persist))}
-	s.Must("systemctl is-system-running --wait >/dev/null; modprobe -a igb vfio-pci " +
-		"kvm_amd vhost_net")
+	s.Must("systemctl is-system-running --wait >/dev/null; modprobe -a igb vfio-pci " + "kvm_amd vhost_net")
 	s.Must(bare)
 	t.Cleanup(func() { s.Must(bare) })
 	s.pf = s.Must("d=$(dirname $(grep -l " + lab.MACigb1 + " /sys/class/net/*/address)); echo ${d##*/}")

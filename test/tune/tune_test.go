@@ -64,8 +64,7 @@ func furnish(t testing.TB) *labtest.Scene {
 	must.Do(t, ready(t.Context()))
 	must.Get(s.Lab.StartGuestFresh(t.Context(), lab.GuestSpec{
 		Name: guest, Binary: labtest.Init(t), VCPUs: 2, MemoryMiB: 256,
-		NICs: []lab.NIC{{Model: lab.Vhost, Bridge: "br0", MAC: "52:54:00:0a:00:02", Addr: "10.50.0.2/24",
-			Queues: 2}},
+		NICs:    []lab.NIC{{Model: lab.Vhost, Bridge: "br0", MAC: "52:54:00:0a:00:02", Addr: "10.50.0.2/24", Queues: 2}},
 		Modules: []string{"veth"}, Args: []string{"mpps.secret=" + secret}, Probe: lab.TCPProbe(7878),
 	}, ready))(t)
 	return s

@@ -124,8 +124,7 @@ func (p *path) takesCopies(d *facts.DeviceLoad, lost float64) bool {
 // doubtful reports whether dropped packets may be no loss: copies, such as a bridge makes of what it floods for the
 // host's own network layer, or what nobody wanted.
 func doubtful(d *facts.DeviceLoad, means dropMeaning) bool {
-	return means.benign ||
-		d != nil && d.Kind == "bridge" && means.place == "" && means.stage == "" && !means.sends
+	return means.benign || d != nil && d.Kind == "bridge" && means.place == "" && means.stage == "" && !means.sends
 }
 
 // macvtap reports whether a tap is one of a NIC's own packets, which both count.

@@ -81,8 +81,7 @@ var rules = []func(*path) []suspect{
 // traffic. The same host and load always give the same answer.
 func Find(h *facts.Host, l *facts.Load) *Diagnosis {
 	p := newPath(h, l)
-	d := &Diagnosis{Seconds: l.Seconds, Method: l.Method, Role: h.Role(), Stages: p.stages(),
-		Unseen: notNil(l.Unseen)}
+	d := &Diagnosis{Seconds: l.Seconds, Method: l.Method, Role: h.Role(), Stages: p.stages(), Unseen: notNil(l.Unseen)}
 	if s := p.unread(); p.quiet() && s != nil {
 		f := p.neverRead(s)
 		d.Bottleneck, d.Why = p.answer(&f, nil), f.say

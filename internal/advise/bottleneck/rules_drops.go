@@ -154,8 +154,7 @@ func droppedByDevice(p *path) (found []suspect) {
 			lost: s.packets, share: s.share, keys: []string{deviceKey(s.device)},
 			say: fmt.Sprintf("%s drops %s of the packets that it should pass on", deviceName(s.device),
 				percent(s.share)),
-			advice: "see whether its other end is up and has time for them: ip -s -s link show dev " +
-				s.device.Name,
+			advice: "see whether its other end is up and has time for them: ip -s -s link show dev " + s.device.Name,
 		}
 		f.show("dropped there", p.rate(s.packets), "packets/s", s.source)
 		if s.peer != nil {

@@ -136,8 +136,7 @@ func (p *path) fullRings(s *facts.PolledSwitch) (found []suspect) {
 	for port := range facts.Each(s.Ports) {
 		lost := float64(port.TxDropped)
 		share := shareOf(lost, float64(port.TxPackets))
-		if !strings.HasPrefix(port.Type, "dpdkvhostuser") || lost < facts.MinLostPackets ||
-			share < facts.MinLossShare {
+		if !strings.HasPrefix(port.Type, "dpdkvhostuser") || lost < facts.MinLostPackets || share < facts.MinLossShare {
 			continue
 		}
 		guest := guestOfPort(p.h, port.Name)

@@ -17,8 +17,7 @@ var bootIOMMU = &Knob{
 	Stage: datapath.Kernel, Risk: goal.Reboot, After: []string{"firmware.vt_d"}, Tiers: tiers(goal.Passthrough),
 	Where: bootArguments("iommu", "intel_iommu", "iommu.passthrough"),
 	Want: func(v *View, a setting.Address) Advice {
-		if !v.makesFunctions() && !slices.ContainsFunc(v.Guests,
-			func(g facts.Guest) bool { return passthrough(&g) }) {
+		if !v.makesFunctions() && !slices.ContainsFunc(v.Guests, func(g facts.Guest) bool { return passthrough(&g) }) {
 			return Skips("no NIC of this host makes virtual functions, and no guest has a device passed through")
 		}
 		if a.Path == "iommu.passthrough" {

@@ -39,8 +39,7 @@ func (v *View) judgeTSC(a setting.Address) Advice {
 	switch {
 	case !given && flagged("tsc_reliable"):
 		return v.fineAtBoot(a, "the kernel trusts this TSC by itself")
-	case !given && few && since(v.Kernel.Release, 5, 17) &&
-		flagged("constant_tsc", "nonstop_tsc", "tsc_adjust"):
+	case !given && few && since(v.Kernel.Release, 5, 17) && flagged("constant_tsc", "nonstop_tsc", "tsc_adjust"):
 		return v.fineAtBoot(a, "the kernel does not watch this TSC: it is constant, does not stop, and has TSC_ADJUST")
 	case !given && packages > 4:
 		return v.fineAtBoot(a, "more than four packages share the TSC, and the kernel watches it for good reason")

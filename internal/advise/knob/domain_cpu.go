@@ -97,8 +97,7 @@ var domainKVMClock = &Knob{
 			return Skips("the host itself does not trust its TSC " +
 				"(clocksource " + v.Kernel.Clocksource + "): the guest would fall back to a slow clock")
 		}
-		return exact("no",
-			"the host's corrections of the guest's clock stop its vCPUs").At(Low).restart(g.Name).
+		return exact("no", "the host's corrections of the guest's clock stop its vCPUs").At(Low).restart(g.Name).
 			warn("look in the guest afterwards that its clock source is tsc, not hpet or acpi_pm")
 	}),
 }

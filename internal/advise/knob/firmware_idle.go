@@ -145,8 +145,7 @@ var firmwareC3 = idleKnob("firmware.c3", "Core C3 state", onIntel, func(v *View,
 	return !strings.HasPrefix(v.Power.IdleDriver, "acpi") && stateOf(s) == "C3"
 }, "waking up from C3 takes longer than many packets")
 
-var firmwareC1E = idleKnob("firmware.c1e", "C1E state", onIntel, func(v *View,
-	s facts.IdleState) bool {
+var firmwareC1E = idleKnob("firmware.c1e", "C1E state", onIntel, func(v *View, s facts.IdleState) bool {
 	return stateOf(s) == "C1E"
 }, "the core's clock is at its minimum when the packet comes")
 

@@ -57,8 +57,7 @@ var guestMitigations = &Knob{
 			if strings.HasPrefix(state, "Mitigation") {
 				on++
 			}
-			if name == "meltdown" && strings.Contains(state,
-				"PTI") || name == "spectre_v2" && (strings.Contains(state,
+			if name == "meltdown" && strings.Contains(state, "PTI") || name == "spectre_v2" && (strings.Contains(state,
 				"Retpolines") || strings.Contains(state, "IBRS") && !strings.Contains(state, "Enhanced")) {
 				costly = append(costly, name+": "+state)
 			}

@@ -138,8 +138,7 @@ func (a Ask) carriedOut(r *Result) Ask {
 // repinned returns the CPUs that a plan pins a guest's emulator threads to, none if it leaves them where they are.
 func (g *Guest) repinned(p *Placed, anywhere setting.CPUSet) setting.CPUSet {
 	stays := slices.ContainsFunc(p.Vhost, func(v Vhost) bool { return len(v.Stays) > 0 })
-	if g.unmanaged || p.Emulator.Equal(g.Emulator) ||
-		len(g.Emulator) == 0 && (stays || p.Emulator.Equal(anywhere)) {
+	if g.unmanaged || p.Emulator.Equal(g.Emulator) || len(g.Emulator) == 0 && (stays || p.Emulator.Equal(anywhere)) {
 		return nil
 	}
 	return p.Emulator

@@ -116,8 +116,7 @@ func Check(ask Ask, r *Result) (problems []string) {
 				wrong("%s sits on CPU %d, which is offline", g.Name, v.CPU)
 			case len(asked.Allowed) > 0 && !asked.Allowed.Has(v.CPU):
 				wrong("%s sits on CPU %d, which was not given to it", g.Name, v.CPU)
-			case len(asked.Allowed) == 0 && asked.Realtime && isolation && !c.Isolated,
-				asked.Shared && c.Isolated:
+			case len(asked.Allowed) == 0 && asked.Realtime && isolation && !c.Isolated, asked.Shared && c.Isolated:
 				wrong("%s (realtime: %v) sits on CPU %d (isolated: %v)", g.Name, asked.Realtime, v.CPU, c.Isolated)
 			}
 			if r.Housekeeping.Has(v.CPU) {
@@ -148,8 +147,7 @@ func Check(ask Ask, r *Result) (problems []string) {
 			if _, on := online[w.CPU]; !g.Kept && (!on || owner != "" && owner != g.Name) {
 				wrong("vhost of %s on CPU %d, which is %q's", g.Name, w.CPU, owner)
 			}
-			if shared != "" && shared != g.Name && !r.Housekeeping.Has(w.CPU) &&
-				!(g.Kept && r.Guest(shared).Kept) {
+			if shared != "" && shared != g.Name && !r.Housekeeping.Has(w.CPU) && !(g.Kept && r.Guest(shared).Kept) {
 				wrong("vhost threads of %s and %s share CPU %d", g.Name, shared, w.CPU)
 			}
 			workers[w.CPU] = g.Name

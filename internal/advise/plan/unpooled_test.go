@@ -38,8 +38,7 @@ func TestHugePagesNeedAPool(t *testing.T) {
 		"little memory beside the pool that will be": {func(h *facts.Host) { h.Topology.Nodes[0].Memory = 10 << 30 },
 			"later", "", "3.0 GiB of ordinary memory are left for its 4.0 GiB"},
 		"the processor has no such pages, and no pool": {func(h *facts.Host) {
-			pools(h,
-				facts.Hugepages{Size: 2 << 20})
+			pools(h, facts.Hugepages{Size: 2 << 20})
 		}, "left out", "", "no pool"},
 		"the memory is too small for a pool": {func(h *facts.Host) { h.Topology.Nodes[0].Memory = 1 << 30 }, "left out",
 			"", "no pool"},
@@ -52,8 +51,7 @@ func TestHugePagesNeedAPool(t *testing.T) {
 			h.Topology.Nodes = append(h.Topology.Nodes, facts.Node{ID: 7, Memory: 4 << 30})
 		}, "later", "", ""},
 		"small pages, and enough of them": {func(h *facts.Host) {
-			pools(h,
-				facts.Hugepages{Size: 2 << 20, Total: 1 << 16, Free: 1 << 16})
+			pools(h, facts.Hugepages{Size: 2 << 20, Total: 1 << 16, Free: 1 << 16})
 		}, "planned", "default", ""},
 		"the pool is not of the default size": {func(h *facts.Host) {
 			h.Topology.DefaultPage = 2 << 20
@@ -113,8 +111,7 @@ func TestRealtimeGroups(t *testing.T) {
 		p := must.Get(Make(h, realtimeGoal(), knob.Catalogue(), nil))(t)
 		i := slices.IndexFunc(p.Changes, func(c Change) bool { return c.Address == at })
 		skipped := slices.ContainsFunc(p.Skipped, func(s Skipped) bool {
-			return s.Address == at &&
-				strings.Contains(s.Why, "CONFIG_RT_GROUP_SCHED")
+			return s.Address == at && strings.Contains(s.Why, "CONFIG_RT_GROUP_SCHED")
 		})
 		if planned := i >= 0; planned != c.planned || skipped == c.planned {
 			t.Errorf("%s: planned %v, left out with a reason %v", name, planned, skipped)

@@ -30,8 +30,7 @@ func TestRecover(t *testing.T) {
 			f.Driver, f.NIC, h.NICs[0].SRIOV.AutoProbe = "vfio-pci", "", false
 		}, "vfio-pci override:vfio-pci", Mendable, "pci-driver:0000:41:10.0=none", "taken from vfio-pci", true},
 		{"without a driver on purpose", func(h *facts.Host, f *facts.VF) {
-			f.Driver, f.NIC,
-				h.NICs[0].SRIOV.AutoProbe = "", "", false
+			f.Driver, f.NIC, h.NICs[0].SRIOV.AutoProbe = "", "", false
 		}, "none", Well, "", "", false},
 		{"its driver did not take it", func(_ *facts.Host, f *facts.VF) { f.Driver, f.NIC = "", "" }, "none", Mendable,
 			"pci-driver:0000:41:10.0=igbvf", "Cannot allocate memory", true},
@@ -62,8 +61,7 @@ func TestRecover(t *testing.T) {
 		}, "igbvf", ForYou, "", "virsh nodedev-detach pci_0000_41_10_0", false},
 
 		{"a guest runs with it", func(h *facts.Host, f *facts.VF) {
-			h.Guests[1].State, f.Guest, f.Driver = "running",
-				"b", "vfio-pci"
+			h.Guests[1].State, f.Guest, f.Driver = "running", "b", "vfio-pci"
 		}, "vfio-pci", Taken, "", "guest b runs with it", false},
 		{"its guest is gone, and a process has its group", func(_ *facts.Host, f *facts.VF) {
 			f.Holder, f.Driver = "qemu-system-x86 (process 7)", "vfio-pci"

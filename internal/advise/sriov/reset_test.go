@@ -29,16 +29,14 @@ func TestReset(t *testing.T) {
 			*f = facts.VF{PF: f.PF, PCI: f.PCI, MAC: facts.NoMAC, SpoofCheck: true, LinkState: "auto"}
 		}, "", "", ""},
 		{"its driver on the host has chosen the address", func(_ *facts.Host, f *facts.VF) {
-			f.Driver, f.NIC,
-				f.MAC = "igbvf", "ens1v0", "ae:00:00:00:00:01"
+			f.Driver, f.NIC, f.MAC = "igbvf", "ens1v0", "ae:00:00:00:00:01"
 		}, "",
 			"trust=off spoofchk=on vlan=0 qos=0 max_tx_rate=0", ""},
 		{"its driver on the host has found the guest's address", func(_ *facts.Host, f *facts.VF) {
 			f.Driver, f.NIC = "igbvf", "ens1v0"
 		}, "", everything, ""},
 		{"its driver on the host has the address that mpps keeps", func(_ *facts.Host, f *facts.VF) {
-			f.Driver, f.NIC,
-				f.MAC = "igbvf", "ens1v0", "ae:00:00:00:00:01"
+			f.Driver, f.NIC, f.MAC = "igbvf", "ens1v0", "ae:00:00:00:00:01"
 		}, "mac", everything, ""},
 		{"a card whose source was not read", func(h *facts.Host, f *facts.VF) { h.NICs[0].Driver = "unheard-of" },
 			"spoofchk", "trust=off spoofchk=off mac=00:00:00:00:00:00 vlan=0 qos=0 max_tx_rate=0", ""},

@@ -93,8 +93,7 @@ func TestOnlyLoss(t *testing.T) {
 			simulated.Knob{ID: "a.nothing", Stage: "a"}, simulated.Knob{ID: "b.louder", Stage: "b", BurstFactor: 2})
 		s.Capacity, s.Burst, s.Noise = map[string]float64{"a": 1.25e6, "b": 3e6}, 0.35, noise
 		r, h := run(t, s, 4, tune.Options{Goal: goal.Goal{PPS: 1e6}})
-		if r.Verdict != tune.Met || !slices.Contains(h.Active(), "a.ring") ||
-			slices.Contains(h.Active(), "a.nothing") {
+		if r.Verdict != tune.Met || !slices.Contains(h.Active(), "a.ring") || slices.Contains(h.Active(), "a.nothing") {
 			t.Errorf("%s (%s), standing %v%s", r.Verdict, r.Why, h.Active(), story(s, r))
 		}
 		a := attempt(r, "a.ring")

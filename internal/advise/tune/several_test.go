@@ -135,8 +135,7 @@ func TestTakenOut(t *testing.T) {
 		s.Noise.Jitter = 0.002
 		r, h := run(t, s, seed, tune.Options{})
 		i := slices.IndexFunc(r.Revisits, func(a tune.Attempt) bool {
-			return a.Key == "a.brake" &&
-				(a.Outcome == tune.Hurts || a.Outcome == tune.Useless)
+			return a.Key == "a.brake" && (a.Outcome == tune.Hurts || a.Outcome == tune.Useless)
 		})
 		if i < 0 {
 			continue

@@ -39,8 +39,7 @@ func TestBesideStays(t *testing.T) {
 	ledger := must.Get(e.Journal.Ledger())(t)
 	for _, transaction := range ledger.Transactions {
 		if !slices.ContainsFunc(transaction.Records, func(r journal.Record) bool {
-			return r.Event == journal.Kept &&
-				*r.Address == irq
+			return r.Event == journal.Kept && *r.Address == irq
 		}) {
 			t.Errorf("%s does not tell what it put back", transaction.Header.TX)
 		}

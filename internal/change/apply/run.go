@@ -318,8 +318,7 @@ func planned(p *plan.Plan, found []setting.Reading) []Outcome {
 // all arms the confirm timer, makes every change and commits.
 func (r *run) all(ctx context.Context, p *plan.Plan, o Options, before []setting.Reading) error {
 	if o.Confirm > 0 {
-		if err := r.record(journal.Record{Event: journal.ConfirmArmed,
-			Seconds: o.Confirm.Seconds()}); err != nil {
+		if err := r.record(journal.Record{Event: journal.ConfirmArmed, Seconds: o.Confirm.Seconds()}); err != nil {
 			return err
 		}
 	}

@@ -63,8 +63,7 @@ func (r *run) undoOne(ctx context.Context, c *journal.Change) error {
 		if found, err = r.put(ctx, c.Address, c.Before); err != nil {
 			r.left[c.N] = fmt.Errorf("put back: %w", err)
 			c.State, c.Error = journal.ChangeUndoFailed, r.left[c.N].Error()
-			written = append(written, r.record(journal.Record{Event: journal.UndoFailed, N: c.N,
-				Error: c.Error}))
+			written = append(written, r.record(journal.Record{Event: journal.UndoFailed, N: c.N, Error: c.Error}))
 			return errors.Join(written...)
 		}
 	}

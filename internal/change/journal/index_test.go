@@ -206,8 +206,7 @@ func TestIndexIsOnlyACache(t *testing.T) {
 			must.Do(t, os.Remove(file(root, back)))
 		}, stand(1)},
 		{"a link", func(t *testing.T, root, tx, _ string) {
-			must.Do(t, errors.Join(os.Rename(file(root, tx), root+"/moved"), os.Symlink(root+"/moved",
-				file(root, tx))))
+			must.Do(t, errors.Join(os.Rename(file(root, tx), root+"/moved"), os.Symlink(root+"/moved", file(root, tx))))
 		}, refused("symbolic link")},
 		{"a damaged index", func(t *testing.T, root, _, _ string) { flip(t, index(root), 2000) }, stand(0)},
 		{"no index", func(t *testing.T, root, _, _ string) {

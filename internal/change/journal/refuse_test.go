@@ -25,8 +25,7 @@ func TestRefusals(t *testing.T) {
 			"by hand"},
 		{"not a journal", func(t *testing.T, _, name string) { write(t, name, "hello\nworld\n") },
 			"line 1: not a journal line", "by hand"},
-		{"a later version", func(t *testing.T, _,
-			name string) {
+		{"a later version", func(t *testing.T, _, name string) {
 			write(t, name, `{"schema":"mpps.journal/2","what":"ever"}`+"\n")
 		}, "mpps.journal/2", "the version of mpps that wrote it"},
 		{"huge", func(t *testing.T, _, name string) { check(t, os.Truncate(name, maxFile+1)) }, "larger than 64 MiB",
@@ -139,14 +138,13 @@ func TestMalformed(t *testing.T) {
 	bare := intent(1, "a", "1", "2")
 	bare.Address = nil
 	for name, records := range map[string][]Record{
-		"line 2: intent of change 2 where change 1":   {intent(2, "a", "1", "2")},
-		"line 3: intent of change 1 where change 2":   {intent(1, "a", "1", "2"), intent(1, "a", "1", "2")},
-		"line 2: done of change 1, which has no open": {done(1, "2")},
-		"line 4: done of change 1, which has no open": {intent(1, "a", "1", "2"), done(1, "2"), done(1, "2")},
-		"line 2: undone of change 1, which has no":    {{Event: Undone, N: 1}},
-		"line 2: intent with an unknown value":        {unknown},
-		"line 2: kept of sysctl:a, which was not to": {{Event: Kept, Address: unknown.Address,
-			Found: unknown.After}},
+		"line 2: intent of change 2 where change 1":      {intent(2, "a", "1", "2")},
+		"line 3: intent of change 1 where change 2":      {intent(1, "a", "1", "2"), intent(1, "a", "1", "2")},
+		"line 2: done of change 1, which has no open":    {done(1, "2")},
+		"line 4: done of change 1, which has no open":    {intent(1, "a", "1", "2"), done(1, "2"), done(1, "2")},
+		"line 2: undone of change 1, which has no":       {{Event: Undone, N: 1}},
+		"line 2: intent with an unknown value":           {unknown},
+		"line 2: kept of sysctl:a, which was not to":     {{Event: Kept, Address: unknown.Address, Found: unknown.After}},
 		"line 2: beside without an address":              {{Event: Bystander}},
 		"line 2: intent without an address":              {bare},
 		"line 2: unknown event \"exploded\"":             {{Event: "exploded"}},

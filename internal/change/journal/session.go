@@ -18,8 +18,7 @@ type Session struct {
 // NewSession returns a session of this process. what is its kind: "tune".
 func NewSession(what string) *Session {
 	_, began := processStart(os.Getpid())
-	return &Session{Name: what + "-" + time.Now().UTC().Format(idTime), PID: os.Getpid(),
-		Began: began}
+	return &Session{Name: what + "-" + time.Now().UTC().Format(idTime), PID: os.Getpid(), Began: began}
 }
 
 // Running reports whether the session's process lives.

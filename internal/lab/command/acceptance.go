@@ -56,8 +56,7 @@ Exit codes: 0 done, whatever the verdicts · 1 failed · 3 not configured ·
 			return a.acceptance(cmd.Context(), p, names)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "acceptance",
-		"report directory; adds to an existing report")
+	cmd.Flags().StringVarP(&output, "output", "o", "acceptance", "report directory; adds to an existing report")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the commands; run nothing")
 	return cmd
 }

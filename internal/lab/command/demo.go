@@ -274,8 +274,7 @@ func (d *demo) before(ctx context.Context) error { return d.bench(ctx, "before",
 // apply makes and applies the plan, and restarts the guest, because the plan requires it. Changes that need a reboot of
 // the host are left pending.
 func (d *demo) apply(ctx context.Context) error {
-	if err := d.keep(ctx, "plan.txt", append([]string{"plan", "-o", "/share/plan.json"},
-		d.goal()...)...); err != nil {
+	if err := d.keep(ctx, "plan.txt", append([]string{"plan", "-o", "/share/plan.json"}, d.goal()...)...); err != nil {
 		return err
 	}
 	p, err := saved.ReadPlan(d.scene.shared("plan.json"))

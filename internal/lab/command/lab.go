@@ -76,11 +76,9 @@ func (a *app) upCommand() *cobra.Command {
 	a.nameFlag(cmd)
 	cmd.Flags().BoolVar(&systemd, "systemd", false, "boot a full Debian with systemd (27 s) instead of a bare shell "+
 		"(5 s)")
-	cmd.Flags().BoolVar(&libvirt, "libvirt", false,
-		"also start libvirt in the bare shell (9 s more)")
+	cmd.Flags().BoolVar(&libvirt, "libvirt", false, "also start libvirt in the bare shell (9 s more)")
 	cmd.Flags().BoolVar(&persist, "persist", false, "keep the file system across reset and down")
-	cmd.Flags().BoolVar(&realtime, "realtime", false,
-		"boot Debian's PREEMPT_RT kernel, downloaded first (30 s)")
+	cmd.Flags().BoolVar(&realtime, "realtime", false, "boot Debian's PREEMPT_RT kernel, downloaded first (30 s)")
 	cmd.Flags().StringArrayVar(&kernelArgs, "arg", nil, "kernel argument, such as isolcpus=3; repeatable")
 	return cmd
 }

@@ -218,8 +218,7 @@ func TestDefaultKernelCutShort(t *testing.T) {
 			if now := k.Read(t.Context(), defaultKernel); now.State != setting.Unknown {
 				t.Errorf("found %s, expected unknown", now)
 			}
-			must.Do(t, errors.Join(k.Write(t.Context(), defaultKernel, was),
-				k.Tidy(t.Context(), defaultKernel)))
+			must.Do(t, errors.Join(k.Write(t.Context(), defaultKernel, was), k.Tidy(t.Context(), defaultKernel)))
 			must.Empty(t, differences(before, contents(t, m)), "not as it was")
 		})
 	}

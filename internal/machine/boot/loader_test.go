@@ -202,11 +202,9 @@ func TestRefusedArguments(t *testing.T) {
 		stand          standIn
 		why            string
 	}{
-		"grub-mkconfig fails": {"debian12", "iommu", setting.Value("pt"), standIn{fail: boom},
-			"no space left"},
-		"what grub.cfg has by itself": {"debian12", "root", setting.Value("/dev/sda1"), standIn{}, "booted next"},
-		"grubby fails": {"rhel9", "iommu", setting.Value("pt"), standIn{fail: boom},
-			"no space left"},
+		"grub-mkconfig fails":            {"debian12", "iommu", setting.Value("pt"), standIn{fail: boom}, "no space left"},
+		"what grub.cfg has by itself":    {"debian12", "root", setting.Value("/dev/sda1"), standIn{}, "booted next"},
+		"grubby fails":                   {"rhel9", "iommu", setting.Value("pt"), standIn{fail: boom}, "no space left"},
 		"grubby takes other words too":   {"rhel9", "lvm", setting.Missing(""), standIn{old: true}, "expected"},
 		"TuneD's words are not grubby's": {"rhel9", "tsc", setting.Missing(""), standIn{}, "tsc"},
 		"grubby and the same name twice": {"rhel9", "console", setting.Value("tty0 ttyS0"), standIn{},
@@ -214,9 +212,8 @@ func TestRefusedArguments(t *testing.T) {
 		"a value that a shell looks into": {"debian12", "iommu", setting.Value("$(reboot)"), standIn{},
 			"cannot be written"},
 		"a name that a shell looks into": {"debian12", "a;b", setting.Value("1"), standIn{}, "cannot be written"},
-		"a value that GRUB looks into": {"systemd-boot", "iommu", setting.Value("'x'"), standIn{},
-			"cannot be written"},
-		"an unknown value": {"systemd-boot", "iommu", setting.CouldNotTell(""), standIn{}, "unknown"},
+		"a value that GRUB looks into":   {"systemd-boot", "iommu", setting.Value("'x'"), standIn{}, "cannot be written"},
+		"an unknown value":               {"systemd-boot", "iommu", setting.CouldNotTell(""), standIn{}, "unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := bootTree(t, c.tree)
@@ -294,8 +291,7 @@ func TestWhichEntryIsNext(t *testing.T) {
 						1)
 				}
 				full := filepath.Join(m.Path, file)
-				must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(full), 0o755),
-					os.WriteFile(full, []byte(text), 0o644)))
+				must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(full), 0o755), os.WriteFile(full, []byte(text), 0o644)))
 			}
 			l := must.Get(readLoader(m))(t)
 			e, why := l.nextEntry()

@@ -97,8 +97,7 @@ func (s *standIn) grubby(args []string) error {
 				for _, word := range strings.Fields(added) {
 					name, _, _ := strings.Cut(word, "=")
 					i := slices.IndexFunc(words, func(old string) bool {
-						return old == name ||
-							strings.HasPrefix(old, name+"=")
+						return old == name || strings.HasPrefix(old, name+"=")
 					})
 					if i >= 0 {
 						words[i] = word

@@ -15,8 +15,7 @@ import (
 // Mechanisms returns the mechanisms of driver settings.
 func Mechanisms(m *tree.Tree) setting.Mechanisms {
 	return setting.Mechanisms{
-		setting.NICRing: driverValue{m, readRing,
-			writeField(ringGroup, ringNames, "expected ring rx or tx, found %q")},
+		setting.NICRing: driverValue{m, readRing, writeField(ringGroup, ringNames, "expected ring rx or tx, found %q")},
 		setting.NICChannels: driverValue{m, readChannels,
 			writeField(channelGroup, channelNames, "expected channels combined, rx or tx, found %q")},
 		setting.NICCoalesce: driverValue{m, readCoalesce,

@@ -156,8 +156,7 @@ func TestInsideWrites(t *testing.T) {
 		argv  []string
 		stdin string
 	}{
-		"sysctl:kernel.timer_migration": {"0", []string{"tee", "/proc/sys/kernel/timer_migration"},
-			"0\n"},
+		"sysctl:kernel.timer_migration": {"0", []string{"tee", "/proc/sys/kernel/timer_migration"}, "0\n"},
 		"sysfs-cpus:class/net/eth0/queues/tx-1/xps_cpus": {"0,33",
 			[]string{"tee", "/sys/class/net/eth0/queues/tx-1/xps_cpus"}, "2,00000001\n"},
 		"nic-channels:eth0/combined": {"4", []string{"ethtool", "-L", "eth0", "combined", "4"}, ""},

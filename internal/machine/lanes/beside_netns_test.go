@@ -121,8 +121,7 @@ func TestOneTap(t *testing.T) {
 		nothingLeft(t)
 	})
 	prog := program(t, true)
-	must.Do(t, errors.Join(tc(t, "qdisc del dev tap1 clsact"),
-		tc(t, "qdisc add dev tap1 handle ffff: ingress")))
+	must.Do(t, errors.Join(tc(t, "qdisc del dev tap1 clsact"), tc(t, "qdisc add dev tap1 handle ffff: ingress")))
 	must.Succeed(t, prog.Write(windows), "with the queue discipline ingress at a tap")
 	must.Equal(t, prog.reads(t), setting.LanesText(windows), "with the queue discipline ingress at a tap it reads")
 	must.Do(t, prog.Remove())

@@ -35,8 +35,7 @@ func TestVeth(t *testing.T) {
 			if q == queue {
 				cpus = fmt.Sprintf("%x", uint64(1)<<min(runtime.NumCPU(), 31)-1)
 			}
-			must.Do(t, os.WriteFile(fmt.Sprintf("/sys/class/net/cont9/queues/tx-%d/xps_cpus", q), []byte(cpus),
-				0))
+			must.Do(t, os.WriteFile(fmt.Sprintf("/sys/class/net/cont9/queues/tx-%d/xps_cpus", q), []byte(cpus), 0))
 		}
 		for n := range 100 {
 			must.Do(t, unix.Sendto(fd, frameOf(9, byte(queue), uint32(n)), 0,

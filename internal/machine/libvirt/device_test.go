@@ -181,8 +181,7 @@ func TestUnplugWaits(t *testing.T) {
 			text, err := m.Read(status)
 			from, to := strings.LastIndex(text, "    <interface"), strings.LastIndex(text, "  </devices>")
 			time.AfterFunc(2*poll/3, func() {
-				_ = os.WriteFile(filepath.Join(m.Path, status),
-					[]byte(text[:from]+text[to:]), 0o600)
+				_ = os.WriteFile(filepath.Join(m.Path, status), []byte(text[:from]+text[to:]), 0o600)
 			})
 			return err
 		}},

@@ -53,8 +53,7 @@ func TestNetworkOfNamespace(t *testing.T) {
 	x := h.Tunnels[0]
 	must.Hold(t, x.Name == "vx0" && x.Type == "vxlan" && x.Lower == "v1" && x.TxQueues == 4 && x.Lockless &&
 		x.LocklessBy != "" && slices.Equal(x.Classifiers, []string{"u32"}), "tunnel %+v", x)
-	if _, _, got := devices(m, h); got["br0"] != "default route" || got["v0"] != "default route" ||
-		got["v1"] != "" {
+	if _, _, got := devices(m, h); got["br0"] != "default route" || got["v0"] != "default route" || got["v1"] != "" {
 		t.Errorf("management path %v, want br0 and its ports", got)
 	}
 	t.Setenv("SSH_CONNECTION", "192.0.2.9 50000 192.0.2.1 22")

@@ -192,8 +192,7 @@ func TestLoadOfQuota(t *testing.T) {
 	spin := exec.Command("md5sum", "/dev/zero")
 	must.Do(t, spin.Start())
 	defer func() { _ = spin.Process.Kill(); _ = spin.Wait() }()
-	must.Do(t, os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(spin.Process.Pid)),
-		0o644))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(spin.Process.Pid)), 0o644))
 	l := Observe(context.Background(), m, hostOf(t, m), Options{Interval: time.Second, Counters: true})
 	at := slices.IndexFunc(l.Threads, func(x facts.ThreadLoad) bool { return x.TID == spin.Process.Pid })
 	must.Need(t, at >= 0, "no thread %d in %+v", spin.Process.Pid, l.Threads)

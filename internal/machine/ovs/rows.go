@@ -226,8 +226,7 @@ var options = []string{"peer", "remote_ip", "local_ip", "dst_port", "key", "in_k
 	"csum"}
 
 // polledOptions are options of ports that ovs-vswitchd polls.
-var polledOptions = []string{"dpdk-devargs", "vhost-server-path", "n_rxq", "n_rxq_desc", "n_txq_desc",
-	"tx-retries-max"}
+var polledOptions = []string{"dpdk-devargs", "vhost-server-path", "n_rxq", "n_rxq_desc", "n_txq_desc", "tx-retries-max"}
 
 // statuses are what is read of the column status of such ports (lib/netdev-dpdk.c, netdev_dpdk_get_status and
 // netdev_dpdk_vhost_user_get_status).

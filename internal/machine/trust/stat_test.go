@@ -9,10 +9,8 @@ import (
 
 func TestParseStat(t *testing.T) {
 	for text, want := range map[string]Stat{
-		treetest.StatVCPU: {TID: 297, Comm: "CPU 0/KVM", Parent: 1, CPU: 1, Started: 1789,
-			Flags: 138412224},
-		treetest.StatVhost: {TID: 294, Comm: "vhost-289", Parent: 1, CPU: 3, Started: 1787,
-			Flags: 138428608},
+		treetest.StatVCPU:  {TID: 297, Comm: "CPU 0/KVM", Parent: 1, CPU: 1, Started: 1789, Flags: 138412224},
+		treetest.StatVhost: {TID: 294, Comm: "vhost-289", Parent: 1, CPU: 3, Started: 1787, Flags: 138428608},
 		treetest.Stat(5, "a) S (b (c", 7, 2, 99, 1): {TID: 5, Comm: "a) S (b (c", Parent: 1, CPU: 2, Started: 7,
 			Priority: 99, Policy: 1, Flags: 138428608},
 	} {

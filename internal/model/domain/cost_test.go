@@ -36,8 +36,7 @@ func TestHostileSizes(t *testing.T) {
 			"1'/>", 60) + strings.Repeat("<vcpusched vcpus='0-16383,0-16383,0-16383,1'/>", 300) + "</cputune></domain>",
 		"pages": "<domain><memoryBacking><hugepages>" + strings.Repeat("<page size='1'/>", 50000) +
 			"</hugepages></memoryBacking></domain>",
-		"deep": "<domain>" + strings.Repeat(strings.Repeat("<a>", 250)+strings.Repeat("</a>", 250), 300) +
-			"</domain>",
+		"deep":        "<domain>" + strings.Repeat(strings.Repeat("<a>", 250)+strings.Repeat("</a>", 250), 300) + "</domain>",
 		"entities":    "<domain>" + strings.Repeat("&amp;", 800000) + "</domain>",
 		"white space": "<domain>" + strings.Repeat(" \n", 2<<20-100) + "</domain>",
 		"open tags":   "<domain>" + strings.Repeat("<a ", 1<<20),

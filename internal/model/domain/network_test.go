@@ -25,10 +25,8 @@ const poolXML = `<network>
 func TestNetworkValues(t *testing.T) {
 	for text, want := range map[string]string{
 		poolXML: "hostdev pf=ens1f0 managed=yes vlan=7",
-		"<!--\n<network> is what follows\n-->\n" +
-			poolXML: "hostdev pf=ens1f0 managed=yes vlan=7",
-		"<networkstatus><floor sum='0'/>" + poolXML +
-			"</networkstatus>": "hostdev pf=ens1f0 managed=yes vlan=7",
+		"<!--\n<network> is what follows\n-->\n" + poolXML:                                           "hostdev pf=ens1f0 managed=yes vlan=7",
+		"<networkstatus><floor sum='0'/>" + poolXML + "</networkstatus>":                             "hostdev pf=ens1f0 managed=yes vlan=7",
 		networkText("a b", "", "hostdev functions=0000:01:10.0,0000:01:10.2 managed=no driver=vfio"): "hostdev functions=0000:01:10.0,0000:01:10.2 managed=no driver=vfio",
 		strings.Replace(poolXML, "<pf dev='ens1f0'/>", "<pf dev='ens1f0'/><!-- a note -->",
 			1): "hostdev pf=ens1f0 managed=yes vlan=7",

@@ -148,8 +148,7 @@ func (r *reader) backing(e *element) Backing {
 }
 
 func (r *reader) cpu(e *element) CPU {
-	c := CPU{Mode: e.get("mode"), Model: e.first("model").text(),
-		Cache: e.first("cache").get("mode")}
+	c := CPU{Mode: e.get("mode"), Model: e.first("model").text(), Cache: e.first("cache").get("mode")}
 	if t := e.first("topology"); t != nil {
 		c.Topology = Topology{Sockets: r.number(t, "topology", "sockets"), Dies: r.number(t, "topology", "dies"),
 			Clusters: r.number(t, "topology", "clusters"), Cores: r.number(t, "topology", "cores"),
@@ -187,8 +186,7 @@ func (r *reader) cputune(g *Guest, e *element) {
 
 func (r *reader) numatune(e *element) NUMA {
 	m := e.first("memory")
-	n := NUMA{Mode: m.get("mode"), Nodes: r.set(m, "numatune memory", "nodeset"),
-		Placement: m.get("placement")}
+	n := NUMA{Mode: m.get("mode"), Nodes: r.set(m, "numatune memory", "nodeset"), Placement: m.get("placement")}
 	for _, c := range e.all("memnode") {
 		n.Cells = append(n.Cells, MemNode{Cell: r.number(c, "memnode", "cellid"), Mode: c.get("mode"),
 			Nodes: r.set(c, "memnode", "nodeset")})
@@ -260,8 +258,7 @@ func switchedOff(driver *element) []string {
 }
 
 func (r *reader) hostdev(e *element) HostDev {
-	h := HostDev{Type: e.get("type"), Managed: e.get("managed") == "yes",
-		Alias: e.first("alias").get("name")}
+	h := HostDev{Type: e.get("type"), Managed: e.get("managed") == "yes", Alias: e.first("alias").get("name")}
 	if a := e.first("source", "address"); a != nil && h.Type == "pci" {
 		h.PCI = r.pci(a, "hostdev")
 	}

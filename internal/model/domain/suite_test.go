@@ -111,8 +111,7 @@ func withoutQueues(t *testing.T, text []byte) []string {
 				return x.Name.Local == "driver" && a.Name.Local == "queues" && slices.Contains(path, "interface")
 			})
 			slices.SortFunc(attrs, func(a, b xml.Attr) int {
-				return strings.Compare(fmt.Sprint(a.Name),
-					fmt.Sprint(b.Name))
+				return strings.Compare(fmt.Sprint(a.Name), fmt.Sprint(b.Name))
 			})
 			out = append(out, fmt.Sprint("<", x.Name, attrs))
 		case xml.EndElement:

@@ -316,8 +316,7 @@ func (h *Host) checkNames() error {
 		errs = append(errs, names("service", s.Name))
 	}
 	for _, g := range h.Guests {
-		errs = append(errs, names("guest", g.Name, g.UUID), names("PCI address", g.Hostdevs...),
-			g.Owner.check(g.Name))
+		errs = append(errs, names("guest", g.Name, g.UUID), names("PCI address", g.Hostdevs...), g.Owner.check(g.Name))
 		for _, nic := range g.Interfaces {
 			errs = append(errs, names("tap", nic.Tap), names("MAC address", nic.MAC))
 		}

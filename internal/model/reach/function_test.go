@@ -14,8 +14,7 @@ import (
 func TestFunctions(t *testing.T) {
 	const pf0, pf1 = "0000:41:00.0", "0000:41:00.1"
 	passed := func(h *facts.Host) {
-		h.Guests[0].Interfaces[0] = facts.Interface{MAC: "m", Type: "hostdev",
-			Function: "0000:41:00.3"}
+		h.Guests[0].Interfaces[0] = facts.Interface{MAC: "m", Type: "hostdev", Function: "0000:41:00.3"}
 	}
 	vdpa := func(node string) func(h *facts.Host) {
 		return func(h *facts.Host) {
@@ -42,10 +41,9 @@ func TestFunctions(t *testing.T) {
 			"r br0 eth0"},
 		"a port's, of sfc": {[]func(*facts.Host){passed, port("p0pf0vf1", "r", pf0)}, []Kind{Function}, "eth0",
 			"r br0 eth0"},
-		"the other PF's": {[]func(*facts.Host){passed, port("pf1vf1", "r", pf1)}, []Kind{Function}, "eth0", ""},
-		"another VF's":   {[]func(*facts.Host){passed, port("pf0vf0", "r", pf0)}, []Kind{Function}, "eth0", ""},
-		"another controller's": {[]func(*facts.Host){passed, port("c1pf0vf1", "r", pf0)}, []Kind{Function}, "eth0",
-			""},
+		"the other PF's":         {[]func(*facts.Host){passed, port("pf1vf1", "r", pf1)}, []Kind{Function}, "eth0", ""},
+		"another VF's":           {[]func(*facts.Host){passed, port("pf0vf0", "r", pf0)}, []Kind{Function}, "eth0", ""},
+		"another controller's":   {[]func(*facts.Host){passed, port("c1pf0vf1", "r", pf0)}, []Kind{Function}, "eth0", ""},
 		"a subfunction's number": {[]func(*facts.Host){passed, port("pf0sf1", "r", pf0)}, []Kind{Function}, "eth0", ""},
 		"a representor alone": {[]func(*facts.Host){passed, port("pf0vf1", "r", pf0), func(h *facts.Host) {
 			h.NICs[2].Master, h.Bridges = "", nil

@@ -17,11 +17,10 @@ const (
 
 var vhostUser = &Hops{
 	Kind: VhostUser, Words: "vhost-user", Judged: true,
-	What:       "polling threads of Open vSwitch with DPDK share the rings, and ovs-vswitchd tells what they do",
-	Needs:      []string{"open_vswitch", "pollers"},
-	Interfaces: []string{"vhostuser", "vhost-user"},
-	Knobs: []string{"ovs.pmd_cpus", "ovs.pmd_balance", "ovs.rxqs", "ovs.caches", "ovs.vhost_drops",
-		"ovs.mbufs"},
+	What:        "polling threads of Open vSwitch with DPDK share the rings, and ovs-vswitchd tells what they do",
+	Needs:       []string{"open_vswitch", "pollers"},
+	Interfaces:  []string{"vhostuser", "vhost-user"},
+	Knobs:       []string{"ovs.pmd_cpus", "ovs.pmd_balance", "ovs.rxqs", "ovs.caches", "ovs.vhost_drops", "ovs.mbufs"},
 	Bottlenecks: []string{"pmd", "pmd-shared", "pmd-imbalance", "vhost-user-ring", "mbufs"},
 	Present: func(h *facts.Host) bool {
 		return h.OpenVSwitch != nil && h.OpenVSwitch.Polled != nil

@@ -109,8 +109,7 @@ func IPLinkIn(t *testing.T, namespace, device string) map[string]any {
 func ipLink(t *testing.T, device string, args ...string) map[string]any {
 	t.Helper()
 	var links []map[string]any
-	if err := json.Unmarshal([]byte(Tool(t, "ip", args...)), &links); err != nil ||
-		len(links) != 1 {
+	if err := json.Unmarshal([]byte(Tool(t, "ip", args...)), &links); err != nil || len(links) != 1 {
 		t.Fatalf("ip link show %s: %v, %d devices", device, err, len(links))
 	}
 	return links[0]
