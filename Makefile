@@ -142,7 +142,7 @@ healthy:                     ## the loop on 50 paths on which nothing that it tr
 kills: build                 ## the loop killed at 200 random moments: the beginning is restored each time; an hour
 	MPPS_TUNE_KILLS=200 MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -count=1 -timeout 180m -v -run '^TestTuneKilled$$' ./cmd/mpps
 
-planted-lab: build           ## those that need a kernel of their own, in the emulated host
+planted-lab: build           ## those that need their own kernel, in the emulated host
 	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -timeout 40m -v -run '^TestPlantedHost$$' ./test/planted
 
 FUZZTIME ?= 60s

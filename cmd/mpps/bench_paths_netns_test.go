@@ -205,7 +205,7 @@ func TestBenchThroughGuestsBridge(t *testing.T) {
 	h.arrived("--from", "end0", "--to", "end1", "--reverse")
 }
 
-// TestAgentSendsOnEveryQueue: an agent behind a NIC of four queues sends by one worker for each, on a CPU of its own,
+// TestAgentSendsOnEveryQueue: an agent behind a NIC of four queues sends by one worker for each, on a dedicated CPU,
 // so that several queues of the host's end carry packets; with --cpus 0 one does, and the step of acceptance says so.
 func TestAgentSendsOnEveryQueue(t *testing.T) {
 	if runtime.NumCPU() < 2 {

@@ -71,7 +71,7 @@ func inlineCommands(text string) []string {
 }
 
 // commandsIn are the commands of mpps in lines of shell: behind a comment sign nothing counts, and each part of a list
-// or a pipe is a command of its own.
+// or a pipe is a separate command.
 func commandsIn(where, shell string) []written {
 	var all []written
 	for line := range strings.Lines(strings.ReplaceAll(shell, "\\\n", " ")) {

@@ -111,7 +111,7 @@ type steerFlags struct {
 
 func (f *steerFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.BoolVar(&f.on, "steer", false, "give each guest's queues NIC queues of their own; undo with 'mpps rollback'")
+	flags.BoolVar(&f.on, "steer", false, "give each guest's queues dedicated NIC queues; undo with 'mpps rollback'")
 	flags.StringVar(&f.nic, "nic", "", "with --steer: only this NIC, and others that the same guests use")
 	flags.StringArrayVar(&f.weights, "weight", nil, "with --steer: share of a guest if queues are short, GUEST=N "+
 		"(default: 1); repeatable")

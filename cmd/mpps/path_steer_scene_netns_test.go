@@ -164,7 +164,7 @@ func (s *steered) close(i int) {
 	s.taps[i] = nil
 }
 
-// send lets each queue of each guest send a flow of its own until end, 20,000 frames a second or so.
+// send lets each queue of each guest send its own flow until end, 20,000 frames a second or so.
 func (s *steered) send() {
 	frame := make([]byte, 60)
 	copy(frame, []byte{0x02, 0, 0, 0, 0, 0x77, 0x52, 0x54, 0, 0, 0, 0, 0x08, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0,

@@ -37,7 +37,7 @@ func pidNamed(t *testing.T, parent int, name string) int {
 	return 0
 }
 
-// TestGuestInPod: a QEMU below virt-launcher in a network namespace of its own is a guest of KubeVirt: inspect has its
+// TestGuestInPod: a QEMU below virt-launcher in its own network namespace is a guest of KubeVirt: inspect has its
 // tap, audit judges it by its command line, and handover says what to patch. A process that only has QEMU's name keeps
 // the audit from passing.
 func TestGuestInPod(t *testing.T) {

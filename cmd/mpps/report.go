@@ -65,7 +65,7 @@ func readResults(files []string) ([]*saved.Result, error) {
 			return nil, err
 		}
 		if results[i].Tune != nil && len(files) > 1 {
-			return nil, usage(fmt.Errorf("%s is a run of the loop, which has a page of its own, and %s", file,
+			return nil, usage(fmt.Errorf("%s is a run of the loop, which has its own page, and %s", file,
 				ops.Count(len(files)-1, "more file")), "one call for each")
 		}
 	}

@@ -35,7 +35,7 @@ type terminal struct {
 	finished chan error
 }
 
-// onTerminal starts the test binary as a program of TestMain on a terminal of its own.
+// onTerminal starts the test binary as a program of TestMain on its own terminal.
 func onTerminal(t *testing.T, program string, args ...string) *terminal {
 	t.Helper()
 	far, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)

@@ -30,7 +30,7 @@ import (
 )
 
 // TestTuneBridge: on a host whose bridge walks through a thousand rules the loop takes its frames out of iptables,
-// proves what that gains with packets of its own, and leaves everything else as it was.
+// proves what that gains with its own packets, and leaves everything else as it was.
 func TestTuneBridge(t *testing.T) {
 	b := newBridged(t, 1000)
 	before := b.state()

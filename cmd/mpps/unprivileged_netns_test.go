@@ -57,7 +57,7 @@ func ownHost(t *testing.T) (binary string) {
 	return binary
 }
 
-// privately runs the test in a child with namespaces of its own, and reports whether this is the child.
+// privately runs the test in its own child with namespaces, and reports whether this is the child.
 func privately(t *testing.T) bool {
 	t.Helper()
 	const mark = "MPPS_TEST_PRIVATE"

@@ -13,7 +13,7 @@ import (
 	"mpps/internal/must"
 )
 
-// BenchmarkDeaths counts emulated hosts that die after a boot of their own while their memory is worked on: with
+// BenchmarkDeaths counts emulated hosts that die after their own boot while their memory is worked on: with
 // khugepaged and NUMA balancing once an hour, as the lab sets them, and ten times a second.
 func BenchmarkDeaths(b *testing.B) {
 	for _, kind := range []struct{ name, script string }{

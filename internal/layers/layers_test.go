@@ -14,7 +14,7 @@ import (
 	"mpps/internal/must"
 )
 
-// everything is what mpps may import: what tries it on an emulated host is a program of its own.
+// everything is what mpps may import: what tries it on an emulated host is a separate program.
 const everything = "everything but lab"
 
 // imports lists, for each package, which packages of this module it may import directly. Imports point one way: what

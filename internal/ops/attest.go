@@ -98,7 +98,7 @@ func parseClaims(given []string, forget bool) ([]claim, error) {
 				value), "")
 		}
 		if slices.ContainsFunc(all, func(s claim) bool { return s.id == id }) {
-			return nil, outcome.Usage(fmt.Errorf("%s stands there twice", id), "say one thing of it")
+			return nil, outcome.Usage(fmt.Errorf("%s is given twice", id), "say one thing of it")
 		}
 		all = append(all, claim{id, value})
 	}

@@ -31,7 +31,7 @@ const (
 // user.
 const killLimit = 5 * time.Second
 
-// StartAll starts a program whose descendants end with it, including daemons in sessions of their own. All of them are
+// StartAll starts a program whose descendants end with it, including daemons in their own sessions. All of them are
 // killed when end is called, when the program ends, or when this process ends, SIGKILL included. cmd.Process is a
 // supervisor in the program's process group. It ignores SIGTERM and SIGINT sent to the group and exits, once everything
 // has ended, with the program's exit code, or 128 plus the number of the signal that killed the program. It needs no

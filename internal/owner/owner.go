@@ -45,7 +45,7 @@ func ForAll(program string) error {
 func Check(info fs.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return errors.New("its owner cannot be told")
+		return errors.New("its owner cannot be determined")
 	}
 	if uid := int(stat.Uid); uid != 0 && uid != os.Geteuid() {
 		return fmt.Errorf("it belongs to user %d, expected %d", uid, os.Geteuid())
@@ -63,7 +63,7 @@ func Either(file, folder fs.FileInfo) bool {
 	return known && also && (own.Uid == 0 || int(own.Uid) == os.Geteuid() || own.Uid == above.Uid)
 }
 
-// Links returns how many names a file has; 0 if that cannot be told.
+// Links returns how many names a file has; 0 if that cannot be determined.
 func Links(info fs.FileInfo) uint64 {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(stat.Nlink)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// logEvery is how often progress is a line of its own where standard error is no terminal.
+// logEvery is how often progress is a separate line where standard error is no terminal.
 const logEvery = 10 * time.Second
 
 // Progress replaces the line of progress on a terminal. Elsewhere it prints a line each ten seconds, none for what is

@@ -55,7 +55,7 @@ func SRIOVCheck(t *Text, c sriov.Check, verbose bool) {
 		}
 	}
 	t.Blank()
-	t.Wrap("", fmt.Sprintf("%d ok, %d not, %d could not be told", c.Counts[sriov.OK], c.Counts[sriov.NotOK],
+	t.Wrap("", fmt.Sprintf("%d ok, %d not, %d could not be determined", c.Counts[sriov.OK], c.Counts[sriov.NotOK],
 		c.Counts[sriov.Unknown])+words.If(hidden, "; -v shows what is known of the drivers"))
 }
 

@@ -29,7 +29,7 @@ func TestSRIOVCheckDraws(t *testing.T) {
 			"not ready: 1 point", "\nhost\n  not  the running kernel uses the IOMMU: no IOMMU group\n       vfio "+
 				"needs one\n       do: reboot\n",
 			"\nens1f0\n  ok   driver and firmware: igb, firmware 1.2\n", "  ?    address space: unknown\n       "+
-				"needs root\n", "1 ok, 1 not, 1 could not be told")
+				"needs root\n", "1 ok, 1 not, 1 could not be determined")
 		must.Hold(t, strings.Contains(drawn, "at most 7") == verbose &&
 			strings.Contains(drawn, "-v shows") != verbose && !strings.Contains(drawn, "not drawn"),
 			"verbose %v:\n%s", verbose, drawn)

@@ -40,7 +40,7 @@ func ApplyResult(t *Text, r apply.Result, dryRun, verbose bool) {
 		t.Line("'mpps rollback' puts everything back")
 	}
 	t.WrapIf(r.ConfirmWithin > 0, t.In(RedBold, "not confirmed yet: "),
-		"run 'mpps confirm' within %v, or everything is put back by itself",
+		"run 'mpps confirm' within %v, or everything is reverted automatically",
 		time.Duration(r.ConfirmWithin*float64(time.Second)))
 }
 
@@ -103,7 +103,7 @@ func Status(t *Text, s apply.Status, verbose bool) {
 		t.LineIf(e.Follows != "", "    resumes %s", e.Follows)
 		if e.ConfirmUntil != nil {
 			until := e.ConfirmUntil.Local().Format("2006-01-02 15:04:05")
-			t.Line("  %s until %s, or it is put back by itself", t.In(RedBold, "'mpps confirm' it"), until)
+			t.Line("  %s until %s, or it is reverted automatically", t.In(RedBold, "'mpps confirm' it"), until)
 		}
 		t.Field("    ", e.Error)
 	}

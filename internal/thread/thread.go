@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Go runs f in a goroutine on a thread of its own, which ends with f. It is never the first thread of the process:
+// Go runs f in a goroutine on its own thread, which ends with f. It is never the first thread of the process:
 // Linux shows that thread's namespaces in /proc/self and /proc/net (fs/proc/proc_net.c, get_proc_task_net), and the Go
 // runtime does not end it but parks it in the state that f left (runtime/proc.go, mexit).
 func Go(f func()) {

@@ -35,7 +35,7 @@ func Exceptions() (map[string]Exception, error) {
 			}
 		}
 		if _, twice := all[fields[0]]; twice {
-			return nil, fmt.Errorf("exceptions.txt: %s stands there twice", fields[0])
+			return nil, fmt.Errorf("exceptions.txt: %s is given twice", fields[0])
 		}
 		all[fields[0]] = Exception{ID: fields[0], On: fields[1], By: strings.Split(fields[2], ", "), Reason: fields[3]}
 	}

@@ -84,7 +84,7 @@ func planAfterwards(b *box, goal []string) *plan.Plan {
 	return p
 }
 
-// placed requires that vCPUs have CPUs of their own, and that vhost's threads are on none of these.
+// placed requires that vCPUs have dedicated CPUs, and that vhost's threads are on none of these.
 func (b *box) placed(queues int) {
 	b.Helper()
 	s := b.threads()
@@ -106,7 +106,7 @@ func (b *box) placed(queues int) {
 	}
 }
 
-// testVhostThreads gives each vhost thread a CPU of its own, and back. First libvirt must allow it: it keeps them to
+// testVhostThreads gives each vhost thread a dedicated CPU, and back. First libvirt must allow it: it keeps them to
 // the CPUs of the emulator.
 func testVhostThreads(b *box) {
 	pinned, _ := b.threads().thread("emulator")

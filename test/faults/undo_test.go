@@ -25,7 +25,7 @@ import (
 	"mpps/internal/must"
 )
 
-// inNamespace is set for the process that runs a test in a network namespace of its own; it names the file that gets
+// inNamespace is set for the process that runs a test in its own network namespace; it names the file that gets
 // the figure.
 const inNamespace = "MPPS_FAULTS_NETNS"
 

@@ -26,7 +26,7 @@ var open = map[int]string{
 	2: "an interrupt moves once more",
 }
 
-// once are other seeds whose hosts broke a property: each shows a rule of its own.
+// once are other seeds whose hosts broke a property: each shows its own rule.
 var once = []int{
 	53,   // emulator threads stay on the idle threads of vCPUs' cores
 	130,  // threads of guests without a place give isolated cores to vCPUs

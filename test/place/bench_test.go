@@ -21,7 +21,7 @@ var choices = map[string]bool{"domain.vcpupin": true, "domain.emulatorpin": true
 
 // BenchmarkPlacement measures packets into one guest while another is kept busy, in turns with both as libvirt leaves
 // them and as mpps places them, while they run. In emulation all CPUs are a few threads of one machine without caches
-// of their own: no difference is an honest answer there, and on a host of its own the same commands tell.
+// of their own: no difference is an honest answer there, and on its own host the same commands tell.
 func BenchmarkPlacement(b *testing.B) {
 	s := openScene(b)
 	s.Put("secret", secret)

@@ -203,7 +203,7 @@ func name(comm string) error {
 	return nil
 }
 
-// thread runs f on a thread of its own, with a name and CPUs, and reports to failed how it ended.
+// thread runs f on its own thread, with a name and CPUs, and reports to failed how it ended.
 func thread(comm string, cpus []int, f func() error) {
 	go func() {
 		runtime.LockOSThread()

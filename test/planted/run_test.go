@@ -92,7 +92,7 @@ func (s *Scenario) missing(cpus []int) string {
 		}
 	}
 	if s.Needs.OwnKernel && os.Getenv("MPPS_PLANTED_OWN_KERNEL") == "" {
-		return "needs a kernel of its own: the lab, or MPPS_PLANTED_OWN_KERNEL=1"
+		return "needs its own kernel: the lab, or MPPS_PLANTED_OWN_KERNEL=1"
 	}
 	return ""
 }

@@ -59,7 +59,7 @@ func (s *scene) apart() {
 }
 
 // testExact: what is told of the NIC's queues is what its driver counts, packet by packet, and each guest's queue is
-// told apart.
+// distinguished.
 func testExact(s *scene) {
 	const each = 1000
 	s.apart()
@@ -163,7 +163,7 @@ func testShared(s *scene) {
 	s.steers(queuepath.Collision, "number at the tap")
 }
 
-// steers has a fault found, named first and mended by XPS, since each worker has a CPU of its own; a rollback brings it
+// steers has a fault found, named first and mended by XPS, since each worker has a dedicated CPU; a rollback brings it
 // back.
 func (s *scene) steers(kind queuepath.Kind, cause string) {
 	s.Helper()

@@ -126,7 +126,7 @@ func (s *scene) decode(text string) *queuepath.Path {
 	return &envelope.Result
 }
 
-// send has each queue of the guests send from a vCPU of its own: count packets, or 0 until stop; delay is in
+// send has each queue of the guests send from its own vCPU: count packets, or 0 until stop; delay is in
 // nanoseconds from packet to packet.
 func (s *scene) send(count, delay int) {
 	s.Helper()

@@ -165,7 +165,7 @@ update-grub 2>&1`)
 		}
 	}
 	fmt.Fprintf(&site, "- {id: kernel.default, want: %s, reason: the one that this host is known to boot with}\n", own)
-	// Both are for machines of their own, which the emulated host is not.
+	// Both are for their own machines, which the emulated host is not.
 	site.WriteString("- {id: boot.cstate, address: 'kernel-arg:processor.max_cstate', want: 1, reason: the test}\n")
 	site.WriteString("- {id: boot.aspm, address: 'kernel-arg:pcie_aspm.policy', want: performance, reason: the test}\n")
 	site.WriteString("- {id: boot.hugepages, address: 'kernel-arg:hugepagesz+hugepages', want: 'hugepagesz=1G " +

@@ -87,7 +87,7 @@ func TestCreate(t *testing.T) {
 	s.MPPS(3, "status", "--detailed-exit-code")
 }
 
-// inUse: a running guest of libvirt, a QEMU of its own and another process are named, and nothing changes.
+// inUse: a running guest of libvirt, its own QEMU and another process are named, and nothing changes.
 func (s *scene) inUse() {
 	s.Helper()
 	refused := func(who string, verb ...string) {

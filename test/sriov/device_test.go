@@ -19,7 +19,7 @@ import (
 	"mpps/internal/must"
 )
 
-// apply makes changes by a plan of their own and returns the transaction.
+// apply makes changes by their own plan and returns the transaction.
 func (s *scene) apply(code int, changes ...plan.Change) (tx, said string) {
 	s.Helper()
 	h := labtest.Answer[facts.Host](s, 0, "inspect")

@@ -105,7 +105,7 @@ func TestListAndCheck(t *testing.T) {
 	// Without root it works and says what it did not see; of a snapshot it says the same.
 	out := s.Must("cp /share/mpps /run/mpps-nobody; chmod 755 /run/mpps-nobody; setpriv --reuid 65534 --regid 65534 " +
 		"--clear-groups /run/mpps-nobody sriov check " + s.pf)
-	must.Hold(t, strings.Contains(out, "run without root") && strings.Contains(out, "could not be told"),
+	must.Hold(t, strings.Contains(out, "run without root") && strings.Contains(out, "could not be determined"),
 		"without root:\n%s", out)
 	s.Must("mpps snapshot -o /run/ell.json")
 	if again := labtest.Answer[sriov.List](s, 0, "sriov", "list", s.pf, "--snapshot",

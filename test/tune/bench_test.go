@@ -19,7 +19,7 @@ import (
 // side is one way to tune the host: how it is entered and left.
 type side struct{ name, enter, leave string }
 
-// tuned starts TuneD with a profile of its own, without a bus, and ends it, upon which it puts back what it set.
+// tuned starts TuneD with its own profile, without a bus, and ends it, upon which it puts back what it set.
 func tuned(profile string) side {
 	return side{"TuneD " + profile, `tuned --no-dbus --no-socket -P /run/tuned-side.pid -l /run/tuned-side.log -p ` +
 		profile + ` </dev/null >/dev/null 2>&1 &

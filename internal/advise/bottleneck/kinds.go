@@ -275,7 +275,7 @@ var meanings = []Meaning{
 	{Kind: PMDShared, Stage: "bridge", level: byOthers,
 		Title: "something else takes the CPU of a polling thread of Open vSwitch",
 		Seen:  "the thread is ready all the time and without its CPU for at least 10 % of it",
-		Advice: "CPUs of their own for polling threads: isolated, without vCPUs, their emulators and the host's own " +
+		Advice: "dedicated CPUs for polling threads: isolated, without vCPUs, their emulators and the host's own " +
 			"work",
 		Knobs: []string{"ovs.pmd_cpus", "domain.vcpupin", "domain.emulatorpin", "boot.isolcpus"}},
 	{Kind: PMDImbalance, Stage: "bridge", level: byOthers,

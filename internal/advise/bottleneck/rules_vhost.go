@@ -91,7 +91,7 @@ func (p *path) fullVhost(g *guest, t *facts.ThreadLoad) suspect {
 		f.show("share of a CPU that the busiest vCPU of "+g.name+" used, halt polling left out", use, "share",
 			schedstat(vcpu))
 		f.say += fmt.Sprintf(" while vCPUs are at %s", percent(use))
-		if use >= threadFull { // one of the two waits for the other, but which one cannot be told
+		if use >= threadFull { // one of the two waits for the other, but which one cannot be determined
 			f.strength -= 0.15
 		}
 	}

@@ -49,7 +49,7 @@ var kubevirt = platform{
 				text: "model: virtio at the interface of " + strings.TrimSuffix(h.Setting, "/model")}
 		case "domain.vcpupin":
 			if ownCPUs(g) {
-				return said{unsaid: "each vCPU has a CPU of its own already: which one, the kubelet chooses"}
+				return said{unsaid: "each vCPU has a dedicated CPU already: which one, the kubelet chooses"}
 			}
 			return patch(kubevirtDedicated)
 		case "domain.emulatorpin":

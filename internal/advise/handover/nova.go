@@ -83,11 +83,11 @@ var nova = platform{
 	},
 }
 
-// novaPins returns nova's setting for pinned vCPUs. With hw:cpu_policy=mixed some vCPUs have a CPU of their own, and
+// novaPins returns nova's setting for pinned vCPUs. With hw:cpu_policy=mixed some vCPUs have a dedicated CPU, and
 // the others float.
 func novaPins(g *facts.Guest, dedicated said) said {
 	if ownCPUs(g) {
-		return said{unsaid: "each vCPU has a CPU of its own already: which one, nova chooses from cpu_dedicated_set"}
+		return said{unsaid: "each vCPU has a dedicated CPU already: which one, nova chooses from cpu_dedicated_set"}
 	}
 	own, floating := 0, 0
 	for _, cpus := range vcpuPlaces(g) {

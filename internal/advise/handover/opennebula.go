@@ -38,7 +38,7 @@ var openNebula = platform{
 			return openNebulaNIC(g, h, word)
 		case "domain.vcpupin":
 			if ownCPUs(g) {
-				return said{unsaid: "each vCPU has a CPU of its own already: which one, the scheduler chooses"}
+				return said{unsaid: "each vCPU has a dedicated CPU already: which one, the scheduler chooses"}
 			}
 			return word("template, TOPOLOGY", threadPolicy)
 		case "domain.emulatorpin": // of the host, else of its cluster
@@ -78,5 +78,5 @@ func openNebulaNIC(g *facts.Guest, h plan.Handed, word func(where, text string) 
 		}
 		return s
 	}
-	return said{unsaid: "which of its NICs it is cannot be told"}
+	return said{unsaid: "which of its NICs it is cannot be determined"}
 }

@@ -45,7 +45,7 @@ var proxmox = platform{
 			if name := proxmoxNIC(g, h); name != "" {
 				return word(name, text)
 			}
-			return said{unsaid: "which of its NICs it is cannot be told"}
+			return said{unsaid: "which of its NICs it is cannot be determined"}
 		}
 		if _, err := strconv.ParseUint(g.Owner.ID, 10, 31); err != nil { // it stands in a command
 			return said{unsaid: "its number is not known"}
@@ -59,7 +59,7 @@ var proxmox = platform{
 			return net("model=virtio")
 		case "domain.vcpupin", "domain.emulatorpin":
 			if proxmoxPlaced(g, h) {
-				return said{unsaid: "the guest is on CPUs of its own already; one for each vCPU cannot be said"}
+				return said{unsaid: "the guest is on dedicated CPUs already; one for each vCPU cannot be said"}
 			}
 			s := word("affinity", h.Value.Value)
 			s.note = "it is of the guest as a whole: vCPUs have no CPU each"

@@ -63,7 +63,7 @@ func costWords(names []string) string {
 	return strings.Join(parts, "; ")
 }
 
-// isEL7 reports whether a release is EL7's, whose kernel has arguments of its own.
+// isEL7 reports whether a release is EL7's, whose kernel has its own arguments.
 func isEL7(release string) bool {
 	return strings.HasPrefix(release, "3.10.") && strings.Contains(release, ".el7")
 }

@@ -14,7 +14,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// pinned returns the tiers in which guests have CPUs of their own.
+// pinned returns the tiers in which guests have dedicated CPUs.
 func pinned() []goal.Tier {
 	return tiers(goal.Standard, goal.Aggressive, goal.Passthrough, goal.Realtime)
 }

@@ -181,7 +181,7 @@ var (
 	domainPMU = featureKnob("domain.pmu", "The guest has no performance counters", "features/pmu.state", "off",
 		"counters are exchanged at entries and exits, and each overflow is an interrupt and an exit", false,
 		Limit{Arch: []string{facts.X86, facts.ARM64}})
-	domainDedicated = featureKnob("domain.dedicated", "The guest knows that its vCPUs have CPUs of their own",
+	domainDedicated = featureKnob("domain.dedicated", "The guest knows that its vCPUs have dedicated CPUs",
 		"features/kvm/hint-dedicated.state", "on", "its kernel takes the ways that are made for shared CPUs", true,
 		onX86)
 )

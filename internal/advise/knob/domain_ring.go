@@ -70,7 +70,7 @@ var domainCPUPM = &Knob{
 			return fact("off", Fine("the host sees when a vCPU is idle, and has its CPU meanwhile"))
 		}
 		if own := pinnedCPUs(g); len(own) >= g.VCPUs && !v.shared(g, own) {
-			return fact("on", Fine("each vCPU has a CPU of its own, whose idle states the guest chooses"))
+			return fact("on", Fine("each vCPU has a dedicated CPU, whose idle states the guest chooses"))
 		}
 		return fact("on", exact("off, or a CPU for each vCPU", "an idle vCPU keeps its CPU: what shares the CPU with "+
 			"it gets half of it at best").At(High))

@@ -115,7 +115,7 @@ func clusterOnDie(k *Knob) *Knob {
 		found := Count(c.NUMANodes, "node") + " for " + Count(c.Packages, "socket")
 		switch {
 		case c.NUMANodes%c.Packages != 0:
-			return Unsure(found + ": the numbers do not fit, and which sockets are split cannot be told")
+			return Unsure(found + ": the numbers do not fit, and which sockets are split cannot be determined")
 		case c.NUMANodes > c.Packages:
 			return fact(found, v.splitSockets())
 		}

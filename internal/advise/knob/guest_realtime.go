@@ -139,7 +139,7 @@ func (v *View) guestArgument(a setting.Address) Advice {
 	inner := bootArgument(a.Rest())
 	if inner.Path == "idle" {
 		if place := v.Placement().Guest(a.Object()); place == nil || len(place.VCPUSet()) < len(in.Topology.Online) {
-			return Skips("its vCPUs have no CPUs of their own: one that polls would take the others' time")
+			return Skips("its vCPUs have no dedicated CPUs: one that polls would take the others' time")
 		}
 		advice = exact("poll", "each time a vCPU halts it must be woken, an exit and some microseconds").At(Info)
 		advice.Warning = "every vCPU takes the whole time of its CPU, from the guest's next boot on"

@@ -82,7 +82,7 @@ func (v *View) judgeDeferral(n *facts.NIC, timeout int64, ofTimeout bool) Advice
 }
 
 var nicThreaded = &Knob{
-	ID: "nic.threaded", Title: "Packets are received by threads of their own",
+	ID: "nic.threaded", Title: "Packets are received by their own threads",
 	Stage: datapath.NIC, Risk: goal.None, After: []string{"nic.channels"}, Tiers: viaKernel(),
 	Where: eachNIC(func(n *facts.NIC) bool { return n.RxQueues > 0 }, func(n *facts.NIC) []setting.Address {
 		return []setting.Address{napiFile(n, "threaded")}
@@ -100,7 +100,7 @@ var nicThreaded = &Knob{
 			return Skips("the kernel has it since 5.12")
 		case reading.Value == "1":
 			return Fine("a thread for each queue (napi/" + n.Name + "-N): mpps places none of them, so see that they " +
-				"have CPUs of their own")
+				"have dedicated CPUs")
 		case serving == nil || n.RxQueues >= len(serving.CPUs) || !v.underLoad(n.Name):
 			return Fine("the CPU that a queue interrupts receives its packets")
 		}

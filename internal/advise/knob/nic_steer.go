@@ -163,7 +163,7 @@ var nicTxQueueLen = &Knob{
 		tap := v.taps[device]
 		switch {
 		case tap == nil:
-			return Fine("on a NIC it bounds queueing disciplines without a limit of their own, whose drops " +
+			return Fine("on a NIC it bounds queueing disciplines without their own limit, whose drops " +
 				"'tc -s qdisc' counts and the device does not (mpps diagnose)")
 		case tap.Guest != "" && !v.Goal.ForGuest(tap.Guest):
 			return Skips("the goal is for guest " + v.Goal.Guest)

@@ -63,7 +63,7 @@ var overlayQueues = &Knob{
 		case t.TxQueues > 0 && need > 0 && t.TxQueues >= need:
 			return fact(has, Fine("it has as many queues as the NIC below"))
 		case t.LocklessBy == "":
-			return Unsure("whether it transmits without a lock cannot be told here: the live kernel says (mpps audit " +
+			return Unsure("whether it transmits without a lock cannot be determined here: the live kernel says (mpps audit " +
 				"on the host)")
 		case need == 0 && t.TxQueues > 1:
 			return Unsure("which NIC it sends through depends on the route to the other end: " +
@@ -190,7 +190,7 @@ func (v *View) queueKeeper(g *facts.Guest, i facts.Interface) (how string, sure 
 	case len(carried) > 0:
 		return "a program carries it from the tap to " + strings.Join(carried, ", ") + " (mpps path --steer)", sure
 	case len(byCPU) > 0:
-		return fmt.Sprintf("each of its vhost threads has a CPU of its own, by which XPS of %s chooses the queue",
+		return fmt.Sprintf("each of its vhost threads has a dedicated CPU, by which XPS of %s chooses the queue",
 			strings.Join(byCPU, ", ")), sure
 	}
 	return "", false
@@ -220,7 +220,7 @@ func (v *View) threadCPUs(g *facts.Guest, t facts.Thread) setting.CPUSet {
 	return t.Affinity
 }
 
-// hasOwnCPUs reports whether each vhost thread of a guest's NIC is pinned to a CPU of its own.
+// hasOwnCPUs reports whether each vhost thread of a guest's NIC is pinned to a dedicated CPU.
 func (v *View) hasOwnCPUs(g *facts.Guest, i facts.Interface) bool {
 	taken, threads := map[int]bool{}, 0
 	for _, t := range g.Threads {

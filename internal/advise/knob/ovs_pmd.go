@@ -34,7 +34,7 @@ func (v *View) sharesVrings() bool {
 }
 
 // ovsPMDCPUs wants polling threads on CPUs that nothing else uses, on each node that a port of DPDK is on.
-var ovsPMDCPUs = pmdKnob(Knob{ID: "ovs.pmd_cpus", Title: "Polling threads of Open vSwitch have CPUs of their own",
+var ovsPMDCPUs = pmdKnob(Knob{ID: "ovs.pmd_cpus", Title: "Polling threads of Open vSwitch have dedicated CPUs",
 	Risk: goal.Blip}, setting.Of(setting.OVSDB, "pmd-cpu-mask"), (*View).pmdCPUs)
 
 func (v *View) pmdCPUs(o *facts.OpenVSwitch) Advice {

@@ -22,7 +22,7 @@ func (v *View) seat(g *facts.Guest) (*placement.Placed, Advice) {
 	}
 	if v.crowded() && !pinnedOneByOne(g) {
 		return nil, Skips(fmt.Sprintf("%s without a place may run on any CPU: pinned, this guest could not move away "+
-			"from them. Name one that needs CPUs of its own with --guest",
+			"from them. Name one that needs dedicated CPUs with --guest",
 			Count(len(v.Placement().Refused), "guest")))
 	}
 	return placed, Advice{}
@@ -82,7 +82,7 @@ func (v *View) mayPin(g *facts.Guest) bool {
 	return g.Managed && !g.Rewrites() && v.Goal.ForGuest(g.Name)
 }
 
-// allFloat reports whether no active guest has CPUs of its own, or will have.
+// allFloat reports whether no active guest has dedicated CPUs, or will have.
 func (v *View) allFloat() bool {
 	return !slices.ContainsFunc(v.Guests, func(g facts.Guest) bool {
 		return g.Active() && !slices.Contains(v.floaters(), g.Name)

@@ -81,7 +81,7 @@ var softirqBacklog = softirqKnob("softirq.backlog", "Packets waiting for a CPU's
 type shortRounds struct {
 	rows    []facts.Softnet
 	cut     int  // CPUs on which any round was cut short
-	unknown bool // whether they are too short cannot be told: neither the rounds nor the budget is known
+	unknown bool // whether they are too short cannot be determined: neither the rounds nor the budget is known
 }
 
 func (v *View) shortRounds() (s shortRounds) {
@@ -134,7 +134,7 @@ func (s shortRounds) judge(v *View) (cpus setting.CPUSet, advice Advice, ok bool
 	}
 	if who := v.guestThreadOn(cpus); who != "" {
 		return nil, Fine(fmt.Sprintf("rounds on CPU %s are too short for their packets, but %s may run there, and "+
-			"longer ones would take its time: give the interrupts CPUs of their own first (nic.irq_affinity)", cpus,
+			"longer ones would take its time: give the interrupts dedicated CPUs first (nic.irq_affinity)", cpus,
 			who)), false
 	}
 	return cpus, Advice{}, true

@@ -39,7 +39,7 @@ func TestSandbox(t *testing.T) {
 	}
 }
 
-// TestWatchIsNotRoot: the service that watches has an account of its own, whose capabilities are those that the page of
+// TestWatchIsNotRoot: the service that watches has its own account, whose capabilities are those that the page of
 // promises names for commands that look, and one more for counts of SMIs.
 func TestWatchIsNotRoot(t *testing.T) {
 	options := map[string]string{}

@@ -11,7 +11,7 @@ import (
 
 // brute tries every way to place the guests of a small host on its CPUs, and scores each as a whole: no bounds, no
 // counts, no grouping of equal guests. It obeys the rules that always hold: a CPU for each vCPU, memory for each guest,
-// and for a guest's vhost threads cores of their own on one node, the idle siblings of its vCPUs, or CPUs kept for the
+// and for a guest's vhost threads dedicated cores on one node, the idle siblings of its vCPUs, or CPUs kept for the
 // host.
 type brute struct {
 	ask    Ask

@@ -243,7 +243,7 @@ const Bystander = "it shares CPUs, beside guests that have isolated ones, and so
 	"it one"
 
 // besideCPUs returns some nodes, with the nearest that have CPUs in place of those that have none: HBM and CXL memory
-// are nodes of their own.
+// are separate nodes.
 func besideCPUs(h *facts.Host, nodes setting.CPUSet) setting.CPUSet {
 	var near []int
 	for _, id := range nodes {

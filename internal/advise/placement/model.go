@@ -157,7 +157,7 @@ func (t *table) freeze() {
 // leave leaves a guest as it is, because a rule would become worse, or if none is given, because it shares CPUs.
 func (t *table) leave(g *Guest, rule Rule) {
 	l := Left{Guest: g.Name, Why: "it shares CPUs with others, and too few that are not isolated are free for it: " +
-		"--guest " + g.Name + " gives it CPUs of its own, isolated ones first"}
+		"--guest " + g.Name + " gives it dedicated CPUs, isolated ones first"}
 	if !g.isNew {
 		for _, set := range t.foundStanding(g, t.anywhere()).vcpus {
 			l.CPUs = l.CPUs.Or(set)

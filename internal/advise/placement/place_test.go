@@ -135,7 +135,7 @@ func TestExamples(t *testing.T) {
 func TestRefusal(t *testing.T) {
 	r := Place(sized(2, 4, 1).nic(0).guest("vm", 9, 1))
 	refused := r.Refusal("vm")
-	must.Hold(t, refused != nil && strings.Contains(refused.Shortage, "needs 9 CPUs of its own, and 7 are left") &&
+	must.Hold(t, refused != nil && strings.Contains(refused.Shortage, "needs 9 dedicated CPUs, and 7 are left") &&
 		refused.Relax == "give it 7 vCPUs", "refusal %+v", refused)
 }
 
@@ -267,7 +267,7 @@ func TestCrowdedHost(t *testing.T) {
 	}
 }
 
-// TestAlike checks that cores of a hybrid processor are told apart, and that a guest gets cores of one kind.
+// TestAlike checks that cores of a hybrid processor are distinguished, and that a guest gets cores of one kind.
 func TestAlike(t *testing.T) {
 	h := &facts.Host{}
 	for id, siblings := range []setting.CPUSet{{0, 1}, {0, 1}, {2}} {

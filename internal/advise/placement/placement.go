@@ -13,15 +13,15 @@
 //  4. vCPUs on isolated CPUs, if the host has any, and on the nodes that the guest's memory is bound to;
 //  5. a core or two of every node kept for the host; huge pages for guests that ask for them;
 //  6. CPUs for the interrupts of busy NICs on their own node, one for each four queues (see serving);
-//  7. the shortest path: guest on the node of its NIC, vhost threads on its node, on cores of their own;
+//  7. the shortest path: guest on the node of its NIC, vhost threads on its node, on dedicated cores;
 //  8. nodes equally full; whole cores left over.
 //
-// A guest's vhost threads stay together: on cores of their own on one node, on CPUs kept for the host, or, where those
+// A guest's vhost threads stay together: on dedicated cores on one node, on CPUs kept for the host, or, where those
 // are crowded, on the idle siblings of its vCPUs or else on its own CPUs. They never go to isolated CPUs while the host
 // has others.
 //
 // A guest that is pinned one vCPU to a CPU moves only if that mends a rule for it and makes none worse, for it or for
-// another guest (see settle). Guests that share CPUs on a host with isolated CPUs get ordinary CPUs of their own if
+// another guest (see settle). Guests that share CPUs on a host with isolated CPUs get ordinary dedicated CPUs if
 // there are enough, and are left as they are otherwise.
 //
 // Cores of one node are interchangeable, so the search is over counts: for each guest its node, and where its vhost
@@ -270,7 +270,7 @@ type Refusal struct {
 	Relax    string `json:"relax"` // the smallest thing that would make it fit
 }
 
-// Left is a guest that gets no CPUs of its own: its vCPUs run where they may run today.
+// Left is a guest that gets no dedicated CPUs: its vCPUs run where they may run today.
 type Left struct {
 	Guest string         `json:"guest"`
 	CPUs  setting.CPUSet `json:"cpus"`

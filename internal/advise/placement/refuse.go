@@ -115,10 +115,10 @@ func (t remains) shortOfCPUs(g *Guest) (cpus int, text string) {
 	case cpus >= g.VCPUs:
 		return cpus, ""
 	case len(g.Allowed) > 0:
-		return cpus, fmt.Sprintf("needs %d CPUs of its own, and of those given to it (%s) %d are free", g.VCPUs,
+		return cpus, fmt.Sprintf("needs %d dedicated CPUs, and of those given to it (%s) %d are free", g.VCPUs,
 			g.Allowed, cpus)
 	case len(g.Confined) > 0:
-		return cpus, fmt.Sprintf("needs %d CPUs of its own, and of those that its control group has (%s) %d are free",
+		return cpus, fmt.Sprintf("needs %d dedicated CPUs, and of those that its control group has (%s) %d are free",
 			g.VCPUs, g.Confined, cpus)
 	case g.Realtime && t.hasIsolated():
 		text = fmt.Sprintf("needs %d isolated CPUs, and none is free", g.VCPUs)
@@ -134,7 +134,7 @@ func (t remains) shortOfCPUs(g *Guest) (cpus int, text string) {
 	if len(t.shared) > 0 {
 		kept = t.shared.Words() + " and " + kept
 	}
-	return cpus, fmt.Sprintf("needs %d CPUs of its own, and %d are left (%d online, %s, the others belong to other "+
+	return cpus, fmt.Sprintf("needs %d dedicated CPUs, and %d are left (%d online, %s, the others belong to other "+
 		"guests)", g.VCPUs, cpus, len(t.ask.CPUs), kept)
 }
 

@@ -34,7 +34,7 @@ const (
 
 // ruleWords say what a rule asks.
 var ruleWords = map[Rule]string{
-	OwnCPU:   "each vCPU is pinned to a CPU of its own",
+	OwnCPU:   "each vCPU is pinned to a dedicated CPU",
 	OwnCore:  "each vCPU has a core without another vCPU",
 	SetAside: "vCPUs are on isolated CPUs, if the host has any",
 	Given:    "vCPUs are on the CPUs that the user gave", NotTaken: "vCPUs are off the cores of poll-mode threads",
@@ -42,7 +42,7 @@ var ruleWords = map[Rule]string{
 	NearNIC: "vCPUs are on the nodes of the guest's NICs", VhostCPU: "vhost threads are off the CPUs of vCPUs",
 	VhostCore:     "vhost threads are off the cores of vCPUs",
 	VhostNear:     "vhost threads are on one node with the guest's vCPUs",
-	VhostAlone:    "each vhost thread is pinned to a CPU of its own",
+	VhostAlone:    "each vhost thread is pinned to a dedicated CPU",
 	VhostAside:    "vhost threads are off isolated CPUs",
 	EmulatorCPU:   "emulator threads are off the CPUs of vCPUs",
 	EmulatorCore:  "emulator threads are off the cores of vCPUs",

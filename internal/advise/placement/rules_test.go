@@ -109,11 +109,11 @@ func TestRules(t *testing.T) {
 		{name: "a guest that sits well is not moved unasked",
 			ask:      fixed.guest("new", 5, 1).with(func(g *Guest) { g.Memory = 1 << 30 }),
 			want:     "old: 1-3 | vhost 5 | emulator 5; irq eth0 0; kept 0,4; relaxed 0; refused 1",
-			shortage: "needs 5 CPUs of its own, and 4 are left", relax: "give it 4 vCPUs"},
+			shortage: "needs 5 dedicated CPUs, and 4 are left", relax: "give it 4 vCPUs"},
 		{name: "given CPUs are too few",
 			ask:      sized(1, 8, 1).nic(0).guest("a", 4, 1).with(func(g *Guest) { g.Allowed = setting.CPUs(2, 3, 4) }),
 			want:     "irq eth0 2-7; kept 0-1; relaxed 0; refused 1",
-			shortage: "needs 4 CPUs of its own, and of those given to it (2-4) 3 are free", relax: "give it 3 vCPUs"},
+			shortage: "needs 4 dedicated CPUs, and of those given to it (2-4) 3 are free", relax: "give it 3 vCPUs"},
 	} {
 		r := Place(c.ask)
 		if got := picture(r); got != c.want {

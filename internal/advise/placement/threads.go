@@ -125,7 +125,7 @@ func (t *table) offVCPUs(cpus setting.CPUSet) setting.CPUSet {
 }
 
 // keepThreads lets the vhost threads of a guest that stays be where they are, if that is good or they must not move:
-// each pinned to a CPU of its own, on the guest's node, on a core without a vCPU.
+// each pinned to a dedicated CPU, on the guest's node, on a core without a vCPU.
 func (t *table) keepThreads(p *Placed, g *Guest) {
 	var places []Vhost
 	good := g.knowsWorkers() && !g.threadsStay

@@ -87,7 +87,7 @@ func TestFlappingByCPU(t *testing.T) {
 		"queues %v", faults[0].Queues)
 }
 
-// TestTwoCauses: a collision of guests whose flows stay is a cause of its own beside flows that change queues on the
+// TestTwoCauses: a collision of guests whose flows stay is a separate cause beside flows that change queues on the
 // same device.
 func TestTwoCauses(t *testing.T) {
 	s := healthy(random(7))

@@ -95,7 +95,7 @@ func SteerAddresses(h *facts.Host, o *Observation, options SteerOptions) []setti
 	return append(all, s.qdiscAddresses()...)
 }
 
-// Steer plans what keeps each guest queue's packets on a NIC queue of their own; if there are too few, guests share
+// Steer plans what keeps each guest queue's packets on their own NIC queue; if there are too few, guests share
 // them by weight. o may be nil: then only the host's facts are known. h must have readings of SteerAddresses.
 func Steer(h *facts.Host, o *Observation, options SteerOptions) (*Steering, error) {
 	s := newSteerer(h, o, options)
@@ -215,7 +215,7 @@ func (s *steerer) means(g group) (Means, string, error) {
 	}
 	switch {
 	case noXPS == "":
-		return ByXPS, "each vhost thread sends from a CPU of its own: the CPU names the queue", nil
+		return ByXPS, "each vhost thread sends from a dedicated CPU: the CPU names the queue", nil
 	case noProgram == "":
 		return ByProgram, noXPS, nil
 	}

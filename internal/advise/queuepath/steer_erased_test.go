@@ -14,7 +14,7 @@ func TestSteerClassifiers(t *testing.T) {
 	h := steerHost(2, 2, 8)
 	h.Taps[1].Classifiers = []string{"u32"}
 	if s := mustSteer(t, h, nil, SteerOptions{}); s.Groups[0].Means != ByXPS || len(s.Groups[0].Lanes) != 2 {
-		t.Errorf("with threads on CPUs of their own: %+v", s.Groups)
+		t.Errorf("with threads on dedicated CPUs: %+v", s.Groups)
 	}
 	float(h, 0)
 	s := mustSteer(t, h, nil, SteerOptions{})

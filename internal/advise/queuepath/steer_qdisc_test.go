@@ -42,7 +42,7 @@ func TestSteerQdisc(t *testing.T) {
 		"none":             {setting.Value("noqueue"), nil, false, ""},
 		"somebody's":       {foreign, nil, false, "somebody put htb there"},
 		"down":             {setting.Missing("down"), nil, false, ""},
-		"a lock of its own": {setting.Value("default fq_codel"),
+		"its own lock": {setting.Value("default fq_codel"),
 			func(h *facts.Host) { h.Tunnels[0].Lockless = false }, false, "numtxqueues"},
 		"a lock for each lane": {setting.Value("default mq fq_codel"),
 			func(h *facts.Host) { h.Tunnels[0].TxQueues = 8 }, false, ""},

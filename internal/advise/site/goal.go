@@ -104,7 +104,7 @@ func (f *GoalFile) add(key, value *yaml.Node) *Error {
 	}
 	for _, other := range f.Parts {
 		if other.Name == name {
-			return refusal(key.Line, "keep one of the two", "%s stands there twice, first at line %d", name, other.line)
+			return refusal(key.Line, "keep one of the two", "%s is given twice, first at line %d", name, other.line)
 		}
 	}
 	nodes := []*yaml.Node{value}

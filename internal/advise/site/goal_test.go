@@ -38,7 +38,7 @@ func TestGoalRefused(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"pps: 1M\npsp: 2M":            `line 2: unknown part of a goal "psp"`,
-		"pps: 1M\n\npps: 2M":          "line 3: pps stands there twice, first at line 1",
+		"pps: 1M\n\npps: 2M":          "line 3: pps is given twice, first at line 1",
 		"- pps: 1M":                   "line 1: expected goal flags",
 		"pps":                         "line 1: expected goal flags",
 		"pps:":                        "line 1: pps: expected a value",

@@ -239,7 +239,7 @@ func Parse(text []byte) (*File, error) {
 			return other.ID == e.ID && other.Address == e.Address
 		})
 		if wrong == nil && first >= 0 {
-			wrong = &mistake{"id", fmt.Sprintf("%s stands there twice, first at line %d", written.name(),
+			wrong = &mistake{"id", fmt.Sprintf("%s is given twice, first at line %d", written.name(),
 				lineOf(&document, first, "id")), "keep one of the two"}
 		}
 		if wrong != nil {

@@ -69,7 +69,7 @@ func TestRefused(t *testing.T) {
 		"- {id: nic.ring.rx, address: 'sysctl:net.core.dev_weight', want: 1, reason: x}":               "speaks of no address like",
 		"# a comment\n\n- id: memory.thp\n  leave: true\n  reason: x\n- id: softirq.wieght\n":          "line 6 (entry 2): unknown knob",
 		"- id: nic.ring.rx\n  reason: x\n  want: many\n":                                               "line 3 (entry 1)",
-		"- id: memory.thp\n  leave: true\n  reason: x\n- reason: y\n  leave: true\n  id: memory.thp\n": "line 6 (entry 2): memory.thp stands there twice, first at line 1",
+		"- id: memory.thp\n  leave: true\n  reason: x\n- reason: y\n  leave: true\n  id: memory.thp\n": "line 6 (entry 2): memory.thp is given twice, first at line 1",
 		"- null\n": "line 1 (entry 1): it is empty",
 		"- id: memory.thp\n  leave: maybe\n  reason: x\n": "line 2: expected true or false, found maybe",
 		"- memory.thp\n": "expected an entry, found memory.thp",

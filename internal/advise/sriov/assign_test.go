@@ -175,7 +175,7 @@ func TestRefused(t *testing.T) {
 			[]string{"cannot be read"}},
 		"migrates": {Request{Guest: "vm1"}, func(h *facts.Host) { h.Guests[2].Job = "migration out" },
 			[]string{"migration out"}},
-		"a QEMU of its own": {Request{Guest: "vm1"}, func(h *facts.Host) { h.Guests[2].Managed = false },
+		"its own QEMU": {Request{Guest: "vm1"}, func(h *facts.Host) { h.Guests[2].Managed = false },
 			[]string{"libvirt does not know"}},
 		"no such card": {Request{Guest: "vm1", PF: "eth9"}, nil, []string{"no network device eth9"}},
 		"no card for it": {Request{Guest: "vm1", PF: "ens1f0v3"}, nil,

@@ -127,7 +127,7 @@ func verdict(c Check, nics []*facts.NIC) string {
 		text = fmt.Sprintf("ready, but %s odd, the worst of severity %s", words.Count(n, "point is", "points are"),
 			worst)
 	}
-	return text + words.If(c.Counts[Unknown] > 0, "; %d could not be told", c.Counts[Unknown])
+	return text + words.If(c.Counts[Unknown] > 0, "; %d could not be determined", c.Counts[Unknown])
 }
 
 // examiner collects points.

@@ -68,7 +68,7 @@ func (e *examiner) checkSRIOV(n *facts.NIC, card *facts.PhysicalFunction) {
 			"off in its own configuration", vendorSetup(vendor))
 	default:
 		e.bad(knob.Medium, id, title, "no sriov_totalvfs", "SR-IOV is off in the firmware or in the card's own "+
-			"configuration, or the card has none; as root it can be told apart", vendorSetup(vendor))
+			"configuration, or the card has none; as root it can be distinguished", vendorSetup(vendor))
 	}
 }
 
@@ -157,7 +157,7 @@ func (e *examiner) checkLink(n *facts.NIC) {
 // checkGroups finds devices that share the IOMMU group of a function: a guest gets, or blocks, the whole group. Bridges
 // do not count (Documentation/driver-api/vfio.rst).
 func (e *examiner) checkGroups(n *facts.NIC, card *facts.PhysicalFunction, own []Function) {
-	const id, title = "isolation", "each function has an IOMMU group of its own"
+	const id, title = "isolation", "each function has its own IOMMU group"
 	switch {
 	case n.Bus != "pci":
 		return

@@ -107,7 +107,7 @@ func TestExamine(t *testing.T) {
 		{"offered by the card alone", func(h *facts.Host) { h.NICs[1].SRIOV = nil }, Journal{}, "offered", "ens1f0",
 			NotOK, knob.High, "the card says 64"},
 		{"not seen without root", func(h *facts.Host) { h.NICs[1].SRIOV = nil; card(h).Capability = -2 }, Journal{},
-			"offered", "ens1f0", NotOK, knob.Medium, "as root it can be told apart"},
+			"offered", "ens1f0", NotOK, knob.Medium, "as root it can be distinguished"},
 		{"no driver", func(h *facts.Host) { h.NICs[1].Driver = "" }, Journal{}, "driver", "ens1f0", NotOK, knob.High,
 			"lspci -k"},
 		{"Broadcom that is down", func(h *facts.Host) { h.NICs[1].Driver, h.NICs[1].Up = "bnxt_en", false }, Journal{},

@@ -141,7 +141,7 @@ func TestKeep(t *testing.T) {
 			h.Reservations = append(h.Reservations, facts.Reservation{PF: "ens1", Index: -1, Network: "pool",
 				Guest: "b", UUID: "ub", Form: facts.ByNetwork})
 		}, everything, false},
-		{"it has its host driver back, with an address of its own", func(h *facts.Host, f *facts.VF, u *Upkeep) {
+		{"it has its host driver back, with its own address", func(h *facts.Host, f *facts.VF, u *Upkeep) {
 			u.Left[f.PCI], f.Driver, f.NIC, f.MAC = "a", "igbvf", "ens1v0", "ae:00:00:00:00:01"
 		}, "trust=off spoofchk=on vlan=0 qos=0 max_tx_rate=0", false},
 		{"it has its host driver back, with the address of a", func(h *facts.Host, f *facts.VF, u *Upkeep) {

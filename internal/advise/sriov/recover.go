@@ -163,7 +163,7 @@ func (r *recovery) checkDriver() error {
 	a := setting.Of(setting.PCIDriver, r.f.PCI)
 	found := r.host.Readings.At(a)
 	if found.State != setting.Known {
-		r.step(what, "could not be told: "+found.Why, "for-you", "")
+		r.step(what, "could not be determined: "+found.Why, "for-you", "")
 		return nil
 	}
 	driver, only := setting.Driver(found.Value)

@@ -19,7 +19,7 @@ func (g *Gift) chooseAttributes(h *facts.Host) error {
 		case s.Attribute == "mac":
 			return refuse("--mac gives the guest's NIC its address", "mac is no attribute to be given here")
 		case g.Form == facts.ByNetwork && s.Attribute != "vlan":
-			return refuse("--as interface gives the guest a function of its own; or set all functions of the pool: "+
+			return refuse("--as interface gives the guest its own function; or set all functions of the pool: "+
 				"'mpps sriov set'",
 				"%s cannot be set in a pool: which function guest %s gets is known only when it starts", s.Attribute,
 				g.Guest)

@@ -308,7 +308,7 @@ func (l *loop) describe(m *comparison, a *Attempt) {
 	case Cut:
 		a.Why = fmt.Sprintf("the budget was spent after %d pairs: %s", n, g)
 	case NotShown:
-		a.Why = fmt.Sprintf("%s could not be told from chance in %d pairs%s", g, n, m.atMost())
+		a.Why = fmt.Sprintf("%s could not be distinguished from chance in %d pairs%s", g, n, m.atMost())
 		if m.short >= maxShort {
 			a.Why = fmt.Sprintf("less than %.0f %% of the load was sent in %d of %d pairs: the generator may be what "+
 				"it frees or holds back", 100*sentEnough, m.short, len(g.Pairs))

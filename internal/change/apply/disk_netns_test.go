@@ -16,7 +16,7 @@ import (
 	"mpps/internal/must"
 )
 
-// disk mounts a small file system of its own as a root directory. scripts/own-mounts keeps it from others.
+// disk mounts its own small file system as a root directory. scripts/own-mounts keeps it from others.
 func disk(t *testing.T) (root string) {
 	t.Helper()
 	root = t.TempDir()

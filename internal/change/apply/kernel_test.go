@@ -26,7 +26,7 @@ import (
 	"mpps/internal/must"
 )
 
-// TestKernel runs the engine on the parameters of a network namespace of its own: real files of a real kernel, which
+// TestKernel runs the engine on the parameters of its own network namespace: real files of a real kernel, which
 // refuses what is out of range. The namespace belongs to a child process and goes with it.
 func TestKernel(t *testing.T) {
 	if !treetest.InNamespace(t) {

@@ -20,7 +20,7 @@ import (
 	"mpps/internal/must"
 )
 
-// TestRestoreOnEvents makes a device again and brings it down and up, in a network namespace of its own, and measures
+// TestRestoreOnEvents makes a device again and brings it down and up, in its own network namespace, and measures
 // how long its values take to come back. What is changed by hand in between stays.
 func TestRestoreOnEvents(t *testing.T) {
 	if !treetest.InNamespace(t) {

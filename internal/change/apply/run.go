@@ -172,7 +172,7 @@ func (e *Engine) Run(ctx context.Context, p *plan.Plan, o Options) (Result, erro
 		return Result{}, err
 	}
 	if err := lock.Unnamed(); err != nil {
-		return Result{}, fmt.Errorf("nothing was changed: others cannot be told who is at work: %w", err)
+		return Result{}, fmt.Errorf("nothing was changed: others cannot learn who is at work: %w", err)
 	}
 	space, err := room(p, before, len(o.Beside))
 	if err != nil {

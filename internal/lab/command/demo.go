@@ -41,7 +41,7 @@ func (a *app) demoCommand() *cobra.Command {
 the whole workflow on it: inspect, audit, measure, apply the plan including the
 guest restart that it needs, measure again, and roll back. Each step updates
 report.html and result.json; demo.log has the output of all programs, and the
-results are in files of their own.
+results are in their own files.
 
 The rates are those of an emulator: only their ratio means something.
 

@@ -18,7 +18,7 @@ import (
 	"mpps/internal/outcome"
 )
 
-// The host of a campaign in the lab. All packets arrive over the same wire, from a NIC in a namespace of its own that
+// The host of a campaign in the lab. All packets arrive over the same wire, from a NIC in its own namespace that
 // represents the second host: at the NIC that is a port of the guests' bridge, at a VF, or natively at that VF's PF,
 // with an agent in its namespace.
 const (

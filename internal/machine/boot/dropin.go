@@ -32,7 +32,7 @@ type argumentEdit struct {
 const menuDefault = "GRUB_DEFAULT"
 
 const (
-	dropInHead = "# Written by mpps; 'mpps rollback' takes it away. Do not edit: it is written anew with every " +
+	dropInHead = "# Written by mpps; 'mpps rollback' takes it away. Do not edit: it is rewritten with every " +
 		"change.\n" +
 		"# It takes some arguments out of what /etc/default/grub says, and adds those that mpps has set.\n"
 	dropInMark   = "#: "

@@ -371,7 +371,7 @@ func pickThread(list []facts.Thread, a setting.Address) (facts.Thread, error) {
 		}
 	}
 	if unsure > 0 {
-		return facts.Thread{}, fmt.Errorf("which of the %d vhost workers serves it cannot be told", unsure)
+		return facts.Thread{}, fmt.Errorf("which of the %d vhost workers serves it cannot be determined", unsure)
 	}
 	return facts.Thread{}, fmt.Errorf("%w: %s", errNoThread, a.Rest())
 }

@@ -153,7 +153,7 @@ func (n virtNetworks) checkUnused(ctx context.Context, name string) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("whether guest %s uses it cannot be told: %w", guest, err)
+			return fmt.Errorf("whether guest %s uses it cannot be determined: %w", guest, err)
 		}
 		if slices.ContainsFunc(doc.Guest().Interfaces, func(nic domain.Interface) bool {
 			return nic.Type == "network" && nic.Source == name

@@ -176,7 +176,7 @@ func (q *qemu) findTaps(m *tree.Tree) {
 		without[0].place(m, q.pid, open[0].fd, in)
 		return
 	}
-	for _, tap := range open { // which NIC has which cannot be told
+	for _, tap := range open { // which NIC has which cannot be determined
 		n := qemuNIC{id: "fd", kind: "tap", tap: tap.name, queues: 1}
 		n.place(m, q.pid, tap.fd, in)
 		q.nics = append(q.nics, n)

@@ -116,7 +116,7 @@ func attributes(t testing.TB, head []byte, write func(*netlink.AttributeEncoder)
 	return append(head, data...)
 }
 
-// TestRouteWithSeveralHops reads a route whose next hops have attributes of their own.
+// TestRouteWithSeveralHops reads a route whose next hops have their own attributes.
 func TestRouteWithSeveralHops(t *testing.T) {
 	hop := func(index uint32, with func(*netlink.AttributeEncoder)) []byte {
 		b := attributes(t, make([]byte, sizeofNextHop), with)

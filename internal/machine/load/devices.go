@@ -102,7 +102,7 @@ func (w *Watch) readSpace(name string, before *fullLook) (spaceLook, []facts.Uns
 }
 
 // askShared returns which devices take frames for other MAC addresses, by index. It asks once a minute, since each
-// device takes a netlink request of its own, and reuses the earlier look's answers in between.
+// device takes its own netlink request, and reuses the earlier look's answers in between.
 func (s *spaceLook) askShared(netns string, links []link.Device, before *fullLook) (map[int]bool, error) {
 	if before != nil {
 		if last := before.spaces[netns]; time.Since(last.asked) < time.Minute {

@@ -18,7 +18,7 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// xdpName returns the name of an XDP program by its number; empty if it cannot be told (without root).
+// xdpName returns the name of an XDP program by its number; empty if it cannot be determined (without root).
 func xdpName(id uint32) string {
 	if id == 0 {
 		return ""

@@ -270,7 +270,7 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// TestStopped: what a database holds that does not run cannot be told, so that an undo does not take it for gone.
+// TestStopped: what a database holds that does not run cannot be determined, so that an undo does not take it for gone.
 func TestStopped(t *testing.T) {
 	s := newServer(t, map[string]string{})
 	c, read := mechanism(t, s.address)

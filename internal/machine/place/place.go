@@ -158,7 +158,7 @@ func (p *Place) runHere(ctx context.Context, planned time.Duration, argv []strin
 	return e, nil
 }
 
-// start starts a program in a process group of its own, because the terminal's Ctrl-C is forwarded. It ends when end is
+// start starts a program in its own process group, because the terminal's Ctrl-C is forwarded. It ends when end is
 // called and when mpps does, with all that it has started. rtla must not be killed, because it would leave its tracer
 // running in the kernel: it is interrupted.
 func start(cmd *exec.Cmd) (end func(), err error) {

@@ -1,5 +1,5 @@
 // Package spaces reads the other network namespaces that guests' packets pass: those that guests' QEMU runs in, and
-// those that devices on their paths lead to. It enters them by threads of their own and changes nothing there.
+// those that devices on their paths lead to. It enters them by their own threads and changes nothing there.
 package spaces
 
 import (

@@ -40,7 +40,7 @@ func Monitors(m *tree.Tree, all []Process) []Process {
 	return list
 }
 
-// ownKernel reports whether a program has a kernel module of its own in place of KVM.
+// ownKernel reports whether a program has its own kernel module in place of KVM.
 func ownKernel(name string) bool {
 	return strings.HasPrefix(name, "VBox") || strings.HasPrefix(name, "VirtualBox") || strings.HasPrefix(name, "vmware")
 }

@@ -65,6 +65,6 @@ func (t Stat) Kernel() bool {
 	return t.Flags&kernelThread != 0 && (t.Parent == kthreadd || t.TID == kthreadd)
 }
 
-// UserWorker reports whether the kernel made a thread of a process for work of its own: a vhost worker since Linux 6.4,
+// UserWorker reports whether the kernel made a thread of its own process for work: a vhost worker since Linux 6.4,
 // or one of io_uring.
 func (t Stat) UserWorker() bool { return t.Flags&userWorker != 0 }

@@ -81,7 +81,7 @@ const (
 
 func systemAccount(uid int) bool { return uid < firstUser || uid >= firstStatic && uid <= nobody }
 
-// account returns the highest of a process's four user IDs; false if it cannot be told.
+// account returns the highest of a process's four user IDs; false if it cannot be determined.
 func account(m *tree.Tree, pid int) (uid int, known bool) {
 	status, _ := m.Read("proc/" + strconv.Itoa(pid) + "/status")
 	_, rest, found := strings.Cut(status, "\nUid:")
@@ -97,7 +97,7 @@ func account(m *tree.Tree, pid int) (uid int, known bool) {
 }
 
 // Elsewhere reports whether a process is in another namespace of a kind (namespaces(7)) than this one, or in a recorded
-// tree than the first process. False if it cannot be told: that takes root.
+// tree than the first process. False if it cannot be determined: that takes root.
 func Elsewhere(m *tree.Tree, pid int, kind string) bool {
 	own := "proc/self/ns/"
 	if !m.Live() {
@@ -120,7 +120,7 @@ func doubt(m *tree.Tree, pid int, named func(string) bool) string {
 	process := "proc/" + strconv.Itoa(pid)
 	switch uid, known := account(m, pid); {
 	case !known && m.Live():
-		return "whose it is cannot be told"
+		return "whose it is cannot be determined"
 	case known && !systemAccount(uid):
 		return fmt.Sprintf("it belongs to user %d", uid)
 	}

@@ -156,7 +156,7 @@ func TestVFCountInUse(t *testing.T) {
 	}{
 		"a guest of libvirt": {map[string]string{"run/libvirt/qemu/fw1.xml": domainXML}, "function 1 (0000:01:10.1) " +
 			"by guest fw1"},
-		"a QEMU of its own": {map[string]string{
+		"its own QEMU": {map[string]string{
 			"proc/77/comm": "qemu-system-x86\n", "proc/77/cmdline": "qemu-system-x86_64\x00-name\x00own\x00",
 			"proc/77/fd/9": "-> /dev/vfio/20",
 		}, "function 0 (0000:01:10.0) by guest own"},

@@ -58,7 +58,7 @@ func TestWhoHasADevice(t *testing.T) {
 			"proc/80/comm": "qemu\n", "proc/80/fd/9": "-> /dev/vhost-vdpa-3", "sys/devices/pci0000:00/" +
 				functionAddress(0) + "/vdpa0/vhost-vdpa-3/dev": "511:3\n",
 		},
-		"what guest fw2 runs with cannot be told: ": {"run/libvirt/qemu/fw2.xml": "<domstatus state='running' " +
+		"what guest fw2 runs with cannot be determined: ": {"run/libvirt/qemu/fw2.xml": "<domstatus state='running' " +
 			"reason='booted' pid='9'><domain type='kvm' id='1'><name>fw2</domain></domstatus>"},
 		"its interface eth0v0 is up: take it down first": {"sys/devices/pci0000:00/" + functionAddress(0) +
 			"/net/eth0v0/flags": "0x1003\n"},

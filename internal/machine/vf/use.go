@@ -86,10 +86,10 @@ func runningHostdevs(m *tree.Tree) (map[string]string, error) {
 	all := map[string]string{}
 	guests, err := libvirt.ByFiles(context.Background(), m)
 	if err != nil {
-		return nil, fmt.Errorf("which guest has what cannot be told: %w", err)
+		return nil, fmt.Errorf("which guest has what cannot be determined: %w", err)
 	}
 	for _, u := range guests.Unread {
-		return nil, fmt.Errorf("what %s has cannot be told: %s", u.What, u.Why)
+		return nil, fmt.Errorf("what %s has cannot be determined: %s", u.What, u.Why)
 	}
 	for _, g := range guests.Guests {
 		if g.Running == "" {
@@ -97,7 +97,7 @@ func runningHostdevs(m *tree.Tree) (map[string]string, error) {
 		}
 		doc, err := domain.Parse([]byte(g.Running))
 		if err != nil {
-			return nil, fmt.Errorf("what guest %s runs with cannot be told: %w", g.Name, err)
+			return nil, fmt.Errorf("what guest %s runs with cannot be determined: %w", g.Name, err)
 		}
 		for _, pci := range libvirt.FunctionsOf(doc.Guest()) {
 			all[pci] = g.Name

@@ -175,7 +175,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestUnknown: a guest that is not there is told apart from one that was not named, or could not be seen.
+// TestUnknown: a guest that is not there is distinguished from one that was not named, or could not be seen.
 func TestUnknown(t *testing.T) {
 	for name, c := range map[string]struct {
 		guest   string

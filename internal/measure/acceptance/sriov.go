@@ -19,7 +19,7 @@ var sriov = &Experiment{
 			"first, that sends and counts (--from), best of another card",
 		"a guest on a bridge of the first port with 'mpps agent' (--agent HOST:PORT), which can be given an address " +
 			"on the function when it appears (--vf-agent HOST:PORT); pktgen loaded in it",
-		"optionally the guest on a VXLAN too (--tunnel-agent, --tunnel-from), and with a VXLAN of its own over the " +
+		"optionally the guest on a VXLAN too (--tunnel-agent, --tunnel-from), and with its own VXLAN over the " +
 			"function (--vf-tunnel-agent)",
 		"optionally other guests on functions of the same card (--more-vf-agents), for what all carry together",
 	},

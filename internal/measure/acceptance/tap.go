@@ -11,7 +11,7 @@ import (
 )
 
 // minQueueShare is the share of a guest's packets below which a queue of its tap carries none of the load: the
-// agent's control connection and ARP take a queue of their own.
+// agent's control connection and ARP take their own queue.
 const minQueueShare = 0.01
 
 // TapQueues returns how many queues of the guest's taps carried packets that the guest sent, and how many the widest of

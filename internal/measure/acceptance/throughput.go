@@ -21,7 +21,7 @@ var throughput = &Experiment{
 		"on an X520 and 12 Mpps on an X710.",
 	Takes: 15 * time.Minute,
 	Wants: []string{
-		"a KVM host with a NIC of two ports, each in a bridge of its own, and a guest with an interface in both that " +
+		"a KVM host with a NIC of two ports, each in its own bridge, and a guest with an interface in both that " +
 			"routes between 198.18.0.0/24 and 198.19.0.0/24",
 		"a generator at both ports: a second host with TRex or the like (--trial-command), or this host's own (--via " +
 			"BRIDGE --out BRIDGE), which takes CPU time from the guest",

@@ -227,7 +227,7 @@ func TestPktgenDPDK(t *testing.T) {
 		port.portFrom == 49152 && port.portTo == 49167 && port.count != 0, "the port that sends: %+v", port)
 	must.Hold(t, slices.Contains(fake.calls, "range.dst_mac"), "frames go to no MAC address")
 	must.Hold(t, fake.port(1).opackets == 0, "the port that receives sent, too")
-	// It is left stopped, without an end of its own and with its other modes.
+	// It is left stopped, without its own end and with its other modes.
 	_ = p.Close()
 	if port := fake.port(0); port.sending || port.count != 0 || port.ranges {
 		t.Errorf("afterwards: %+v", port)

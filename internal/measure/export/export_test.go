@@ -104,7 +104,7 @@ func TestSameNames(t *testing.T) {
 	s.Add("", recorded(t, "rr"))
 	if text := written(t, Prometheus, s); strings.Count(text, `run="one connection #2"`) != strings.Count(text,
 		`run="one connection"`) {
-		t.Errorf("the second run's series are not told apart:\n%s", text)
+		t.Errorf("the second run's series are not distinguished:\n%s", text)
 	}
 	must.Hold(t, !slices.ContainsFunc(s.Runs, func(l Labeled) bool { return l.Label != "" }),
 		"Write changed the set that it was given")

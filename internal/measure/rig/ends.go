@@ -74,7 +74,7 @@ func (s *sender) alone(ctx context.Context, load measure.Load) measure.Alone {
 	config.Stamp = load.Latency
 	how := "frames dropped in front of the device"
 	if config.Method != traffic.XDP {
-		how = "into a veth pair of its own"
+		how = "into its own veth pair"
 	}
 	a, err := s.limit(ctx, config, load.Duration)
 	return newAlone(a, err, how)
@@ -145,7 +145,7 @@ func (r *receiver) alone(ctx context.Context, load measure.Load) measure.Alone {
 	config := r.config
 	config.Method = r.sink.Method()
 	a, err := r.limit(ctx, config, traffic.Config{Frame: frameOf(load), Stamp: config.Latency}, load.Duration)
-	return newAlone(a, err, "behind a generator on a veth pair of its own")
+	return newAlone(a, err, "behind a generator on its own veth pair")
 }
 
 func (r *receiver) method() string { return string(r.sink.Method()) }

@@ -46,7 +46,7 @@ func CheckEngine(name string, kind measure.Kind, load measure.Load) error {
 	case engine.Name(name) == engine.Netperf && load.Ramp > 0:
 		return usage("--ramp 0s", "netperf cannot leave out the ramp-up of a stream")
 	case engine.Name(name) == engine.Netperf && load.Sendfile:
-		return usage("--engine iperf3 can", "netperf needs a file of its own for sendfile")
+		return usage("--engine iperf3 can", "netperf needs its own file for sendfile")
 	case load.Ramp > time.Minute:
 		return usage("", "a ramp of %v: iperf3 leaves out 60 s at most", load.Ramp)
 	case engine.Name(name) == engine.Iperf3 && load.Connections > 128:

@@ -44,7 +44,7 @@ func only(t *testing.T, place measure.Place, losses []measure.Loss, unexplained,
 		losses)
 }
 
-// The root discipline has a child of its own, and both count what the child drops. So does an interface on top of the
+// The root discipline has its own child, and both count what the child drops. So does an interface on top of the
 // one with the discipline.
 func TestLossAtQdisc(t *testing.T) {
 	a, b := twoNamespaces(t)

@@ -112,7 +112,7 @@ func TestCheckLoad(t *testing.T) {
 		"no trial":         func(l *measure.Load) { l.Repeat = 0 },
 		"a runt":           func(l *measure.Load) { l.FrameBytes = 63 },
 		"a giant":          func(l *measure.Load) { l.FrameBytes = 1519 },
-		"a mix of its own": func(l *measure.Load) { l.Mix = "mine" },
+		"its own mix": func(l *measure.Load) { l.Mix = "mine" },
 	} {
 		load := good
 		spoil(&load)
@@ -336,7 +336,7 @@ func TestFastest(t *testing.T) {
 	}
 }
 
-// TestDivided: senders for several agents have streams of their own and share the rate; CPUs are shared only if there
+// TestDivided: senders for several agents have their own streams and share the rate; CPUs are shared only if there
 // are too few.
 func TestDivided(t *testing.T) {
 	for _, c := range []struct {

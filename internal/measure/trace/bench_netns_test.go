@@ -24,7 +24,7 @@ import (
 )
 
 // BenchmarkWatching measures what watching costs a path that one core carries at its highest rate: generator, veth,
-// bridge, veth, counter. What it costs to load the program is told apart: that is done once, before.
+// bridge, veth, counter. What it costs to load the program is distinguished: that is done once, before.
 func BenchmarkWatching(b *testing.B) {
 	s := newScene(b, 0)
 	from := s.guest("g0")
@@ -185,7 +185,7 @@ var softirqs = func() func(b *testing.B) []string {
 	}
 }()
 
-// guest makes a veth as a port of the bridge whose other end, in a namespace of its own, sends frames by XDP.
+// guest makes a veth as a port of the bridge whose other end, in its own namespace, sends frames by XDP.
 func (s *scene) guest(name string) traffic.Endpoint {
 	s.t.Helper()
 	ns := s.host + name

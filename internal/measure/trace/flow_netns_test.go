@@ -14,7 +14,7 @@ import (
 	"mpps/internal/must"
 )
 
-// TestFlows: two flows of each kind of packet are told apart, so that each can keep to its queue, and one that changes
+// TestFlows: two flows of each kind of packet are distinguished, so that each can keep to its queue, and one that changes
 // its queue is found to. What has no flow is never found to move.
 func TestFlows(t *testing.T) {
 	const frames = 200

@@ -144,7 +144,7 @@ func TestSparing(t *testing.T) {
 }
 
 // TestBusy: a NIC whose ring is full gives packets back to its queue discipline, which sends them once more. Each is
-// counted once, and the requeues are told. The wire's end is emptied by a thread of its own that shares its CPU with
+// counted once, and the requeues are told. The wire's end is emptied by its own thread that shares its CPU with
 // the sender.
 func TestBusy(t *testing.T) {
 	for name, tunnelQueues := range map[string]int{"bridge": 0, "vxlan": 2} {

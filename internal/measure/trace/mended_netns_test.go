@@ -104,7 +104,7 @@ func TestMendedFaults(t *testing.T) {
 	}
 }
 
-// nodes is a machine each of whose CPUs is a node of its own.
+// nodes is a machine each of whose CPUs is a separate node.
 func nodes(cpus []int) *facts.Host {
 	h := &facts.Host{}
 	for node, cpu := range cpus {

@@ -105,7 +105,7 @@ func jiffies(d time.Duration) (uint32, error) {
 }
 
 // locklessBit returns the bit of net_device.features that marks devices which transmit without the queue's lock. Its
-// number differs between kernels. 0 if the flag is a field of its own, or unknown.
+// number differs between kernels. 0 if the flag is a separate field, or unknown.
 func locklessBit(kernel *btf.Spec) uint64 {
 	var dev *btf.Struct
 	if err := kernel.TypeByName("net_device", &dev); err == nil && hasMember(dev, "lltx") {

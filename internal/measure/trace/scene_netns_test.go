@@ -22,7 +22,7 @@ import (
 )
 
 // scene is a host in a network namespace: taps of guests that the test itself plays, a bridge, a veth as NIC whose
-// other end, in a namespace of its own, counts what arrives on each queue, and between bridge and NIC a VXLAN device,
+// other end, in its own namespace, counts what arrives on each queue, and between bridge and NIC a VXLAN device,
 // or nothing.
 type scene struct {
 	t        testing.TB

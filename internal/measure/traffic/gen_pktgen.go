@@ -87,7 +87,7 @@ func newPktgenGenerator(c Config, dev Device) (_ *pktgenGenerator, err error) {
 	return g, nil
 }
 
-// queueMap returns the lines that have worker i send on a transmit queue of its own, as far as there are queues: unless
+// queueMap returns the lines that have worker i send on its own transmit queue, as far as there are queues: unless
 // told, every thread of pktgen uses queue 0 (set_cur_queue_map in net/core/pktgen.c).
 func queueMap(i, queues int) []string {
 	if queues < 2 {

@@ -116,7 +116,7 @@ func TestParsePktgen(t *testing.T) {
 	}
 }
 
-// TestPktgenQueues: every worker has a transmit queue of its own, as far as there are queues.
+// TestPktgenQueues: every worker has its own transmit queue, as far as there are queues.
 func TestPktgenQueues(t *testing.T) {
 	for _, c := range []struct {
 		worker, queues int
@@ -129,7 +129,7 @@ func TestPktgenQueues(t *testing.T) {
 	}
 }
 
-// TestWorkerCPUs: one worker for each queue, each on a CPU of its own, and of different queues where there is a choice.
+// TestWorkerCPUs: one worker for each queue, each on a dedicated CPU, and of different queues where there is a choice.
 func TestWorkerCPUs(t *testing.T) {
 	many := make([]int, 2*MaxWorkers)
 	for i := range many {

@@ -66,7 +66,7 @@ func testRunLive(prog *ebpf.Program, frame []byte, repeat uint32, batch int) err
 	return nil
 }
 
-// onWorkerThread runs f on a thread of its own, in the namespace and on the CPU, with every signal except endRun
+// onWorkerThread runs f on its own thread, in the namespace and on the CPU, with every signal except endRun
 // blocked, so that no signal of the Go runtime interrupts a run. The thread ends with f, which gets its TID.
 func onWorkerThread(netns string, cpu int, f func(tid int) error) <-chan error {
 	done := make(chan error, 1)

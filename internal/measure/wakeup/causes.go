@@ -321,7 +321,7 @@ var words = map[facts.Disturbance]string{
 var advice = map[facts.Disturbance]string{
 	facts.SMI: "firmware settings: 'mpps explain firmware.legacy_usb', 'mpps explain " +
 		"firmware.patrol_scrub'; the vendor's realtime profile",
-	facts.Steal:        "this host is a guest itself: ask below for CPUs of its own",
+	facts.Steal:        "this host is a guest itself: ask below for dedicated CPUs",
 	facts.MachineCheck: "look for corrected errors in the kernel log (memory, PCIe); 'mpps explain boot.mce'",
 	facts.Throttle:     "look after cooling and power limits",
 	facts.OtherThread:  "keep it off the CPU: 'mpps explain boot.isolcpus'; 'mpps plan --latency 20us'",

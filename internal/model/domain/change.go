@@ -122,7 +122,7 @@ func CellChanges(text string) ([]Change, error) {
 }
 
 // SchedChanges reads "fifo:1" for every thread, "0-3=fifo:1,4=batch" for some, or "off". what is vcpusched or
-// iothreadsched. Each thread gets an element of its own, as libvirt writes them. Threads that share an element keep it
+// iothreadsched. Each thread gets its own element, as libvirt writes them. Threads that share an element keep it
 // if all of them get the same policy.
 func (d *Doc) SchedChanges(what, text string) ([]Change, error) {
 	if !strings.Contains(text, "=") {

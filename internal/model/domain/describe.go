@@ -75,7 +75,7 @@ func (s Description) check() error {
 	case s.MemoryKiB < 1024:
 		return bad("memory", fmt.Sprintf("found %d KiB, expected at least 1 MiB", s.MemoryKiB), "such as 8GiB")
 	case s.Realtime && (s.CPUs == "" || s.Emulator == ""):
-		return bad("realtime", "found no CPUs of its own, expected one for each vCPU and others for QEMU",
+		return bad("realtime", "found no dedicated CPUs, expected one for each vCPU and others for QEMU",
 			"a realtime guest runs on isolated CPUs: name them, and those of the emulator")
 	}
 	cpus, err := s.cpus()
@@ -100,7 +100,7 @@ func (s Description) check() error {
 	for _, path := range s.Disks {
 		if !strings.HasPrefix(path, "/") {
 			return bad("disk", fmt.Sprintf("found %q, expected a path from / on", clip(path)),
-				"libvirt looks for it from a directory of its own")
+				"libvirt looks for it from its own directory")
 		}
 	}
 	for what, texts := range map[string][]string{"disk": s.Disks, "machine": {s.Machine},

@@ -349,7 +349,7 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-// TestHouseStyle: tabs, double quotes, attributes on lines of their own, CRLF, and a document on one line.
+// TestHouseStyle: tabs, double quotes, attributes on their own lines, CRLF, and a document on one line.
 func TestHouseStyle(t *testing.T) {
 	cases := []struct{ file, path, value, from, to string }{
 		{"hand-tabs.xml", "vcpupin/0", "3", "\t<cputune>\n", "\t<cputune>\n\t\t<vcpupin vcpu=\"0\" cpuset=\"3\"/>\n"},

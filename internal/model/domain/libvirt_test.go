@@ -87,7 +87,7 @@ func storedAll(t *testing.T, texts [][]byte) [][]byte {
 // testTarget is what the test driver gives an interface and the QEMU driver does not (src/test/test_driver.c).
 var testTarget = regexp.MustCompile(`\n *<target dev='testnet[0-9]*'/>`)
 
-// settled tells paths beside which libvirt writes a default of its own.
+// settled tells paths beside which libvirt writes its own default.
 func settled(path string) bool {
 	// mode='strict', mode='custom'; forgets the model
 	return path == "numatune/memory.nodeset" || strings.HasPrefix(path, "features/hyperv") || path == "cpu/mode"

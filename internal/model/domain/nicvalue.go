@@ -132,7 +132,7 @@ var vlanTag = intKind(1, 4094, "0 and 4095 are reserved by IEEE 802.1Q").where(f
 })
 
 // nicMAC is an interface's address. libvirt refuses multicast addresses, and interfaces with the same address cannot be
-// told apart.
+// distinguished.
 var nicMAC = kind{allowed: "a MAC address such as 52:54:00:00:00:01", canon: CanonMAC,
 	valid: func(v string) *ValueError {
 		first, _ := strconv.ParseUint(v[:2], 16, 8)

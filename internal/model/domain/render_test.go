@@ -107,7 +107,7 @@ func TestRenderRefuses(t *testing.T) {
 		{func(s *Description) { s.CPUs = "1" }, "found 1 (1), expected 2"},
 		{func(s *Description) { s.CPUs = "x" }, "not a number"},
 		{func(s *Description) { s.CPUs, s.Emulator = "1-2", "2-3" }, "overlap"},
-		{func(s *Description) { s.Realtime = true }, "no CPUs of its own"},
+		{func(s *Description) { s.Realtime = true }, "no dedicated CPUs"},
 		{func(s *Description) { s.NICs = []NICDescription{{}} }, "leads to 0 places"},
 		{func(s *Description) { s.NICs = []NICDescription{{Bridge: "a", VF: "0000:01:10.0"}} }, "leads to 2 places"},
 		{func(s *Description) { s.NICs = []NICDescription{{VF: "eth0"}} }, "PCI address"},

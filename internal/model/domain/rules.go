@@ -128,7 +128,7 @@ var (
 var numaCell = []step{{name: "cpu", must: true}, {name: "numa", must: true}, {name: "cell", key: byNumber, attr: "id",
 	must: true}}
 
-// hypervOn are the steps to an enlightenment that is useless without a value of its own: adding it switches it on.
+// hypervOn are the steps to an enlightenment that is useless without its own value: adding it switches it on.
 func hypervOn(name string) []step {
 	return []step{{name: "features"}, {name: "hyperv", implied: "mode=custom"},
 		{name: name, filler: "state=on", implied: "state=on"}}

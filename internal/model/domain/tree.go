@@ -78,7 +78,7 @@ func (e *element) write(b *strings.Builder) {
 		}
 	}
 	if e.selfClosed || e.bare {
-		// It was written without room for children: if it has some now, its end tag gets a line of its own.
+		// It was written without room for children: if it has some now, its end tag gets its own line.
 		if len(kids) > 0 && hasNewline(kids[len(kids)-1].lead) {
 			b.WriteString(lineEnd(kids[0].lead) + e.indent())
 		}

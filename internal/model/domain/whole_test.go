@@ -233,7 +233,7 @@ func TestWholeInterfaceRefuses(t *testing.T) {
 	}
 }
 
-// TestHalvesOfAPair are told apart in paths, whether one of them is there or both.
+// TestHalvesOfAPair are distinguished in paths, whether one of them is there or both.
 func TestHalvesOfAPair(t *testing.T) {
 	both, one := parse(t, withDevices(standbyNIC+primaryNIC)), parse(t, withDevices(standbyNIC))
 	const queues = "interface/" + pair + "@persistent/driver.queues"

@@ -68,7 +68,7 @@ func (h *Host) OwnGroup(g *Guest) *Cgroup {
 	})
 }
 
-// stableIsolation omits the groups of guests and groups without a cpuset of their own, which come and go, and derived
+// stableIsolation omits the groups of guests and groups without their own cpuset, which come and go, and derived
 // values.
 func stableIsolation(i *Isolation) *Isolation {
 	if i == nil {

@@ -182,7 +182,7 @@ func TestPaths(t *testing.T) {
 			h.Routing = &facts.Routing{Forward: facts.Yes, Addressed: []string{"virbr0", "eth0"},
 				Uplinks: []string{"eth0"}}
 		}, []Kind{Routed}, "eth0", "tap0 virbr0  eth0"},
-		"routed by a tap of its own, as Calico does": {func(h *facts.Host) {
+		"routed by its own tap, as Calico does": {func(h *facts.Host) {
 			h.Routing = &facts.Routing{Forward: facts.Yes, Uplinks: []string{"eth0"}}
 		}, []Kind{Routed}, "eth0", ""},
 		"isolated network": {func(h *facts.Host) {

@@ -203,7 +203,7 @@ func checkProgram(p *plan.Plan, h *facts.Host) error {
 					"out with --runtime-only")
 		}
 		if err := owner.ForAll(h.Lasting.Program); err != nil && unit == lasting.WatchName {
-			return outcome.Failed(fmt.Errorf("%s would run %s as an account of its own: %w", unit, h.Lasting.Program,
+			return outcome.Failed(fmt.Errorf("%s would run %s under a separate account: %w", unit, h.Lasting.Program,
 				err), "chmod 755 it")
 		}
 	}

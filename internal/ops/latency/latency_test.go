@@ -8,7 +8,7 @@ import (
 )
 
 // TestLoadKeepsOffGuests: the load beside a measurement keeps off what is measured, isolated, or pinned to by vCPUs of
-// guests that run; vCPUs that float have no CPUs of their own, and what a guest that is off would have is free.
+// guests that run; vCPUs that float have no dedicated CPUs, and what a guest that is off would have is free.
 func TestLoadKeepsOffGuests(t *testing.T) {
 	vcpu := func(cpus ...int) facts.Thread {
 		return facts.Thread{Role: "vcpu", Affinity: setting.CPUs(cpus...)}

@@ -73,7 +73,7 @@ func recordOf(c plan.Change) tune.Change {
 }
 
 // keyFor returns the key of a candidate with these changes. The changes of a kept key stay as they were measured: if a
-// later plan has other changes of the same knob, they are a candidate of their own, with a number.
+// later plan has other changes of the same knob, they are a separate candidate, with a number.
 func (h *trialHost) keyFor(key string, changes []foundChange) string {
 	same := func(a, b foundChange) bool {
 		return a.Address == b.Address && a.From.Same(b.From) && a.To.Same(b.To)

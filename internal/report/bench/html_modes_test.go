@@ -101,7 +101,7 @@ func TestKinds(t *testing.T) {
 	if page := page1(t, d, ""); len(d.Series) != 3 ||
 		!strings.Contains(page, "Transactions with a connection each, per second") ||
 		!strings.Contains(page, "Transactions per second") {
-		t.Errorf("found %d series: the two kinds of transactions are not told apart", len(d.Series))
+		t.Errorf("found %d series: the two kinds of transactions are not distinguished", len(d.Series))
 	}
 
 	d = &Document{Title: "transactions"}
@@ -165,7 +165,7 @@ func TestBusiestCPUs(t *testing.T) {
 }
 
 // TestCampaign: a campaign's result gives a group of bars for each workload, with what is missing and what cannot be
-// told apart, and its runs.
+// distinguished, and its runs.
 func TestCampaign(t *testing.T) {
 	stream := run("native", 9.4e9, 0.02, 6, 1)
 	stream.Kind = measure.Stream

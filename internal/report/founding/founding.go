@@ -272,7 +272,7 @@ func drawDryChanges(t *report.Text, d DryRun, verbose bool) {
 	}
 	switch {
 	case d.Unplanned != "":
-		t.Wrap("  what the plan would change could not be told: ", d.Unplanned)
+		t.Wrap("  what the plan would change could not be determined: ", d.Unplanned)
 	case d.Planned:
 		t.Wrap("  ", "the first plan would make "+words.Count(len(d.Changes), "change")+" now"+
 			words.If(!verbose && len(d.Changes) > 0, " (-v lists them)"))

@@ -46,7 +46,7 @@ func headline(p *queuepath.Path) string {
 	case len(p.Lanes) == 0:
 		return "no packet was seen"
 	case !p.Joined():
-		return "whether the way is right cannot be told: only each queue's counter can be read"
+		return "whether the way is right cannot be determined: only each queue's counter can be read"
 	case len(causes) == 0:
 		return fmt.Sprintf("No problems found: %spps over %s.", words.SI(pps, 3),
 			words.Count(len(p.Lanes), "queue path"))

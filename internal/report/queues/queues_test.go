@@ -127,7 +127,7 @@ func TestQueuePathCounters(t *testing.T) {
 	}
 	p := queuepath.Judge(o)
 	text := report.Draw(80, func(t *report.Text) { Text(t, p) })
-	must.Hold(t, strings.HasPrefix(text, "whether the way is right cannot be told") && strings.Contains(text, "eth0 3"),
+	must.Hold(t, strings.HasPrefix(text, "whether the way is right cannot be determined") && strings.Contains(text, "eth0 3"),
 		"\n%s", text)
 	if html := pathPage(t, p); strings.Contains(html, "lanes stay apart") ||
 		!strings.Contains(html, "eth0 3: 9\u2009000 packets") {

@@ -232,7 +232,7 @@ func nodesOf(p *Placing) []node {
 	return nodes
 }
 
-// coreKey returns a key for a CPU's core; an offline CPU, whose core is unknown, has a key of its own.
+// coreKey returns a key for a CPU's core; an offline CPU, whose core is unknown, has its own key.
 func coreKey(c facts.CPU) int { return words.Either(c.Core < 0, -1-c.ID, c.Core) }
 
 // roomText returns what a node has left, and the NICs there. lead is how its memory is worded.

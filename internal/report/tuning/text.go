@@ -127,7 +127,7 @@ func tunedRate(r tune.Rate) string {
 func drawLimit(t *report.Text, prefix string, d *bottleneck.Diagnosis) {
 	switch {
 	case d == nil:
-		t.Wrap(prefix, "could not be told")
+		t.Wrap(prefix, "could not be determined")
 	case d.Bottleneck == nil:
 		t.Wrap(prefix, "nothing that could be seen: "+d.Why)
 	default:

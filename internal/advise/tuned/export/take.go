@@ -251,7 +251,7 @@ func whyNot(k setting.Kind) string {
 	case setting.Domain, setting.DomainLive, setting.DomainDevice:
 		return "guests are libvirt's: no plugin of TuneD knows them"
 	case setting.Inside, setting.GuestArg:
-		return "it is inside a guest, which has a TuneD of its own"
+		return "it is inside a guest, which has its own TuneD"
 	case setting.ThreadAffinity:
 		return "its [scheduler] keeps threads off CPUs, and puts none onto one"
 	case setting.IRQAffinity, setting.IRQCPUs:

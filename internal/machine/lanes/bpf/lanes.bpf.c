@@ -7,7 +7,7 @@
  * Both answer "next" (TCX_NEXT, TC_ACT_UNSPEC): all else runs too. "pass" makes
  * the class tc_index (net/core/dev.c, tcx_action_code): the class is set to the
  * lane too, and survives the "pass" of a tcx program; not that of a classifier
- * of clsact or ingress, which sets a class of its own, or none (tc_run). */
+ * of clsact or ingress, which sets its own class, or none (tc_run). */
 #include "helpers.h"
 
 #define LANE_MAGIC 0xa500

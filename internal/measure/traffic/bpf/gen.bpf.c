@@ -4,7 +4,7 @@
  * state is plain memory with one writer: no lookup, no helper, no atomic.
  *
  * The kernel hands back recycled pages with whatever the last user wrote into
- * them (Documentation/bpf/bpf_prog_run.rst), so every header is written anew.
+ * them (Documentation/bpf/bpf_prog_run.rst), so every header is rewritten.
  *
  * A program cannot end a run: when it has nothing more to send it drops, and
  * the process interrupts the call by a signal, which the kernel looks for after

@@ -118,7 +118,7 @@ func run(ctx context.Context, c command) ([]byte, error) {
 	return stdout.Bytes(), nil
 }
 
-// start starts a command on a thread of its own that lives as long as the command: the kernel kills the command when
+// start starts a command on its own thread that lives as long as the command: the kernel kills the command when
 // the thread that started it ends (prctl(2), PR_SET_PDEATHSIG), so at the latest with this process. Its own process
 // group shields it from the terminal's Ctrl-C, so that only the context ends it.
 func start(ctx context.Context, c command, stdout, stderr io.Writer) (wait func() error, err error) {

@@ -196,7 +196,7 @@ func (r *run) transactUDP(c *conn, request, response []byte, limit uint64, timeo
 	return nil
 }
 
-// answerUDP answers the datagrams of one client on a port of their own, until the client's connection ends.
+// answerUDP answers the datagrams of one client on their own port, until the client's connection ends.
 func (s *Server) answerUDP(control *conn, h hello, near net.Addr) {
 	data, port, err := s.listenUDP(near)
 	if err != nil {
