@@ -263,6 +263,9 @@ func TestReadmeCommands(t *testing.T) {
 		}
 	}
 	t.Chdir(work)
+	must.Do(t, os.Mkdir("hosts", 0o755))
+	must.Equal(t, run([]string{"snapshot", "-o", "hosts/a.json", "--root", root}, strings.NewReader(""),
+		&bytes.Buffer{}, &bytes.Buffer{}), outcome.CodeOK, "a snapshot for 'mpps fleet'")
 	ran := 0
 	for _, w := range commands {
 		// a recorded machine has no card

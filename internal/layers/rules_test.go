@@ -246,7 +246,7 @@ func literal(e ast.Expr) string {
 }
 
 // uses finds the names of other packages that are forbidden: under whichever name the package was imported, called or
-// handed on. A package with such names must not be imported with a dot, for then they cannot be distinguished from our own.
+// handed on. A package with such names must not be imported with a dot, or they look like our own.
 func (s *source) uses(why string, forbidden func(path, name string) bool) []string {
 	var found []string
 	for _, path := range []string{"fmt", "os", "os/exec", "syscall", "golang.org/x/sys/unix"} {

@@ -33,7 +33,8 @@ func bridgeReport(id, title, file, cost string) *Knob {
 const unused = "it costs a little for each packet where nobody uses it; measure before switching it off"
 
 var (
-	bridgeSnooping      = bridgeReport("bridge.multicast_snooping", "IGMP and MLD snooping", "multicast_snooping", unused)
+	bridgeSnooping = bridgeReport("bridge.multicast_snooping", "IGMP and MLD snooping", "multicast_snooping",
+		unused)
 	bridgeSTP           = bridgeReport("bridge.stp", "Spanning tree", "stp_state", unused)
 	bridgeVLANFiltering = bridgeReport("bridge.vlan_filtering", "VLAN filtering", "vlan_filtering", "it costs a "+
 		"little for each packet. Where ports have VLANs it stays: switching it off joins them")

@@ -37,7 +37,7 @@ func (v *View) wakeBudget() int {
 	return 0
 }
 
-// wakeLimit returns the limit to set for a budget, and false if it cannot be determined. A limit below the exit latency of
+// wakeLimit returns the limit to set for a budget, and false if it is unknown. A limit below the exit latency of
 // the shallowest state has the kernel poll instead (drivers/cpuidle/governors/menu.c, menu_select): not where another
 // thread of the core would pay for it.
 func (v *View) wakeLimit(budget int) (limit int, known bool) {

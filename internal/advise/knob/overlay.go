@@ -63,7 +63,7 @@ var overlayQueues = &Knob{
 		case t.TxQueues > 0 && need > 0 && t.TxQueues >= need:
 			return fact(has, Fine("it has as many queues as the NIC below"))
 		case t.LocklessBy == "":
-			return Unsure("whether it transmits without a lock cannot be determined here: the live kernel says (mpps audit " +
+			return Unsure("whether it transmits without a lock is not known here: the live kernel says (mpps audit " +
 				"on the host)")
 		case need == 0 && t.TxQueues > 1:
 			return Unsure("which NIC it sends through depends on the route to the other end: " +

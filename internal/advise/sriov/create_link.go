@@ -37,7 +37,7 @@ func (b *builder) link(udev LinkFile, count int) (kept string, err error) {
 	base := udev.Text
 	switch {
 	case udev.Systemd == 0:
-		return "", &Refused{Why: "which systemd there is could not be determined: .link files make virtual functions from " +
+		return "", &Refused{Why: "the version of systemd is not known: .link files make virtual functions from " +
 			"version 251 on", Advice: "use --persist unit"}
 	case udev.Systemd < linkSince:
 		return "", refuse("use --persist unit", "systemd %d: .link files make virtual functions from version %d on",

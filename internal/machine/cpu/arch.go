@@ -22,7 +22,7 @@ func Arch(m *tree.Tree) string {
 
 // archOf returns the architecture whose kernel alone writes these lines to /proc/cpuinfo (show_cpuinfo in
 // arch/x86/kernel/cpu/proc.c, arch/arm64/kernel/cpuinfo.c, arch/riscv/kernel/cpu.c, arch/s390/kernel/processor.c);
-// empty if it cannot be determined. A 32-bit x86 kernel writes fdiv_bug too, and one of 32-bit ARM never architecture 8.
+// empty if unknown. A 32-bit x86 kernel writes fdiv_bug too, and one of 32-bit ARM never architecture 8.
 // POWER does not say its byte order there.
 func archOf(cpu map[string]string) string {
 	_, isIntel32 := cpu["fdiv_bug"]

@@ -50,8 +50,8 @@ func (n *qemuNIC) place(m *tree.Tree, pid int, fd string, s spaces) {
 const tunFile = "tun"
 
 // tapSpace returns the network namespace that the device of a process's tap descriptor is in (facts.Namespace.ID); 0 if
-// that cannot be determined. fdinfo has the name alone. The device tells it to whoever has the descriptor and may administer
-// that namespace (drivers/net/tun.c, __tun_chr_ioctl, TUNGETDEVNETNS, since Linux 5.2): a copy is taken by
+// unknown. fdinfo has only the name. The device reports it to a process that has the descriptor and may administer that
+// namespace (drivers/net/tun.c, __tun_chr_ioctl, TUNGETDEVNETNS, since Linux 5.2): a copy is taken by
 // pidfd_getfd(2), since Linux 5.6, which needs the right to trace the process. A macvtap has no such request.
 func tapSpace(m *tree.Tree, pid int, fd string) uint64 {
 	number, err := strconv.Atoi(fd)

@@ -104,15 +104,15 @@ func TestCheckLoad(t *testing.T) {
 	good := measure.Load{FrameBytes: 64, Flows: 1, Duration: 1, Repeat: 1}
 	must.Try(t, CheckLoad(good))
 	for name, spoil := range map[string]func(*measure.Load){
-		"no flow":          func(l *measure.Load) { l.Flows = 0 },
-		"too many flows":   func(l *measure.Load) { l.Flows = MaxFlows + 1 },
-		"a negative rate":  func(l *measure.Load) { l.Rate = -1 },
-		"a rate of 10G":    func(l *measure.Load) { l.Rate = 1e10 },
-		"no time":          func(l *measure.Load) { l.Duration = 0 },
-		"no trial":         func(l *measure.Load) { l.Repeat = 0 },
-		"a runt":           func(l *measure.Load) { l.FrameBytes = 63 },
-		"a giant":          func(l *measure.Load) { l.FrameBytes = 1519 },
-		"its own mix": func(l *measure.Load) { l.Mix = "mine" },
+		"no flow":         func(l *measure.Load) { l.Flows = 0 },
+		"too many flows":  func(l *measure.Load) { l.Flows = MaxFlows + 1 },
+		"a negative rate": func(l *measure.Load) { l.Rate = -1 },
+		"a rate of 10G":   func(l *measure.Load) { l.Rate = 1e10 },
+		"no time":         func(l *measure.Load) { l.Duration = 0 },
+		"no trial":        func(l *measure.Load) { l.Repeat = 0 },
+		"a runt":          func(l *measure.Load) { l.FrameBytes = 63 },
+		"a giant":         func(l *measure.Load) { l.FrameBytes = 1519 },
+		"its own mix":     func(l *measure.Load) { l.Mix = "mine" },
 	} {
 		load := good
 		spoil(&load)

@@ -14,8 +14,8 @@ import (
 	"mpps/internal/must"
 )
 
-// TestFlows: two flows of each kind of packet are distinguished, so that each can keep to its queue, and one that changes
-// its queue is found to. What has no flow is never found to move.
+// TestFlows: two flows of each kind of packet are distinguished, so that each can keep to its queue, and one that
+// changes its queue is found to. What has no flow is never found to move.
 func TestFlows(t *testing.T) {
 	const frames = 200
 	s := newScene(t, 0)

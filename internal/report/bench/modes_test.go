@@ -87,7 +87,7 @@ func TestThreeDigits(t *testing.T) {
 	}
 }
 
-// TestAgentRates: several agents that count at once are distinguished; the directions of two-way traffic are not agents.
+// TestAgentRates: several agents that count at once are listed; the directions of two-way traffic are not agents.
 func TestAgentRates(t *testing.T) {
 	r := &measure.Run{Samples: []measure.Sample{{Ways: []measure.Way{{PPS: 1000}, {PPS: 5000}}},
 		{Ways: []measure.Way{{PPS: 3000}, {PPS: 5000}}}, {Ways: []measure.Way{{PPS: 2000}, {PPS: 6000}}}}}
