@@ -102,7 +102,7 @@ func (f *fleet) playbook(args ...string) (string, bool) {
 // rollout rolls the goal out.
 func (f *fleet) rollout(args ...string) (string, bool) {
 	f.Helper()
-	return f.playbook(append([]string{"mpps.host.rollout", "-e", "mpps_confirm=8"}, args...)...)
+	return f.playbook(append([]string{"mpps.host.rollout", "-e", "mpps_confirm=20"}, args...)...)
 }
 
 var recap = regexp.MustCompile(`(?m)^host(\d) +: ok=\d+ +changed=(\d+) +unreachable=(\d+) +failed=(\d+)`)
@@ -236,7 +236,7 @@ func TestAnsible(t *testing.T) {
 	})
 
 	t.Run("a cut connection", func(t *testing.T) {
-		// once something is applied, nobody can log in for 14 s
+		// once something is applied, nobody can log in for 26 s
 		must.Do(t, f.on(0, `mv /usr/bin/mpps /usr/bin/mpps.real; cat >/usr/bin/mpps <<'END'
 #!/bin/sh
 mpps.real "$@"
@@ -244,7 +244,7 @@ code=$?
 case "$*" in "apply --yes --confirm"*)
 	: >/run/closed
 	kill $(cat /run/sshd.pid)
-	setsid sh -c 'sleep 14; rm /run/closed' </dev/null >/dev/null 2>&1 &
+	setsid sh -c 'sleep 26; rm /run/closed' </dev/null >/dev/null 2>&1 &
 esac
 exit $code
 END
@@ -267,7 +267,7 @@ chmod 755 /usr/bin/mpps`).Run())
 				t.Errorf("host %d: %s", h+1, differ(before[h], now))
 			}
 		}
-		time.Sleep(9 * time.Second) // what was not confirmed would be undone by now
+		time.Sleep(21 * time.Second) // what was not confirmed would be undone by now
 		applied := f.state()
 		out, ok = f.rollout()
 		must.Hold(t, ok && f.changed(out) == "0 0 0", "the second run: %s", out)
