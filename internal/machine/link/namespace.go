@@ -58,9 +58,12 @@ func ReadThere(m *tree.Tree, most int) (*There, error) {
 	for _, d := range t.Devices {
 		r.links[d.Name] = d
 		if d.Kind == "tun" && len(t.taps) < mostFiltered {
-			at := lanes.Device{Name: d.Name, Index: d.Index}
-			if kinds, _ := lanes.Classifiers(at); len(kinds) > 0 {
-				t.taps[d.Index] = filters{kinds, redirects(at, t.Devices, names)}
+			f, err := filtersOf(d, t.Devices, names)
+			if err != nil {
+				return nil, err
+			}
+			if len(f.kinds) > 0 {
+				t.taps[d.Index] = f
 			}
 		}
 	}

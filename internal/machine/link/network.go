@@ -36,7 +36,7 @@ func Inventory(ctx context.Context, m *tree.Tree, h *facts.Host) {
 		case IsTunnel(d.Kind):
 			h.Tunnels = append(h.Tunnels, tunnel(m, d, under))
 		case d.Kind == "macvtap" || d.Kind == "tun" || d.Kind == "":
-			if tap, is := tap(m, d, devices, names); is {
+			if tap, is := tap(m, h, d, devices, names); is {
 				h.Taps = append(h.Taps, tap)
 			}
 		}

@@ -17,7 +17,7 @@ const (
 )
 
 // tap reads a tap or macvtap device; false if the device is neither. Point-to-point tun devices carry no guests.
-func tap(m *tree.Tree, d Device, devices []Device, names map[int]string) (facts.Tap, bool) {
+func tap(m *tree.Tree, h *facts.Host, d Device, devices []Device, names map[int]string) (facts.Tap, bool) {
 	dir := path.Join(tree.ClassNet, d.Name)
 	t := facts.Tap{
 		Name: d.Name, Type: "tap", Master: names[d.master], TxQueueLen: d.txQueueLen, Up: d.Up, Stats: d.Stats,
@@ -36,29 +36,35 @@ func tap(m *tree.Tree, d Device, devices []Device, names map[int]string) (facts.
 	}
 	t.RxQueues, t.TxQueues, t.RPS, t.XPS = queues(m, dir)
 	if m.Live() && t.Type == "tap" {
-		// If they cannot be read, the check after steering finds them.
-		at := lanes.Device{Name: d.Name, Index: d.Index}
-		if t.Classifiers, _ = lanes.Classifiers(at); len(t.Classifiers) > 0 && t.Master != facts.OVSDatapath {
-			t.Redirects = redirects(at, devices, names)
+		f, err := filtersOf(d, devices, names)
+		if err != nil {
+			tree.AddUnseen(h, "tc filters of taps", err)
+		}
+		// Open vSwitch has its own filters at its ports (other_config:hw-offload): they do what its flows say.
+		if t.Classifiers = f.kinds; t.Master != facts.OVSDatapath {
+			t.Redirects = f.to
 		}
 	}
 	return t, true
 }
 
-// redirects returns the names of the devices that tc filters send a tap's packets to. What they let arrive at a port
-// goes to its master, and at another device to the network layer, like what no filter takes. Open vSwitch has filters
-// of its own at its ports (other_config:hw-offload): they do what its flows say.
-func redirects(at lanes.Device, devices []Device, names map[int]string) (to []string) {
-	out, in, _ := lanes.Redirects(at)
+// filtersOf reads a tap's tc filters, and the names of the devices that they send its packets to. What they let arrive at
+// a port goes to its master, and at another device to the network layer, like what no filter takes.
+func filtersOf(d Device, devices []Device, names map[int]string) (f filters, err error) {
+	at := lanes.Device{Name: d.Name, Index: d.Index}
+	if f.kinds, err = lanes.Classifiers(at); len(f.kinds) == 0 {
+		return f, err
+	}
+	out, in, err := lanes.Redirects(at)
 	for _, index := range in {
 		if i := slices.IndexFunc(devices, func(d Device) bool { return d.Index == index }); i >= 0 {
 			out = append(out, devices[i].master)
 		}
 	}
 	for _, index := range out {
-		if name := names[index]; name != "" && !slices.Contains(to, name) {
-			to = append(to, name)
+		if name := names[index]; name != "" && !slices.Contains(f.to, name) {
+			f.to = append(f.to, name)
 		}
 	}
-	return to
+	return f, err
 }
