@@ -200,6 +200,8 @@ func (t *table) explainSeat(p *Placed) {
 	switch {
 	case len(p.Nodes) > 1:
 		p.Why = "no single node has enough free cores and memory"
+	case len(wanted) == 0 && len(t.ask.Nodes) == 1:
+		p.Why = "this host has one node"
 	case len(wanted) == 0:
 		p.Why = fmt.Sprintf("node %s leaves the nodes most evenly used", p.Nodes)
 		if slices.ContainsFunc(g.NICs, func(n Interface) bool { return n.NIC != "" }) {
