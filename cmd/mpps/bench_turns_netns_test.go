@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/measure"
 	"mpps/internal/must"
 	"mpps/internal/outcome"
@@ -77,6 +80,7 @@ func (b *bridged) value() string {
 // plan makes a plan within the host's namespace and returns its file.
 func (b *bridged) plan(values ...string) string {
 	b.t.Helper()
+	treetest.Guests(b.t, unix.LOCK_SH)
 	self := must.Get(os.Executable())(b.t)
 	file := filepath.Join(b.t.TempDir(), "plan.json")
 	b.must(nil, []string{"ip", "netns", "exec", b.host, "env", "MPPS_TEST_PLAN=" + file,

@@ -18,6 +18,7 @@ import (
 
 	"mpps/internal/advise/audit"
 	"mpps/internal/advise/plan"
+	"mpps/internal/machine/tree/treetest"
 	"mpps/internal/must"
 	"mpps/internal/outcome"
 )
@@ -28,6 +29,7 @@ func TestRoutedHost(t *testing.T) {
 	if !inHost(t) {
 		return
 	}
+	treetest.Guests(t, unix.LOCK_EX)
 	h := &steered{t: t}
 	for _, command := range []string{
 		"link add nic0 type veth peer name far0", "link set nic0 address 02:00:00:00:00:01", "link set nic0 up",

@@ -64,6 +64,7 @@ func TestImpostors(t *testing.T) {
 	if !treetest.InNamespace(t) {
 		return
 	}
+	treetest.Guests(t, unix.LOCK_EX)
 	// The mounts are this process's own.
 	const folder = "/run/libvirt/qemu"
 	must.Do(t, unix.Mount("run", "/run", "tmpfs", 0, "mode=755"))

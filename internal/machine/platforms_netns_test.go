@@ -24,6 +24,7 @@ func TestPlatformProcesses(t *testing.T) {
 		return
 	}
 	// The mounts are this process's own.
+	treetest.Guests(t, unix.LOCK_EX)
 	must.Do(t, unix.Mount("run", "/run", "tmpfs", 0, "mode=755"))
 	must.Do(t, os.Mkdir("/run/qemu-server", 0o755))
 	const user = 4711
@@ -84,6 +85,7 @@ func TestInstanceProcesses(t *testing.T) {
 	if !treetest.InNamespace(t) {
 		return
 	}
+	treetest.Guests(t, unix.LOCK_EX)
 	must.Do(t, unix.Mount("run", "/run", "tmpfs", 0, "mode=755"))
 	for i, c := range []struct {
 		what     string

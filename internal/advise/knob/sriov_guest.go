@@ -67,8 +67,8 @@ func (v *View) judgeUnattached(g *facts.Guest) Advice {
 	if needs := onWire(v.Goal); !slices.ContainsFunc(v.NICs, func(n facts.NIC) bool {
 		return isPF(&n) && (n.Speed <= 0 || needs <= float64(n.Speed))
 	}) && len(v.VFs) == 0 {
-		return fact(found, exact("a faster NIC with SR-IOV", fmt.Sprintf("the target is %.0f Mb/s on the wire, more than "+
-			"any port here with virtual functions carries", needs)).At(High))
+		return fact(found, exact("a faster NIC with SR-IOV", fmt.Sprintf("the target is %.0f Mb/s on the wire, more "+
+			"than any port here with virtual functions carries", needs)).At(High))
 	}
 	free := 0
 	for _, f := range v.VFs {

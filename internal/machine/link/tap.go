@@ -48,8 +48,8 @@ func tap(m *tree.Tree, h *facts.Host, d Device, devices []Device, names map[int]
 	return t, true
 }
 
-// filtersOf reads a tap's tc filters, and the names of the devices that they send its packets to. What they let arrive at
-// a port goes to its master, and at another device to the network layer, like what no filter takes.
+// filtersOf reads a tap's tc filters, and the names of the devices that they send its packets to. What they let arrive
+// at a port goes to its master, and at another device to the network layer, like what no filter takes.
 func filtersOf(d Device, devices []Device, names map[int]string) (f filters, err error) {
 	at := lanes.Device{Name: d.Name, Index: d.Index}
 	if f.kinds, err = lanes.Classifiers(at); len(f.kinds) == 0 {

@@ -129,3 +129,18 @@ func EthtoolLine(t *testing.T, label string, nth int, args ...string) string {
 	}
 	return found[nth]
 }
+
+// Guests waits until this test may start processes that pass for guests (unix.LOCK_EX), or until no other test has such
+// (unix.LOCK_SH), and keeps it so to the test's end: tests that run in parallel see each other's processes, and a guest
+// that comes makes a plan stale.
+func Guests(t testing.TB, how int) {
+	t.Helper()
+	fd := must.Get(unix.Open("/", unix.O_RDONLY|unix.O_CLOEXEC, 0))(t)
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	for {
+		if err := unix.Flock(fd, how); err != unix.EINTR {
+			must.Do(t, err)
+			return
+		}
+	}
+}
