@@ -172,7 +172,7 @@ func (s *scene) placed(want *placement.Result, guests ...string) {
 // testNoPlace asks for what does not fit: the shortage is named, and the smallest thing that would help, which does.
 func testNoPlace(s *scene) {
 	for _, c := range []struct{ add, shortage, relaxed string }{
-		{"name=big,vcpus=16,memory=256M", "16 CPUs", "name=big,vcpus=@,memory=256M"},
+		{"name=big,vcpus=16,memory=256M", "16 dedicated CPUs", "name=big,vcpus=@,memory=256M"},
 		{"name=big,vcpus=1,memory=64G", "64.0 GiB of memory", "name=big,vcpus=1,memory=@G"},
 	} {
 		refused := labtest.Answer[placement.Result](s, 4, "place", "--detailed-exit-code", "--add", c.add).Refused

@@ -31,8 +31,9 @@ type argumentEdit struct {
 // menuDefault is the Argument of an edit of the default kernel; both its values are versions.
 const menuDefault = "GRUB_DEFAULT"
 
+// dropInHead is how a file of ours is known, also by other versions: it never changes.
 const (
-	dropInHead = "# Written by mpps; 'mpps rollback' takes it away. Do not edit: it is rewritten with every " +
+	dropInHead = "# Written by mpps; 'mpps rollback' takes it away. Do not edit: it is written anew with every " +
 		"change.\n" +
 		"# It takes some arguments out of what /etc/default/grub says, and adds those that mpps has set.\n"
 	dropInMark   = "#: "
