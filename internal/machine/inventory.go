@@ -25,7 +25,6 @@ import (
 // Inventory reads all facts of the machine. What could not be read is in Unseen; it never fails as a whole, unless ctx
 // is cancelled: the facts are incomplete then and must not be used.
 func (m *Machine) Inventory(ctx context.Context) *facts.Host {
-	ctx, missed := tree.CountMissed(ctx)
 	m = m.Within(ctx)
 	h := &facts.Host{
 		Name: m.Line("proc/sys/kernel/hostname"), Taken: time.Now().UTC(), Root: m.Path,
@@ -42,7 +41,7 @@ func (m *Machine) Inventory(ctx context.Context) *facts.Host {
 	} {
 		part(ctx, h)
 	}
-	missed.Note(h)
+	m.NoteMissed(h)
 	return h
 }
 

@@ -22,6 +22,7 @@ type Folder struct {
 	mem  *memDir  // of a tree in memory; with neither, the live machine
 	fd   int
 	ctx  context.Context // as Tree's
+	*Missed
 
 	parent    *Folder   // nil at the top
 	name      string    // in parent
@@ -47,7 +48,7 @@ func (d *Folder) open(name string, as Folder) *Folder {
 	if ended(d.ctx) != nil {
 		return nil
 	}
-	as.ctx = d.ctx
+	as.ctx, as.Missed = d.ctx, d.Missed
 	var err error
 	switch {
 	case d.mem != nil:

@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,16 +20,8 @@ type Missed struct {
 	why   error // of the first
 }
 
-type missedKey struct{}
-
-// CountMissed returns a context that counts what reads of Within miss.
-func CountMissed(ctx context.Context) (context.Context, *Missed) {
-	all := &Missed{}
-	return context.WithValue(ctx, missedKey{}, all), all
-}
-
-// Note adds what was missed to h.Unseen, if anything was.
-func (m *Missed) Note(h *facts.Host) {
+// NoteMissed adds what was missed to h.Unseen, if anything was.
+func (m *Missed) NoteMissed(h *facts.Host) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.count > 0 {
@@ -40,7 +31,7 @@ func (m *Missed) Note(h *facts.Host) {
 
 // miss counts a file or folder below that could not be opened although it may be there.
 func (d *Folder) miss(name string, err error) {
-	if err == nil || d.ctx == nil {
+	if err == nil || d.Missed == nil {
 		return
 	}
 	var errno unix.Errno
@@ -53,11 +44,9 @@ func (d *Folder) miss(name string, err error) {
 	default:
 		return
 	}
-	if all, counts := d.ctx.Value(missedKey{}).(*Missed); counts {
-		all.mu.Lock()
-		defer all.mu.Unlock()
-		if all.count++; all.count == 1 {
-			all.first, all.why = d.path(name), errno
-		}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.count++; d.count == 1 {
+		d.first, d.why = d.path(name), errno
 	}
 }

@@ -13,11 +13,10 @@ import (
 func TestMissed(t *testing.T) {
 	m := must.Get(Open("/"))(t)
 	defer m.Close()
-	ctx, missed := CountMissed(t.Context())
-	within := m.Within(ctx)
+	within := m.Within(t.Context())
 	must.Equal(t, within.Line("proc/no-such-file"), "", "a file that is not there")
 	none := &facts.Host{}
-	missed.Note(none)
+	within.NoteMissed(none)
 	must.Empty(t, none.Unseen, "missed")
 	var limit syscall.Rlimit
 	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
@@ -28,7 +27,7 @@ func TestMissed(t *testing.T) {
 		t.Fatalf("%v, %q and %v were read without descriptors", names, line, folder)
 	}
 	h := &facts.Host{}
-	missed.Note(h)
+	within.NoteMissed(h)
 	want := facts.Unseen{What: "files and folders (3, first /proc/self)", Why: "too many open files"}
 	must.Hold(t, slices.Equal(h.Unseen, []facts.Unseen{want}), "%+v, expected %+v", h.Unseen, want)
 }

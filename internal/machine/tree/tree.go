@@ -28,6 +28,7 @@ type Tree struct {
 	remote Remote
 
 	ctx context.Context // reads fail once it is cancelled; nil: never
+	*Missed
 
 	Libvirt Libvirt
 
@@ -67,10 +68,10 @@ func Open(root string) (*Tree, error) {
 // Within returns the same machine, on which every read fails once ctx is cancelled. Other users decide how many
 // processes, threads, links and groups there are: a loop over 100,000 of them then ends at once. The caller must check
 // ctx afterwards, since what was read is incomplete. A deadline of ctx does not end reads: it limits a measurement, and
-// what the machine is must be known before. Closing either closes both.
+// what the machine is must be known before. It counts what reads miss from then on. Closing either closes both.
 func (t *Tree) Within(ctx context.Context) *Tree {
 	within := *t
-	within.ctx = ctx
+	within.ctx, within.Missed = ctx, &Missed{}
 	return &within
 }
 
@@ -111,9 +112,9 @@ const (
 // kernel's own, the absolute path.
 func (t *Tree) at(name string) (Folder, string) {
 	if t.live && t.Path == "/" && filepath.IsLocal(name) {
-		return Folder{fd: unix.AT_FDCWD, ctx: t.ctx}, "/" + name
+		return Folder{fd: unix.AT_FDCWD, ctx: t.ctx, Missed: t.Missed}, "/" + name
 	}
-	return Folder{root: t.Root, mem: t.mem, ctx: t.ctx}, name
+	return Folder{root: t.Root, mem: t.mem, ctx: t.ctx, Missed: t.Missed}, name
 }
 
 // Stat and Lstat describe a file; Lstat does not follow a link that is the last element.
@@ -139,7 +140,7 @@ func (t *Tree) Lstat(name string) (fs.FileInfo, error) {
 
 // Readlink returns the target of a symbolic link.
 func (t *Tree) Readlink(name string) (string, error) {
-	return (&Folder{root: t.Root, mem: t.mem, ctx: t.ctx}).readlink(name)
+	return (&Folder{root: t.Root, mem: t.mem, ctx: t.ctx, Missed: t.Missed}).readlink(name)
 }
 
 // Read returns a file's whole text. The name is relative to the root, without a leading slash.
@@ -221,7 +222,7 @@ func (t *Tree) Below(dir string) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tree{Root: root, Path: path.Join(t.Path, dir), live: t.live, ctx: t.ctx}, nil
+	return &Tree{Root: root, Path: path.Join(t.Path, dir), live: t.live, ctx: t.ctx, Missed: t.Missed}, nil
 }
 
 // Variable returns the value of a variable in a text of NAME=VALUE lines such as a uevent file; empty if it is not
