@@ -27,7 +27,7 @@ type Options struct {
 	NoColor bool
 	Verbose bool
 	Version string
-	Gone    func() // called when a stream has no reader any more; nil: nobody is told
+	Gone    func() // called once a stream has lost its reader; may be nil
 }
 
 // Printer prints answers to standard output, progress and errors to standard error.

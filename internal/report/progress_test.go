@@ -34,7 +34,7 @@ func TestProgressInALog(t *testing.T) {
 	}
 }
 
-// TestReaderIsGone: whoever works on for a reader is told when there is none any more.
+// TestReaderIsGone: Gone is called once the reader of a stream has closed it.
 func TestReaderIsGone(t *testing.T) {
 	for name, say := range map[string]func(p *Printer){
 		"step":   func(p *Printer) { p.Step("halfway") },

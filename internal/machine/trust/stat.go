@@ -65,6 +65,6 @@ func (t Stat) Kernel() bool {
 	return t.Flags&kernelThread != 0 && (t.Parent == kthreadd || t.TID == kthreadd)
 }
 
-// UserWorker reports whether the kernel made a thread of its own process for work: a vhost worker since Linux 6.4,
-// or one of io_uring.
+// UserWorker reports whether the kernel created the thread to work for its process: a vhost worker since Linux 6.4,
+// or an io_uring worker.
 func (t Stat) UserWorker() bool { return t.Flags&userWorker != 0 }
