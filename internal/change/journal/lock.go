@@ -38,7 +38,7 @@ type Lock struct {
 	unnamed          error
 }
 
-// Unnamed returns why others cannot learn who holds the lock: the disk takes no writes. nil: they are told.
+// Unnamed returns why others cannot learn who holds the lock: the disk takes no writes. nil: they can.
 func (l *Lock) Unnamed() error { return l.unnamed }
 
 // Lock takes the machine's lock, or fails with a *Locked that names the holder. command describes this process to
