@@ -29,7 +29,6 @@ func Root(root *cobra.Command, alone func(*cobra.Command) error) {
 		return unknown(cmd, args[0])
 	}
 	root.SetHelpCommand(help(root))
-	root.SuggestionsMinimumDistance = 2
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "FlagUsages |", "FlagUsagesWrapped 80 |"))
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -60,12 +59,17 @@ func help(root *cobra.Command) *cobra.Command {
 	}
 }
 
-func unknown(root *cobra.Command, name string) error {
-	hint := SeeHelp(root.Name())
-	if near := root.SuggestionsFor(name); len(near) > 0 {
+// unknown returns the error for a name that is no command of another command.
+func unknown(of *cobra.Command, name string) error {
+	text, hint := "unknown command "+strconv.Quote(name), SeeHelp(of.CommandPath())
+	if of.HasParent() {
+		text += " for " + strconv.Quote(of.CommandPath())
+	}
+	of.SuggestionsMinimumDistance = 2
+	if near := of.SuggestionsFor(name); len(near) > 0 {
 		hint = "did you mean '" + near[0] + "'?"
 	}
-	return outcome.Usage(errors.New("unknown command "+strconv.Quote(name)), hint)
+	return outcome.Usage(errors.New(text), hint)
 }
 
 // SeeHelp returns the hint that names the help of a command, such as "mpps bench pps".
@@ -106,11 +110,12 @@ func checkValue(f *pflag.Flag) error {
 func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, given []string) error {
 		err := check(cmd, given)
-		if err != nil && !cmd.HasSubCommands() {
-			takes := strings.TrimSuffix(cmd.UseLine(), " [flags]")
-			err = fmt.Errorf("expected '%s', found %s", takes, ops.Count(len(given), "argument"))
+		if err != nil && cmd.HasSubCommands() && len(given) > 0 {
+			return unknown(cmd, given[0])
 		}
 		if err != nil {
+			takes := strings.TrimSuffix(cmd.UseLine(), " [flags]")
+			err = fmt.Errorf("expected '%s', found %s", takes, ops.Count(len(given), "argument"))
 			return outcome.Usage(err, SeeHelp(cmd.CommandPath()))
 		}
 		return nil

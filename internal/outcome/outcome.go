@@ -3,6 +3,8 @@ package outcome
 
 import (
 	"errors"
+	"net"
+	"os"
 	"strconv"
 )
 
@@ -90,4 +92,24 @@ func HintOf(err error, otherwise string) string {
 		return hinted.Hint()
 	}
 	return otherwise
+}
+
+// SocketCause returns what went wrong with a socket, without the operation and the addresses that package net puts
+// before it: the caller has named the address.
+func SocketCause(err error) error {
+	var name *net.DNSError
+	var address *net.AddrError
+	var call *os.SyscallError
+	var op *net.OpError
+	switch {
+	case errors.As(err, &name):
+		return errors.New(name.Err)
+	case errors.As(err, &address):
+		return errors.New(address.Err)
+	case errors.As(err, &call):
+		return call.Err
+	case errors.As(err, &op):
+		return op.Err
+	}
+	return err
 }

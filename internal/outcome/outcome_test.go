@@ -3,6 +3,7 @@ package outcome
 import (
 	"errors"
 	"fmt"
+	"net"
 	"testing"
 
 	"mpps/internal/must"
@@ -45,4 +46,21 @@ func TestOf(t *testing.T) {
 		}
 	}
 	must.Hold(t, Exit(CodeOK) == nil, "all well is an error")
+}
+
+// TestSocketCause: what is left of an error of package net names neither its operation nor an address.
+func TestSocketCause(t *testing.T) {
+	t.Parallel()
+	_, refused := net.Dial("unix", t.TempDir()+"/none")
+	_, port := net.Listen("tcp", "127.0.0.1:99999")
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{fmt.Errorf("agent: %w", refused), "no such file or directory"},
+		{port, "invalid port"},
+		{errors.New("other"), "other"},
+	} {
+		must.Hold(t, SocketCause(c.err).Error() == c.want, "%v becomes %v", c.err, SocketCause(c.err))
+	}
 }

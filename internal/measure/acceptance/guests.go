@@ -126,7 +126,8 @@ func NeedMadeGuests(in Inputs, s Seen) []Check {
 	if !s.Root {
 		add("root", "making guests needs root", "repeat with sudo")
 	}
-	if why, hidden := guestsHidden(s.Host); hidden {
+	missing := s.Making != nil && s.Making.Libvirt != nil // which is said below
+	if why, hidden := guestsHidden(s.Host); hidden && !missing {
 		add("libvirt", why, "'virsh list --all' says what it lacks")
 	}
 	for _, g := range in.Made {

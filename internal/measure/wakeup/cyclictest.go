@@ -49,6 +49,7 @@ const maxText = 32 << 20
 type rtTests struct {
 	Version  string              `json:"rt_test_version"`
 	Version2 string              `json:"rt_test_version:"`
+	InNs     int                 `json:"resolution_in_ns"` // 1 with cyclictest's -N: all lengths are ns
 	Threads  map[string]rtThread `json:"thread"`
 }
 
@@ -59,6 +60,8 @@ type rtThread struct {
 	Max       float64           `json:"max"`
 	Avg       float64           `json:"avg"`
 	CPU       int               `json:"cpu"`
+
+	inNs bool // its lengths are ns, not µs
 }
 
 // readRTTests reads the JSON at the beginning of a text, and returns where it ends. distribution converts a thread's
@@ -78,6 +81,7 @@ func readRTTests(tool, text string, distribution func(rtThread) (Distribution, e
 		if !there {
 			return nil, 0, unexpected(tool, "there is no thread %d of %d", i, len(report.Threads))
 		}
+		t.inNs = report.InNs == 1
 		d, err := distribution(t)
 		if err != nil {
 			return nil, 0, err
@@ -114,15 +118,16 @@ func ParseCyclictest(text string, cap int, cpus []int) (*Output, error) {
 
 // wakeups converts the figures of a thread of cyclictest.
 func (t rtThread) wakeups(cap int) (Distribution, error) {
-	s := sampled{cpu: t.CPU, capNs: uint64(cap) * 1000, count: t.Cycles, min: micros(t.Min), max: micros(t.Max),
-		mean: t.Avg * 1000}
+	s := sampled{cpu: t.CPU, capNs: uint64(cap) * t.unit(), count: t.Cycles, min: t.ns(t.Min), max: t.ns(t.Max),
+		mean: t.Avg * float64(t.unit())}
 	var inside uint64
 	for key, n := range t.Histogram {
-		us, err := strconv.ParseUint(key, 10, 32)
+		length, err := strconv.ParseUint(key, 10, 32)
 		if err != nil {
-			return Distribution{}, unexpected("cyclictest", "found %q for a length in µs", key)
+			return Distribution{}, unexpected("cyclictest", "found %q for a length", key)
 		}
-		s.buckets = append(s.buckets, measure.Bucket{FromNs: us * 1000, ToNs: us * 1000, Count: n})
+		ns := length * t.unit()
+		s.buckets = append(s.buckets, measure.Bucket{FromNs: ns, ToNs: ns, Count: n})
 		inside += n
 	}
 	if t.Cycles > inside {
@@ -136,11 +141,20 @@ func (t rtThread) wakeups(cap int) (Distribution, error) {
 	return s.distribution(TimerWakeup), nil
 }
 
-func micros(us float64) uint64 {
-	if us <= 0 || math.IsNaN(us) || us > 1e12 {
+// unit returns the unit of a thread's lengths in ns.
+func (t rtThread) unit() uint64 {
+	if t.inNs {
+		return 1
+	}
+	return 1000
+}
+
+// ns returns a length of a thread in ns, 0 for one that nobody can have measured.
+func (t rtThread) ns(length float64) uint64 {
+	if length <= 0 || math.IsNaN(length) || length > 1e12 {
 		return 0
 	}
-	return uint64(math.Round(us * 1000))
+	return uint64(math.Round(length * float64(t.unit())))
 }
 
 // Lines of --spike (trigger_print in cyclictest.c). The time is CLOCK_MONOTONIC in µs.

@@ -39,6 +39,8 @@ func TestImport(t *testing.T) {
 			"     Maximum:\t 1 14 (us)\n     Max-Min:\t 0 13 (us)\n", "oslat", 2, 14, false},
 		"summary with -N": {"T: 0 ( 1234) P:95 I:200 C:3000000 Min:   2134 Act:    4310 Avg:    3909 Max:   23123\n",
 			"cyclictest", 1, 23, true},
+		"JSON with -N": {`{"cmdline:": "cyclictest -N", "resolution_in_ns": 1, "thread": {"0": {"histogram": {"1510": 4, ` +
+			`"23973": 1}, "cycles": 5, "min": 1510, "avg": 9664.0, "max": 23973, "cpu": 2}}}`, "cyclictest", 1, 23, false},
 		"text with -H": {"# Histogram\n000002 000004\t000005\t000009\n000003 000001\t000000\t000001\n" +
 			"# Min Latencies: 00002 00002\n# Avg Latencies: 00002 00002\n# Max Latencies: 00003 00002 00003\n" +
 			"# Histogram Overflows: 00000 00000 00000\n", "cyclictest", 2, 3, false},

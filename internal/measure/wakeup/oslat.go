@@ -22,7 +22,7 @@ func ParseOslat(text string) (*Output, error) {
 
 // turns converts the figures of a thread of oslat.
 func (t rtThread) turns() (Distribution, error) {
-	s := sampled{cpu: t.CPU, min: micros(t.Min), max: micros(t.Max), mean: t.Avg * 1000}
+	s := sampled{cpu: t.CPU, min: t.ns(t.Min), max: t.ns(t.Max), mean: t.Avg * 1000}
 	var last float64
 	for key, n := range t.Histogram {
 		us, err := strconv.ParseFloat(key, 64)
@@ -30,12 +30,12 @@ func (t rtThread) turns() (Distribution, error) {
 			return Distribution{}, unexpected("oslat", "found %q for a length in µs", key)
 		}
 		last = max(last, us)
-		s.buckets = append(s.buckets, measure.Bucket{FromNs: micros(us), ToNs: micros(us), Count: n})
+		s.buckets = append(s.buckets, measure.Bucket{FromNs: t.ns(us), ToNs: t.ns(us), Count: n})
 	}
 	if t.Max > last {
 		for i := range s.buckets {
-			if s.buckets[i].FromNs == micros(last) {
-				s.capNs, s.beyond = micros(last), s.buckets[i].Count
+			if s.buckets[i].FromNs == t.ns(last) {
+				s.capNs, s.beyond = t.ns(last), s.buckets[i].Count
 				s.buckets[i].Count = 0
 			}
 		}

@@ -164,6 +164,9 @@ func Kube(ctx context.Context, env *ops.Env, a KubeRequest) (*facts.Host, *kube.
 	case SRIOVPolicy:
 		e, err = kube.SRIOVPolicy(h.Facts, env.Version, a.Label)
 	case Features:
+		if err := ops.CheckGoal(h.Facts, a.Goal); err != nil {
+			return nil, nil, nil, err
+		}
 		r := judging.Audit(h.Facts, a.Goal, h.Site.Adjust)
 		e = kube.Features(r, env.Version, h.Facts.Name, h.Facts.Taken, a.Valid)
 	case Problems:

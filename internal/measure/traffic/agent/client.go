@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mpps/internal/measure/traffic"
+	"mpps/internal/outcome"
 )
 
 // DialOptions configure a Client.
@@ -50,7 +51,7 @@ func Dial(ctx context.Context, addr string, o DialOptions) (*Client, error) {
 	defer cancel()
 	conn, err := dialSocket(ctx, o.Netns, addr)
 	if err != nil {
-		return nil, fmt.Errorf("agent %s: %w", addr, err)
+		return nil, fmt.Errorf("agent %s: %w", addr, outcome.SocketCause(err))
 	}
 	hangUp := context.AfterFunc(ctx, func() { conn.Close() }) // which ends what waits for the hello
 	c := &Client{wire: newWire(conn), timeout: o.Timeout, waiting: map[uint64]chan response{},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mpps/internal/measure/traffic/talk"
+	"mpps/internal/outcome"
 )
 
 // Port is the default port of an agent.
@@ -50,7 +51,7 @@ func Listen(netns, addr string, o Options) (*Server, error) {
 	}
 	l, err := listen(netns, addr)
 	if err != nil {
-		return nil, fmt.Errorf("agent: %w", err)
+		return nil, fmt.Errorf("agent on %s: %w", addr, outcome.SocketCause(err))
 	}
 	return &Server{listener: l, opt: o, sessions: make(chan struct{}, maxSessions)}, nil
 }
