@@ -28,11 +28,11 @@ const (
 	demoAddress = "10.50.0.2"
 	demoPort    = 7878
 	demoSecret  = "secret-of-the-demo"
-	demoRules   = 254
+	demoCounted = 254 // hosts that have rules
 )
 
-// demoSetup creates bridge, uplink and rules. The rules are accounting that nobody reads, one for each address of a
-// /24: each matches a host that no longer exists, so every frame of the guest passes all of them.
+// demoSetup creates bridge, uplink and rules. The rules are accounting that nobody reads, for each address of a /24 what
+// it sent and received: they match hosts that no longer exist, so every frame of the guest passes all of them.
 var demoSetup = fmt.Sprintf(`
 modprobe br_netfilter
 ip link add %[1]s type bridge forward_delay 0
@@ -48,11 +48,13 @@ echo 1 > /sys/class/net/%[1]s/bridge/nf_call_iptables
 {
 	echo "*filter"
 	for i in $(seq %[2]d); do
-		echo "-A FORWARD -s 192.0.2.$i -m comment --comment \"accounting of a host that is gone\" -j RETURN"
+		for way in s d; do
+			echo "-A FORWARD -$way 192.0.2.$i -m comment --comment \"accounting of a host that is gone\" -j RETURN"
+		done
 	done
 	echo COMMIT
 } | iptables-legacy-restore --noflush
-`, demoBridge, demoRules)
+`, demoBridge, demoCounted)
 
 // demoSpec is the guest before tuning.
 func demoSpec(init string) lab.GuestSpec {
