@@ -201,22 +201,23 @@ func (s Set) Pattern() string { return "^(" + strings.Join(s.Tests, "|") + ")$" 
 func Turn(all []Scene, turn, visit int) []Set {
 	sets := setsOf(all, turn)
 	slices.SortStableFunc(sets, func(a, b Set) int { return cmp.Compare(b.Seconds, a.Seconds) })
-	var always []Set
+	var first []Set
 	var halves [2][]Set
-	for i, s := range sets {
+	half := visit % 2
+	for _, s := range sets {
 		if s.every {
-			always = append(always, s)
-		} else {
-			half := (i + visit) % 2
-			halves[half] = append(halves[half], s)
+			first = append(first, s)
+			continue
 		}
+		halves[half] = append(halves[half], s)
+		half = 1 - half
 	}
 	if n := len(halves[0]); n > 0 {
 		at := visit / 2 % n
-		always = append(always, halves[0][at])
+		first = append(first, halves[0][at])
 		halves[0] = slices.Delete(halves[0], at, at+1)
 	}
-	return slices.Concat(always, halves[0], halves[1])
+	return slices.Concat(first, halves[0], halves[1])
 }
 
 // setsOf groups the scenes of a turn by package.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"mpps/internal/must"
@@ -15,10 +16,11 @@ import (
 
 const top = "../.."
 
+var once = sync.OnceValues(func() ([]Scene, error) { return All(top) })
+
 func all(t *testing.T) []Scene {
 	t.Helper()
-	a := must.Get(All(top))(t)
-	return a
+	return must.Get(once())(t)
 }
 
 // TestFourTurnsPlayEverything: what the four turns play is what git grep finds, and every scene has a line in
@@ -131,8 +133,8 @@ func TestOrderMovesOn(t *testing.T) {
 		first := map[string]bool{}
 		for visit := range 2 * len(sets) {
 			now, next := Turn(all(t), turn, visit), Turn(all(t), turn, visit+1)
-			must.Need(t, len(now) == len(sets) && len(next) == len(sets), "turn %d: %d sets at visit %d, then %d, of %d",
-				turn, len(now), visit, len(next), len(sets))
+			must.Need(t, len(now) == len(sets) && len(next) == len(sets),
+				"turn %d: %d sets at visit %d, then %d, of %d", turn, len(now), visit, len(next), len(sets))
 			must.Hold(t, !slices.ContainsFunc(now[:always], func(s Set) bool { return !s.every }),
 				"turn %d, visit %d begins with %v", turn, visit, now[:always])
 			first[now[always].Pattern()] = true

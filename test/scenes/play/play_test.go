@@ -76,8 +76,9 @@ func TestPlay(t *testing.T) {
 			<-ctx.Done()
 			return errors.New("signal: terminated")
 		}, false, []string{"FAIL\tmpps/test/a"}, nil},
-		{"no time at all", -time.Second, func(ctx context.Context, _ scenes.Set, _ io.Writer) error { return ctx.Err() },
-			false, []string{"not played: test/a TestA: cut off", "not played: test/d TestD: takes 400 s, 0 s are left",
+		{"no time at all", -time.Second,
+			func(ctx context.Context, _ scenes.Set, _ io.Writer) error { return ctx.Err() }, false,
+			[]string{"not played: test/a TestA: cut off", "not played: test/d TestD: takes 400 s, 0 s are left",
 				"nothing was played"}, []string{"ok"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
