@@ -100,7 +100,7 @@ test-long: deps-test build  ## all scenes of the emulated hosts, over an hour: b
 test-faults:                ## kills the program and resets the emulated host at every point, and prints what was lost: nothing
 	$(GO) test -tags faults -count=1 -timeout 30m -v ./test/faults
 
-test-conditions: deps-test build  ## unit and namespace tests on one CPU, beside six busy loops and under nohup, those of flows in 20 namespaces: an hour and a half
+test-conditions: deps-test build  ## unit and namespace tests on one CPU, beside six busy loops and under nohup, those of flows in 20 namespaces: about four hours
 	scripts/test-conditions
 
 soak-sriov: build           ## 50 times a virtual function is made, given to a guest, started with, taken back and removed: nothing is left

@@ -24,11 +24,15 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
 
-// lacking runs a command with a cache and a run folder that are its own, and then prints to its standard error what is
-// left in them beside the lock of the cache, and mounts that were not there before.
+// lacking runs a command with its own cache and run folder, much memory and without apt's settings, and then prints to
+// its standard error what is left in these folders beside the lock of the cache, and mounts that were not there before.
 const lacking = `mkdir -p /run/mpps-lab; mount -t tmpfs run /run/mpps-lab
 mount -t tmpfs -o size=3g cache "$MPPS_LAB"
+mount -t tmpfs apt /etc/apt
+MEMORY=99999999
 ` + "%s" + `
+echo "MemAvailable: $MEMORY kB" >$SCRATCH/meminfo
+mount --bind $SCRATCH/meminfo /proc/meminfo
 mount >$SCRATCH/mounts
 code=0
 "$@" || code=$?
@@ -52,9 +56,8 @@ func TestLacking(t *testing.T) {
 		"disk": {prepare: `mount -t tmpfs -o size=64m small "$MPPS_LAB"`, says: "needs 2048 MiB", hint: "MPPS_LAB"},
 		"a mirror that answers": {env: "MPPS_LAB_MIRROR=http://" + silent.Addr().String() + "/debian",
 			says: "mirror does not answer", hint: "MPPS_LAB_MIRROR"},
-		"a mirror": {env: away, says: "mirror does not answer", hint: "MPPS_LAB_MIRROR"},
-		"a mirror among apt's sources": {prepare: "mount -t tmpfs apt /etc/apt", says: "no Debian archive",
-			hint: "MPPS_LAB_MIRROR"},
+		"a mirror":                     {env: away, says: "mirror does not answer", hint: "MPPS_LAB_MIRROR"},
+		"a mirror among apt's sources": {says: "no Debian archive", hint: "MPPS_LAB_MIRROR"},
 		"a mirror, after a build that was killed": {prepare: `mkdir -p "$MPPS_LAB/build-1/root/etc"`, env: away,
 			says: "mirror does not answer", hint: "MPPS_LAB_MIRROR"},
 		"a program": {env: "PATH=$SCRATCH/bin",
@@ -62,10 +65,10 @@ func TestLacking(t *testing.T) {
 			says:    "missing packages: debootstrap", hint: "apt-get install"},
 		"privileges": {before: []string{"setpriv", "--bounding-set", "-sys_admin"}, says: "not permitted",
 			hint: "CAP_SYS_ADMIN"},
-		"memory": {prepare: little, says: "needs 6656 MiB of memory", hint: "mpps-lab list"},
-		"memory, and a state that cannot be read": {prepare: little +
-			"; mkdir /run/mpps-lab/$NAME; echo '{' >/run/mpps-lab/$NAME/state.json",
-			says: "needs 6656 MiB of memory", hint: "mpps-lab list"},
+		"memory": {prepare: "MEMORY=3000000", says: "needs 6656 MiB of memory", hint: "mpps-lab list"},
+		"memory, and a state that cannot be read": {
+			prepare: "MEMORY=3000000; mkdir /run/mpps-lab/$NAME; echo '{' >/run/mpps-lab/$NAME/state.json",
+			says:    "needs 6656 MiB of memory", hint: "mpps-lab list"},
 	} {
 		for _, verb := range []string{"up", "demo"} {
 			t.Run(verb+" without "+name, func(t *testing.T) {
@@ -75,10 +78,6 @@ func TestLacking(t *testing.T) {
 		}
 	}
 }
-
-// little is a machine with little memory.
-const little = `printf 'MemTotal: 4000000 kB\nMemAvailable: 3000000 kB\n' >$SCRATCH/meminfo
-mount --bind $SCRATCH/meminfo /proc/meminfo`
 
 type lack struct {
 	prepare    string
@@ -132,7 +131,8 @@ func TestDepsWithoutMirror(t *testing.T) {
 	must.Do(t, os.WriteFile(sources, fmt.Appendf(nil, "deb http://%[1]v/debian stable main\n"+
 		"deb http://%[1]v/debian-security stable-security main\n", silent.Addr()), 0o644))
 	must.Do(t, os.WriteFile(conf, fmt.Appendf(nil, "Dir::Etc::sourcelist %q;\nDir::Etc::sourceparts \"/dev/null\";\n"+
-		"Dir::State %[2]q;\nDir::State::status \"/dev/null\";\nDir::Cache %[2]q;\nAcquire::http::Proxy \"DIRECT\";\n",
+		"Dir::State %[2]q;\nDir::State::status \"/dev/null\";\nDir::Cache %[2]q;\n"+
+		"Acquire::http::Proxy::127.0.0.1 \"DIRECT\";\n",
 		sources, dir), 0o644))
 	cmd := exec.CommandContext(t.Context(), "../../scripts/deps")
 	cmd.Env = append(os.Environ(), "APT_CONFIG="+conf, "DPKG_ADMINDIR="+dir)
