@@ -44,10 +44,10 @@ check-generated:            ## the committed eBPF objects are those of the sourc
 	@scripts/check-generated
 
 test-unit:                  ## libvirt's schema and promtool must be there: see scripts/deps
-	MPPS_LIBVIRT_SCHEMA=required MPPS_PROMTOOL=required scripts/in-memory $(GO) test -vet=off -timeout 60m -p 3 ./test/gallery ./...
+	MPPS_LIBVIRT_SCHEMA=required MPPS_PROMTOOL=required scripts/in-memory $(GO) test -vet=off -timeout 30m -p 3 ./test/gallery ./...
 	$(GO) -C tools test -vet=off $$($(GO) -C tools list ./... | grep -v /sbom$$)
 
-NETNS_TESTS = MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -vet=off -count=1 -exec $(CURDIR)/scripts/own-mounts -timeout 60m -p 1 \
+NETNS_TESTS = MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags netns -vet=off -count=1 -exec $(CURDIR)/scripts/own-mounts -timeout 30m -p 1 \
 	-run "$$(scripts/tagged -run netns)"
 
 # What follows flows waits more than it works, and bears any load: scripts/test plays it beside the units.
@@ -80,10 +80,11 @@ LAB_PACKAGES = $$($(GO) run ./test/scenes/play -order $$(scripts/tagged lab))
 # What of test/e2e is played beside the rest of it.
 LAB_HALF = '^TestTunedGuest$$'
 
+# The slowest machine so far took 35 minutes for the hosts, most of which a package may wait for its turn.
 test-lab: build             ## in emulated KVM hosts, two at a time, a third package waits; the longest begin
 	@set -e; code=; \
-	$(LAB_TESTS) -short -timeout 50m -skip $(LAB_HALF) $(LAB_PACKAGES) & rest=$$!; \
-	$(LAB_TESTS) -run $(LAB_HALF) -timeout 50m ./test/e2e || code=1; \
+	$(LAB_TESTS) -short -timeout 40m -skip $(LAB_HALF) $(LAB_PACKAGES) & rest=$$!; \
+	$(LAB_TESTS) -run $(LAB_HALF) -timeout 40m ./test/e2e || code=1; \
 	wait $$rest && [ -z "$$code" ]
 
 test-catalogue: build       ## every knob of the catalogue set on the emulated host, seen by other programs, and put back: 5 to 10 minutes
@@ -99,7 +100,7 @@ test-long: deps-test build  ## all scenes of the emulated hosts, over an hour: b
 test-faults:                ## kills the program and resets the emulated host at every point, and prints what was lost: nothing
 	$(GO) test -tags faults -count=1 -timeout 30m -v ./test/faults
 
-test-conditions: deps-test build  ## unit and namespace tests on one CPU, beside six busy loops and under nohup, those of flows in 20 namespaces: an hour and a half
+test-conditions: deps-test build  ## unit and namespace tests on one CPU, beside six busy loops and under nohup, those of flows in 20 namespaces: about four hours
 	scripts/test-conditions
 
 soak-sriov: build           ## 50 times a virtual function is made, given to a guest, started with, taken back and removed: nothing is left

@@ -43,10 +43,11 @@ func inHost(t *testing.T) bool {
 
 // tunnels are the commands that make vx0 by the tunnel's name. The test machine's kernel may not have all of them:
 // test/queuepath runs TestSteerManyFlows with each on the emulated host. Of those without a command the guests make the
-// tunnel themselves, and there is no vx0.
+// tunnel themselves, and there is no vx0. The port of vxlan-port is known from the device alone.
 var tunnels = map[string][]string{
 	"gre-inside": nil, "geneve-inside": nil,
 	"vxlan":      {"link add vx0 type vxlan id 7 dstport 4789 remote 10.9.0.2 local 10.9.0.1 dev nic0"},
+	"vxlan-port": {"link add vx0 type vxlan id 7 dstport 7789 remote 10.9.0.2 local 10.9.0.1 dev nic0"},
 	"geneve":     {"link add vx0 type geneve id 7 dstport 6081 remote 10.9.0.2"},
 	"gretap":     {"link add vx0 type gretap remote 10.9.0.2 local 10.9.0.1 dev nic0"},
 	"ip6gretap":  {"link add vx0 type ip6gretap remote fd00::2 local fd00::1 dev nic0 encaplimit none"},

@@ -59,8 +59,8 @@ nor among the exceptions (test/catalogue/exceptions.txt), which stand here with 
 Judges: cases in internal/advise/audit/testdata/knobs show each verdict on recorded facts.
 
 When: make test plays its tests each time. .ci/run plays those, then TestCatalogue and a quarter of the other long scenes of the emulated
-host: four successive commits play them all (make test-turn). A scene for which a slow machine has no time left is named, and comes
-earlier each time its quarter is played.
+host (make test-turn). Four successive commits play them all where make test leaves 2000 s for that, eight where it leaves 1400 s. What
+was not played is named, and comes first when its quarter is played next.
 
 Made from test/catalogue/exceptions.txt, test/scenes/scenes.txt and cmd/mpps/proven_test.go.
 

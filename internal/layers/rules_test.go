@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -129,6 +130,31 @@ func startsPrograms(s *source) []string {
 		}
 		return false
 	})...)
+}
+
+// endsPrograms refuses what starts an exec.Cmd other than by owned: the program would outlive mpps.
+func endsPrograms(s *source) []string {
+	file := s.pkg + "/" + filepath.Base(s.name)
+	if s.pkg == "owned" || outliving[s.pkg]+outliving[file] != "" ||
+		!slices.Contains(slices.Collect(maps.Values(s.imports)), "os/exec") {
+		return nil
+	}
+	var found []string
+	others := map[ast.Expr]bool{} // an exec.Cmd's take no arguments
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && len(call.Args) > 0 {
+			others[call.Fun] = true
+		}
+		e, ok := n.(*ast.SelectorExpr)
+		if !ok || others[e] || !slices.Contains([]string{"Start", "Run", "Output", "CombinedOutput"}, e.Sel.Name) {
+			return true
+		}
+		if of, ok := e.X.(*ast.Ident); !ok || of.Obj != nil || s.imports[of.Name] == "" {
+			found = append(found, s.at(n, e.Sel.Name, "a program is started by owned, so that it ends with mpps"))
+		}
+		return true
+	})
+	return found
 }
 
 // prints refuses what writes to the standard streams outside the packages that may.

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"mpps/internal/advise/queuepath"
 	"mpps/internal/lab/labtest"
@@ -18,33 +17,38 @@ import (
 // of two queues sends more with than the least rate that a fault is told of (500 per second).
 const pause = 3_000_000
 
-// TestPath plants faults on the way of two guests' packets to the NIC, and has each of them found, named first and
-// mended.
-func TestPath(t *testing.T) {
+// The scenes of the path plant faults on the way of two guests' packets to the NIC, and have each of them found, named
+// first and mended. Each has a host for itself, so that they can be played at different commits.
+
+// TestPathExact: what is told of the NIC's queues is what its driver counts, and nothing is wrong where nothing is.
+func TestPathExact(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)
-	for _, part := range []struct {
-		name string
-		do   func(*scene)
-	}{
-		{"exact", testExact},
-		{"healthy", testHealthy},
-		{"all queues of XPS on one", testXPS},
-		{"two guests on one queue", testShared},
-		{"workers on the other node", testRemote},
-		{"a flow that changes queue", testFlapping},
-		{"a tunnel with one queue", testTunnel},
-	} {
-		start := time.Now()
-		passed := t.Run(part.name, func(t *testing.T) { part.do(s.in(t)) })
-		t.Logf("%5.1f s  %s", time.Since(start).Seconds(), part.name)
-		if passed {
-			continue
-		}
-		if died := s.Lab.Death(t.Context()); died != "" {
-			t.Fatalf("no use to go on: %s", died)
-		}
-	}
+	testExact(s)
+	testHealthy(s)
+}
+
+func TestPathXPS(t *testing.T) {
+	labtest.Long(t)
+	testXPS(openScene(t))
+}
+
+func TestPathShared(t *testing.T) {
+	labtest.Long(t)
+	testShared(openScene(t))
+}
+
+// TestPathMoves: workers on the other node, and a flow that changes queue.
+func TestPathMoves(t *testing.T) {
+	labtest.Long(t)
+	s := openScene(t)
+	testRemote(s)
+	testFlapping(s)
+}
+
+func TestPathTunnel(t *testing.T) {
+	labtest.Long(t)
+	testTunnel(openScene(t))
 }
 
 // apart gives each guest's queue a CPU of the NIC's node and that CPU a queue of the NIC.

@@ -88,13 +88,6 @@ func (s *scene) cpusOf(node string) (all []int) {
 	return all
 }
 
-// in is the scene for a part of the test.
-func (s *scene) in(t *testing.T) *scene {
-	c := *s
-	c.Scene = s.In(t)
-	return &c
-}
-
 // mpps runs the program on the host and requires an exit code.
 func (s *scene) mpps(code int, argv ...string) lab.Result {
 	s.Helper()

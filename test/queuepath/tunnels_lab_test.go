@@ -25,7 +25,8 @@ func TestTunnelDevices(t *testing.T) {
 	}
 	s := labtest.On(t, l)
 	s.Must("cp /share/steer.test /tmp; modprobe -a vxlan geneve ip_gre ip6_gre fou bridge tun veth")
-	for _, kind := range []string{"vxlan", "geneve", "gretap", "ip6gretap", "gretap-key", "gretap-fou", "gretap-gue"} {
+	for _, kind := range []string{"vxlan", "vxlan-port", "geneve", "gretap", "ip6gretap", "gretap-key", "gretap-fou",
+		"gretap-gue"} {
 		t.Run(kind, func(t *testing.T) {
 			out := s.In(t).Must("cd /tmp && MPPS_TEST_EMULATED=1 ./steer.test -test.run " +
 				"'^TestSteerManyFlows$/^" + kind + "$' -test.v")

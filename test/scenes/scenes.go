@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// Turns is how many successive commits of a branch it takes until every scene was played.
+// Turns is how many successive commits of a branch have all turns.
 const Turns = 4
 
 // Every is the turn of a scene that belongs to all turns.
@@ -26,6 +26,9 @@ const Every = -1
 
 // unknown is how many seconds a scene counts of which none are recorded.
 const unknown = 120
+
+// longest is how many seconds the scenes of a set take together at most: long sets are what no time is left for.
+const longest = 600
 
 // Scene is a long test of the emulated host.
 type Scene struct {
@@ -191,39 +194,46 @@ type Set struct {
 // Pattern is the set's -run.
 func (s Set) Pattern() string { return "^(" + strings.Join(s.Tests, "|") + ")$" }
 
-// Turn returns the sets of a turn in the order in which they begin: what every turn has, then the longest first. visit
-// is how often the turn came before: the order moves on by one each time, so that what a slow machine leaves out comes
-// first in a later visit.
+// Turn returns the sets of a turn in the order in which they begin: what every turn has, then two halves, the longest
+// of each first. visit is how often the turn came before. The halves change places with each visit, so that the next
+// one begins with what this one had no time for. On a machine that does not get through half a turn, each set still
+// comes first in some visit.
 func Turn(all []Scene, turn, visit int) []Set {
-	var sets []Set
+	sets := setsOf(all, turn)
+	slices.SortStableFunc(sets, func(a, b Set) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	var first []Set
+	var halves [2][]Set
+	half := visit % 2
+	for _, s := range sets {
+		if s.every {
+			first = append(first, s)
+			continue
+		}
+		halves[half] = append(halves[half], s)
+		half = 1 - half
+	}
+	if n := len(halves[0]); n > 0 {
+		at := visit / 2 % n
+		first = append(first, halves[0][at])
+		halves[0] = slices.Delete(halves[0], at, at+1)
+	}
+	return slices.Concat(first, halves[0], halves[1])
+}
+
+// setsOf groups the scenes of a turn by package.
+func setsOf(all []Scene, turn int) (sets []Set) {
 	for _, s := range all {
 		if !s.In(turn) {
 			continue
 		}
-		if len(sets) == 0 || sets[len(sets)-1].Package != s.Package {
+		if last := len(sets) - 1; last < 0 || sets[last].Package != s.Package ||
+			sets[last].Seconds+s.Seconds > longest {
 			sets = append(sets, Set{Package: s.Package})
 		}
 		set := &sets[len(sets)-1]
 		set.Tests = append(set.Tests, s.Test)
 		set.Seconds += s.Seconds
 		set.every = set.every || s.Turn == Every
-	}
-	slices.SortStableFunc(sets, func(a, b Set) int {
-		if a.every != b.every {
-			if a.every {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Compare(b.Seconds, a.Seconds)
-	})
-	always := 0
-	for always < len(sets) && sets[always].every {
-		always++
-	}
-	if moving := sets[always:]; len(moving) > 0 {
-		first := visit % len(moving)
-		sets = slices.Concat(sets[:always], moving[first:], moving[:first])
 	}
 	return sets
 }

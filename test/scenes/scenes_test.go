@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"mpps/internal/must"
@@ -15,10 +16,11 @@ import (
 
 const top = "../.."
 
+var once = sync.OnceValues(func() ([]Scene, error) { return All(top) })
+
 func all(t *testing.T) []Scene {
 	t.Helper()
-	a := must.Get(All(top))(t)
-	return a
+	return must.Get(once())(t)
 }
 
 // TestFourTurnsPlayEverything: what the four turns play is what git grep finds, and every scene has a line in
@@ -49,23 +51,6 @@ func TestFourTurnsPlayEverything(t *testing.T) {
 	for name := range packages {
 		if files, err := filepath.Glob(filepath.Join(top, name, "*_test.go")); err != nil || len(files) == 0 {
 			t.Errorf("scenes.txt: there is no package %s", name)
-		}
-	}
-}
-
-// TestTurnsFit: two places for labs, what is begun first is the longest, and a turn may take 35 minutes.
-func TestTurnsFit(t *testing.T) {
-	for turn := range Turns {
-		var busy [2]float64
-		for _, set := range Turn(all(t), turn, 0) {
-			i := 0
-			if busy[1] < busy[0] {
-				i = 1
-			}
-			busy[i] += set.Seconds
-		}
-		if took := max(busy[0], busy[1]); took > 35*60 {
-			t.Errorf("turn %d takes %.0f s, of 2100 s", turn, took)
 		}
 	}
 }
@@ -138,25 +123,37 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestOrderMovesOn: what every turn has comes first, and each of the others comes first among them in one visit.
+// TestOrderMovesOn: what every turn has comes first, each of the others comes first among them in some visit, and the
+// halves change places.
 func TestOrderMovesOn(t *testing.T) {
 	for turn := range Turns {
 		sets := Turn(all(t), turn, 0)
+		always := slices.IndexFunc(sets, func(s Set) bool { return !s.every })
+		half := (len(sets) - always) / 2
 		first := map[string]bool{}
-		for visit := range len(sets) {
-			now := Turn(all(t), turn, visit)
-			must.Need(t, len(now) == len(sets),
-				"turn %d has %d sets at visit %d and %d at the first", turn, len(now), visit, len(sets))
-			at := 0
-			for now[at].every {
-				at++
+		for visit := range 2 * len(sets) {
+			now, next := Turn(all(t), turn, visit), Turn(all(t), turn, visit+1)
+			must.Need(t, len(now) == len(sets) && len(next) == len(sets),
+				"turn %d: %d sets at visit %d, then %d, of %d", turn, len(now), visit, len(next), len(sets))
+			must.Hold(t, !slices.ContainsFunc(now[:always], func(s Set) bool { return !s.every }),
+				"turn %d, visit %d begins with %v", turn, visit, now[:always])
+			first[now[always].Pattern()] = true
+			for _, s := range now[len(now)-half:] {
+				must.Hold(t, slices.ContainsFunc(next[:len(next)-half], func(n Set) bool {
+					return n.Pattern() == s.Pattern()
+				}), "turn %d: %s ends visit %d and the next one", turn, s.Pattern(), visit)
 			}
-			first[now[at].Package] = true
 		}
-		for _, s := range sets {
-			if !s.every && !first[s.Package] {
-				t.Errorf("turn %d: %s never comes first", turn, s.Package)
-			}
+		for _, s := range sets[always:] {
+			must.Hold(t, first[s.Pattern()], "turn %d: %s never comes first", turn, s.Pattern())
+		}
+	}
+}
+
+func TestSetsAreShort(t *testing.T) {
+	for turn := range Turns {
+		for _, s := range setsOf(all(t), turn) {
+			must.Hold(t, len(s.Tests) == 1 || s.Seconds <= longest, "turn %d: %v take %.0f s", turn, s.Tests, s.Seconds)
 		}
 	}
 }

@@ -27,13 +27,13 @@ func On(t testing.TB, l *lab.Lab) *Scene { return &Scene{TB: t, Lab: l, began: t
 // In returns the scene for a subtest.
 func (s *Scene) In(t testing.TB) *Scene { return &Scene{TB: t, Lab: s.Lab, began: s.began} }
 
-// scriptLimit bounds a script on the host, which may have hung for good.
-const scriptLimit = 15 * time.Minute
+// commandLimit bounds a command on the host, which may have hung for good.
+const commandLimit = 15 * time.Minute
 
 // Must runs a script on the host and returns its output, trimmed. It also works after the test, for cleanup.
 func (s *Scene) Must(script string) string {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), scriptLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), commandLimit)
 	defer cancel()
 	out, err := s.Lab.Must(ctx, script)
 	if err != nil {
@@ -51,7 +51,9 @@ func (s *Scene) MPPS(code int, argv ...string) lab.Result {
 // MPPSAny requires one of several exit codes.
 func (s *Scene) MPPSAny(codes []int, argv ...string) lab.Result {
 	s.Helper()
-	r := must.Get(s.Lab.Run(s.Context(), append([]string{"mpps"}, argv...)...))(s)
+	ctx, cancel := context.WithTimeout(s.Context(), commandLimit)
+	defer cancel()
+	r := must.Get(s.Lab.Run(ctx, append([]string{"mpps"}, argv...)...))(s)
 	if !slices.Contains(codes, r.Code) {
 		s.Fatalf("mpps %s: exit %d, expected %v\n%s%s", strings.Join(argv, " "), r.Code, codes, r.Stdout, r.Stderr)
 	}

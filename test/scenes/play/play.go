@@ -30,6 +30,7 @@ type player struct {
 
 	mu        sync.Mutex
 	next      int
+	played    int // scenes
 	failed    bool
 	notPlayed []string
 }
@@ -40,8 +41,9 @@ type event struct {
 	Elapsed              float64
 }
 
-// play reports whether nothing that was played failed. A set that does not fit into what is left of the time is not
-// begun, one that is still running at the end is cut off; both are named.
+// play reports whether scenes were played and none of them failed. Each place begins with a set whatever is left of the
+// time; a later one that does not fit is not begun. What still runs at the end is cut off. All that was not played is
+// named.
 func (p *player) play(ctx context.Context, sets []scenes.Set) bool {
 	parent := ctx
 	if !p.until.IsZero() {
@@ -61,17 +63,21 @@ func (p *player) play(ctx context.Context, sets []scenes.Set) bool {
 	for _, s := range p.notPlayed {
 		fmt.Fprintln(p.out, "not played:", s)
 	}
+	if p.played == 0 && len(sets) > 0 {
+		fmt.Fprintln(p.out, "nothing was played")
+		return false
+	}
 	return !p.failed && parent.Err() == nil
 }
 
-// take returns the next set that fits.
+// take returns the next set to begin.
 func (p *player) take(sets []scenes.Set) (scenes.Set, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for ; p.next < len(sets); p.next++ {
 		set := sets[p.next]
 		left := time.Until(p.until).Seconds()
-		if p.until.IsZero() || set.Seconds <= left {
+		if p.until.IsZero() || p.next < places || set.Seconds <= left {
 			p.next++
 			return set, true
 		}
@@ -108,6 +114,7 @@ func (p *player) one(ctx context.Context, set scenes.Set) {
 		e, ok := ended[test]
 		switch {
 		case ok:
+			p.played++
 			fmt.Fprintf(p.out, "%s\t%s %s\t%.1fs\n", e.Action, set.Package, test, e.Elapsed)
 			failed = failed || e.Action == "fail" && err != nil
 		case cut:

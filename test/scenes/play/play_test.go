@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,15 +62,24 @@ func TestPlay(t *testing.T) {
 			said(w, "pass", s.Tests[0])
 			<-ctx.Done()
 			return errors.New("signal: terminated")
-		}, true, []string{"pass\ttest/a TestA", "not played: test/a TestB: cut off", "not played: test/c TestC: " +
-			"takes 300 s, 250 s are left"}, []string{"FAIL"}},
+		}, true, []string{"pass\ttest/a TestA", "not played: test/a TestB: cut off", "pass\ttest/c TestC",
+			"not played: test/d TestD: takes 400 s, 0 s are left"}, []string{"FAIL", "nothing"}},
+		{"one after another", 450 * time.Second, func(_ context.Context, s scenes.Set, w io.Writer) error {
+			time.Sleep(time.Duration(s.Seconds) * time.Second)
+			for _, test := range s.Tests {
+				said(w, "pass", test)
+			}
+			return nil
+		}, true, []string{"pass\ttest/a TestA", "not played: test/d TestD: takes 400 s, 250 s are left"}, nil},
 		{"failed, then cut off", 250 * time.Second, func(ctx context.Context, s scenes.Set, w io.Writer) error {
 			said(w, "fail", s.Tests[0])
 			<-ctx.Done()
 			return errors.New("signal: terminated")
 		}, false, []string{"FAIL\tmpps/test/a"}, nil},
-		{"no time at all", -time.Second, nil, true,
-			[]string{"not played: test/a TestA TestB: takes 200 s, 0 s are left"}, []string{"ok"}},
+		{"no time at all", -time.Second,
+			func(ctx context.Context, _ scenes.Set, _ io.Writer) error { return ctx.Err() }, false,
+			[]string{"not played: test/a TestA: cut off", "not played: test/d TestD: takes 400 s, 0 s are left",
+				"nothing was played"}, []string{"ok"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -77,6 +88,7 @@ func TestPlay(t *testing.T) {
 				ok := p.play(t.Context(), []scenes.Set{
 					{Package: "test/a", Tests: []string{"TestA", "TestB"}, Seconds: 200},
 					{Package: "test/c", Tests: []string{"TestC"}, Seconds: 300},
+					{Package: "test/d", Tests: []string{"TestD"}, Seconds: 400},
 				})
 				must.Equal(t, ok, c.ok, "ok")
 				must.Contain(t, out.String(), c.has...)
@@ -84,6 +96,63 @@ func TestPlay(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestVisitsPlayEverything: with 2000 s left each visit of a turn plays all its scenes, with 1400 s any two successive
+// ones do, and twelve where all takes half as long again as scenes.txt says.
+func TestVisitsPlayEverything(t *testing.T) {
+	all := must.Get(scenes.All("../../.."))(t)
+	for _, c := range []struct {
+		left   time.Duration
+		slower float64
+		visits int
+	}{{2000 * time.Second, 1, 1}, {1400 * time.Second, 1, 2}, {1400 * time.Second, 1.5, 12}} {
+		seconds := map[string]float64{}
+		for _, s := range all {
+			seconds[s.Package+" "+s.Test] = c.slower * s.Seconds
+		}
+		for turn := range scenes.Turns {
+			var played []map[string]bool
+			for visit := range 36 {
+				played = append(played, simulated(t, scenes.Turn(all, turn, visit), seconds, c.left))
+			}
+			for from := range len(played) - c.visits {
+				for _, s := range all {
+					must.Hold(t, !s.In(turn) || slices.ContainsFunc(played[from:from+c.visits],
+						func(p map[string]bool) bool { return p[s.Package+" "+s.Test] }),
+						"%v left, %g times as slow: %s is not among what the visits %d to %d of turn %d play", c.left,
+						c.slower, s.Test, from, from+c.visits-1, turn)
+				}
+			}
+		}
+	}
+}
+
+// simulated returns the scenes that are played to their end within a time, of which each takes so many seconds.
+func simulated(t *testing.T, sets []scenes.Set, seconds map[string]float64, left time.Duration) map[string]bool {
+	t.Helper()
+	var mu sync.Mutex
+	played := map[string]bool{}
+	synctest.Test(t, func(t *testing.T) {
+		p := player{until: time.Now().Add(left), out: io.Discard, run: func(ctx context.Context, s scenes.Set,
+			w io.Writer) error {
+			for _, test := range s.Tests {
+				name := s.Package + " " + test
+				select {
+				case <-ctx.Done():
+					return ctx.Err()
+				case <-time.After(time.Duration(seconds[name] * float64(time.Second))):
+				}
+				said(w, "pass", test)
+				mu.Lock()
+				played[name] = true
+				mu.Unlock()
+			}
+			return nil
+		}}
+		p.play(t.Context(), sets)
+	})
+	return played
 }
 
 // TestPlayIsEnded: a signal ends the turn, and that is a failure.

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"mpps/internal/measure/traffic"
-	"mpps/internal/thread"
+	"mpps/internal/owned"
 )
 
 // Errors of engines: the program is not installed, its version lacks the expected output format, or its server does not
@@ -118,36 +118,18 @@ func run(ctx context.Context, c command) ([]byte, error) {
 	return stdout.Bytes(), nil
 }
 
-// start starts a command on its own thread that lives as long as the command: the kernel kills the command when
-// the thread that started it ends (prctl(2), PR_SET_PDEATHSIG), so at the latest with this process. Its own process
-// group shields it from the terminal's Ctrl-C, so that only the context ends it.
+// start starts a command in its namespace. It ends with the context and, at the latest, with this process. Its own
+// process group shields it from the terminal's Ctrl-C, so that only the context ends it.
 func start(ctx context.Context, c command, stdout, stderr io.Writer) (wait func() error, err error) {
 	cmd := exec.CommandContext(ctx, c.argv[0], c.argv[1:]...)
 	cmd.Env = append(cmd.Environ(), "LC_ALL=C")
 	cmd.Stdout, cmd.Stderr = stdout, stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 2 * time.Second
-	started, done := make(chan error, 1), make(chan error, 1)
-	thread.Go(func() { // which ends with the command
-		entered := false
-		err := traffic.Endpoint{Netns: c.netns}.Do(func() error {
-			entered = true
-			err := cmd.Start()
-			started <- err
-			if err == nil {
-				done <- cmd.Wait()
-			}
-			return nil
-		})
-		if !entered {
-			started <- err
-		}
-	})
-	if err := <-started; err != nil {
+	if err := owned.StartWithin(cmd, traffic.Endpoint{Netns: c.netns}.Do); err != nil {
 		return nil, fmt.Errorf("start %s: %w", base(c.argv[0]), err)
 	}
-	return func() error { return <-done }, nil
+	return cmd.Wait, nil
 }
 
 // bounded keeps the first maxOutput bytes.
