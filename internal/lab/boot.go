@@ -128,6 +128,9 @@ func (l *Lab) boot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	l.mu.Lock()
+	l.restored = 0
+	l.mu.Unlock()
 	if err := l.power(ctx, m); err != nil {
 		return err
 	}

@@ -47,10 +47,12 @@ type Lab struct {
 	paused      atomic.Bool // L1 stands still because its state is being written
 	unwatch     context.CancelFunc
 
-	mu     sync.Mutex
-	st     *state
-	idle   []*port
-	closed bool
+	mu       sync.Mutex
+	st       *state
+	idle     []*port
+	closed   bool
+	restored time.Duration // fair time of the last restore; 0: L1 was booted
+	died     Proc          // the last QEMU of which a death was recorded
 
 	guestMu   sync.Mutex // one guest start at a time; libvirt's daemons
 	virtReady bool
@@ -391,6 +393,13 @@ func (l *Lab) Reset(ctx context.Context, args ...string) error {
 	l.mu.Lock()
 	if args != nil {
 		l.st.Config.Args = args
+// Restored returns the fair time in which L1 began from its saved state, first command included; 0: it was booted.
+func (l *Lab) Restored() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.restored
+}
+
 	}
 	l.mu.Unlock()
 	return l.restart(ctx)
