@@ -283,11 +283,9 @@ func (l *Lab) halt() error {
 	l.virtReady = false
 	procs := l.st.Procs
 	l.mu.Unlock()
-	if _, err := qmp(context.Background(), filepath.Join(l.dir, "qmp.sock"), "quit"); err == nil {
-		for range 100 { // QEMU writes its disks back
-			if !l.running() {
-				break
-			}
+	if l.running() {
+		_, err := qmp(context.Background(), filepath.Join(l.dir, "qmp.sock"), "quit")
+		for i := 0; err == nil && i < 100 && l.running(); i++ { // QEMU writes its disks back
 			time.Sleep(10 * time.Millisecond)
 		}
 	}

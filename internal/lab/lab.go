@@ -68,7 +68,8 @@ var ErrRunning = errors.New("a lab of this name is running")
 
 // Start starts a lab from its saved state, in about a second. The first of a configuration boots (5 to 30 s), is set up
 // by Begin, and is saved (10 s); the very first also waits for Prepare. Persistent labs and labs with KVM always boot.
-// ctx bounds the start only. A boot that does not reach its first command is ended and tried again.
+// ctx bounds the start only; its end kills what was started. A boot that does not reach its first command is ended and
+// tried again.
 func Start(ctx context.Context, c Config) (l *Lab, err error) {
 	asked := c.Accel != ""
 	unlock, err := reserve(ctx, &c)
@@ -99,7 +100,10 @@ func Start(ctx context.Context, c Config) (l *Lab, err error) {
 	}
 	l = newLab(c)
 	l.accelChosen, l.over = asked, over
-	if err := l.start(ctx); err != nil {
+	end := l.KillAfter(ctx)
+	err = l.start(ctx)
+	end()
+	if err != nil {
 		l.Close()
 		return nil, errors.Join(fmt.Errorf("lab %s: %w", c.Name, err), l.st.clean())
 	}
@@ -329,6 +333,20 @@ func Down(ctx context.Context, name string, log func(string)) error {
 	s, err := readState(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("lab %s: is not up: %w", name, err)
+// KillAfter kills the lab when ctx ends, even if L1 or QEMU answers nothing any more, until stop is called.
+func (l *Lab) KillAfter(ctx context.Context) (stop func()) {
+	killed := make(chan struct{})
+	stopped := context.AfterFunc(ctx, func() {
+		defer close(killed)
+		_ = l.Kill() // Stop tries again, and returns the error
+	})
+	return func() {
+		if !stopped() {
+			<-killed
+		}
+	}
+}
+
 	}
 	if err != nil {
 		return err

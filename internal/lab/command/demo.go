@@ -181,8 +181,21 @@ func (d *demo) acts() []act {
 	}
 }
 
-func (d *demo) open(ctx context.Context) (err error) {
-	d.scene, err = d.app.openScene(ctx, func(step string) { d.stage.say("  %s", step) }, d.stage)
+// build builds the root tree. What it waits for is the package mirror.
+func (d *demo) build(ctx context.Context) error {
+	_, err := lab.Prepare(ctx, d.step)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return outcome.Failed(err, "the package mirror was too slow: MPPS_LAB_MIRROR=URL names another")
+	}
+	return err
+}
+
+func (d *demo) step(text string) { d.stage.say("  %s", text) }
+
+func (d *demo) open(ctx, run context.Context) (err error) {
+	if d.scene, err = d.app.openScene(ctx, d.step, d.stage); err == nil {
+		d.scene.lab.KillAfter(run)
+	}
 	return err
 }
 
@@ -213,11 +226,11 @@ func (d *demo) close(err error) error {
 	return s.closeAfter(err)
 }
 
-// closeAfter ends the lab, whatever happened before.
+// closeAfter ends the lab, whatever happened before. It is killed: nothing in it is to be written back.
 func (s *scene) closeAfter(err error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	return errors.Join(err, s.lab.Stop(ctx))
+	return errors.Join(err, s.lab.Kill(), s.lab.Stop(ctx))
 }
 
 // keep runs mpps on the demo's host and stores its output in a file next to the report.
