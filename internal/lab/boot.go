@@ -150,6 +150,9 @@ func (l *Lab) boot(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := l.checkHeart(ctx); err != nil {
+		return err
+	}
 	if l.st.Config.Mode == Systemd && l.savable() {
 		return l.waitSystemd(ctx)
 	}
