@@ -242,10 +242,11 @@ func (d *demo) checkAlive(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	if err := d.scene.guest.Answers(ctx); err != nil {
-		return fmt.Errorf("the guest does not answer any more: %w", err)
+	err := d.scene.guest.Answers(ctx)
+	if err != nil && !errors.Is(err, lab.ErrGone) {
+		err = fmt.Errorf("the guest does not answer any more: %w", err)
 	}
-	return nil
+	return err
 }
 
 // close ends the lab if there is one.

@@ -95,8 +95,10 @@ func (s *stage) playInBoxes(ctx context.Context, first int, acts []act) error {
 		}
 		died := errors.Is(err, lab.ErrGone) || errors.Is(err, lab.ErrFreshLab) || errors.Is(err, errDemoDeadline)
 		if ctx.Err() == nil && !errors.Is(err, errDemoDeadline) {
-			if dead := s.checkAlive(ctx); dead != nil {
-				died, err = true, fmt.Errorf("%w: %w", dead, err)
+			dead := s.checkAlive(ctx)
+			died = died || dead != nil
+			if dead != nil && !errors.Is(dead, lab.ErrGone) {
+				err = fmt.Errorf("%w: %w", dead, err)
 			}
 		}
 		if !died && acts[i].again && !repeated[i] && ctx.Err() == nil {
