@@ -110,16 +110,17 @@ func (l *Lab) power(ctx context.Context, m machine) error {
 			continue
 		}
 		sock := filepath.Join(l.dir, s.tag+".sock")
-		if err := l.launch(ns, roleVirtiofs+s.tag, nil, l.tree.virtiofsd(sock, s.dir, s.more...)); err != nil {
+		p, err := l.launch(ns, roleVirtiofs+s.tag, nil, l.tree.virtiofsd(sock, s.dir, s.more...))
+		if err != nil {
 			return err
 		}
-		if err := waitFor(ctx, sock); err != nil {
-			return fmt.Errorf("virtiofsd %s: %w: %s", s.tag, err,
-				logTail(filepath.Join(l.dir, roleVirtiofs+s.tag+".log"), 3))
+		if err := l.waitFor(ctx, p, sock); err != nil {
+			return err
 		}
 	}
 	_, env := l.tree.qemu()
-	return l.launch(ns, roleQEMU, env, m.argv())
+	_, err = l.launch(ns, roleQEMU, env, m.argv())
+	return err
 }
 
 func (l *Lab) boot(ctx context.Context) error {
@@ -127,6 +128,9 @@ func (l *Lab) boot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	l.mu.Lock()
+	l.restored = 0
+	l.mu.Unlock()
 	if err := l.power(ctx, m); err != nil {
 		return err
 	}
@@ -145,6 +149,9 @@ func (l *Lab) boot(ctx context.Context) error {
 		if err := l.loadModules(ctx); err != nil {
 			return err
 		}
+	}
+	if err := l.checkHeart(ctx); err != nil {
+		return err
 	}
 	if l.st.Config.Mode == Systemd && l.savable() {
 		return l.waitSystemd(ctx)
@@ -196,17 +203,17 @@ func (l *Lab) pipes() error {
 }
 
 // launch starts a process of the lab and records it in the state file.
-func (l *Lab) launch(ns *os.File, role string, env, argv []string) error {
+func (l *Lab) launch(ns *os.File, role string, env, argv []string) (Proc, error) {
 	// an attached process may restart it and exit before the owner
 	ours := !l.st.Config.Detached && l.st.Owner.PID == os.Getpid()
 	p, err := spawn(role, ns, filepath.Join(l.dir, role+".log"), ours, env, argv)
 	if err != nil {
-		return err
+		return p, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.st.Procs = append(l.st.Procs, p)
-	return l.st.write()
+	return p, l.st.write()
 }
 
 // firstCommand waits for an answer on the first port while QEMU lives.
@@ -279,11 +286,9 @@ func (l *Lab) halt() error {
 	l.virtReady = false
 	procs := l.st.Procs
 	l.mu.Unlock()
-	if _, err := qmp(context.Background(), filepath.Join(l.dir, "qmp.sock"), "quit"); err == nil {
-		for range 100 { // QEMU writes its disks back
-			if !l.running() {
-				break
-			}
+	if l.running() {
+		_, err := qmp(context.Background(), filepath.Join(l.dir, "qmp.sock"), "quit")
+		for i := 0; err == nil && i < 100 && l.running(); i++ { // QEMU writes its disks back
 			time.Sleep(10 * time.Millisecond)
 		}
 	}

@@ -15,7 +15,22 @@ true`
 
 // Death returns the last words of what died by itself in this lab, L1's kernel or a guest's; "" if nothing did. Nested
 // emulation is not perfect: now and then a kernel dies that would survive on hardware, or waits for a device for ever.
+// The first that is found of a QEMU is recorded.
 func (l *Lab) Death(ctx context.Context) string {
+	died := l.findDeath(ctx)
+	if died == "" {
+		return ""
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if of := l.st.proc(roleQEMU); l.died != of {
+		l.died = of
+		Record(StatDeath, died, 0)
+	}
+	return died
+}
+
+func (l *Lab) findDeath(ctx context.Context) string {
 	text, err := os.ReadFile(l.LogFile("serial"))
 	if err != nil {
 		return ""

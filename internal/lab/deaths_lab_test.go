@@ -27,7 +27,6 @@ for f in scan_delay_ms scan_period_min_ms scan_period_max_ms; do echo 100 >/sys/
 			for b.Loop() {
 				if why := bootAndWork(b, kind.script); why != "" {
 					died++
-					lab.Record(lab.StatDeath, why, 0) // at once: the log is printed at the end only
 					b.Log(why)
 				}
 			}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"time"
 )
 
@@ -19,51 +18,74 @@ const maxStretch = 6
 // time that the threads of L1's QEMU wait for a CPU does not count. So a limit distinguishes a hung guest from a
 // starved one. If the kernel does not account waiting, all time counts.
 func (l *Lab) withFairTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	pid := l.qemuPID()
+	return fairTimeout(ctx, d, l.qemuPID)
+}
+
+// FairTimeout is a limit in fair time for work that starts labs of a name: all time counts while none runs.
+func FairTimeout(ctx context.Context, name string, d time.Duration) (context.Context, context.CancelFunc) {
+	return fairTimeout(ctx, d, func() int {
+		s, err := readState(name)
+		if err != nil {
+			return 0
+		}
+		return s.proc(roleQEMU).PID
+	})
+}
+
+func fairTimeout(ctx context.Context, d time.Duration, qemu func() int) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, maxStretch*d)
-	fair := &fairContext{Context: ctx}
+	ctx, end := context.WithCancelCause(ctx)
+	fair := &fairContext{ctx, make(chan struct{})}
 	go func() {
+		defer close(fair.done)
 		defer cancel()
 		var had time.Duration
-		last := time.Now()
+		last, pid := time.Now(), qemu()
 		run, wait := schedstat(pid)
 		for had < d {
-			if sleep(ctx, fairTick) != nil {
+			if sleep(ctx, min(fairTick, d)) != nil {
 				return
 			}
-			now := time.Now()
+			now, was := time.Now(), pid
+			pid = qemu()
 			r, w := schedstat(pid)
+			if pid != was {
+				run, wait = r, w // of another boot: all time counts
+			}
 			had += fairShare(now.Sub(last), r-run, w-wait)
 			last, run, wait = now, r, w
 		}
-		fair.over.Store(true)
+		end(context.DeadlineExceeded)
 	}()
 	return fair, cancel
 }
 
-// fairContext says that its time is over where the fair time is, not that somebody canceled it.
+// fairContext says that its time is over where the fair time is, not that somebody canceled it. It has its own Done:
+// contexts derived from it would take their error from the one below.
 type fairContext struct {
 	context.Context
-	over atomic.Bool
+	done chan struct{}
 }
 
+func (c *fairContext) Done() <-chan struct{} { return c.done }
+
 func (c *fairContext) Err() error {
-	if err := c.Context.Err(); err == nil || !c.over.Load() {
-		return err
+	select {
+	case <-c.done:
+	default:
+		return nil
 	}
-	return context.DeadlineExceeded
+	if cause := context.Cause(c.Context); cause == context.DeadlineExceeded {
+		return cause
+	}
+	return c.Context.Err()
 }
 
 // qemuPID returns the process ID of L1's QEMU, 0 if there is none.
 func (l *Lab) qemuPID() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, p := range l.st.Procs {
-		if p.Role == roleQEMU {
-			return p.PID
-		}
-	}
-	return 0
+	return l.st.proc(roleQEMU).PID
 }
 
 // fairShare returns the part of dt that counts if threads ran for run and waited for wait in it.

@@ -22,6 +22,7 @@ import (
 // ends waits for a command of a host that has just begun to hang and sees that it ends as it should.
 func ends(t *testing.T, l *lab.Lab, script, reason string, within time.Duration) {
 	t.Helper()
+	t.Setenv("MPPS_LAB_STATS", "") // a death on purpose is none of the lab's
 	began := time.Now()
 	_, err := l.Shell(t.Context(), script+"sleep 600")
 	took := time.Since(began)
@@ -34,10 +35,21 @@ func ends(t *testing.T, l *lab.Lab, script, reason string, within time.Duration)
 	t.Logf("noticed after %v", took)
 }
 
-// TestHeartStops: a host of which a CPU no longer runs, as its heart finds out, ends by itself.
+// TestHeartStops: a host whose heart does not beat any more ends by itself.
 func TestHeartStops(t *testing.T) {
 	l := labtest.Host(t, labtest.NoBinary, labtest.Fresh)
 	ends(t, l, "pkill -STOP -f /lab/heart && ", "watchdog", 40*time.Second)
+}
+
+// TestCPUStalls: so does a host of which a CPU runs nothing but one real-time thread. Left as it is, the kernel's fair
+// server gives the heart 5 % of such a CPU, which is enough for it: only without that server the CPU has stopped.
+func TestCPUStalls(t *testing.T) {
+	l := labtest.Host(t, labtest.NoBinary, labtest.Fresh)
+	ends(t, l, `sysctl -qw kernel.sched_rt_runtime_us=-1
+server=/sys/kernel/debug/sched/fair_server/cpu3/runtime
+[ ! -e $server ] || echo 0 >$server
+taskset -c 3 chrt -f 99 sh -c 'while :; do :; done' &
+`, "watchdog", 40*time.Second)
 }
 
 // TestQEMUStandsStill: a QEMU that is stopped, and the watchdog in it, is noticed from outside.

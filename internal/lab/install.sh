@@ -7,7 +7,8 @@ chmod 755 /usr/sbin/policy-rc.d
 backports=/etc/apt/sources.list.d/backports.list
 sed -n 's/^deb \([^ ]*\) \([^ ]*\) .*/deb \1 \2-backports main/p' /etc/apt/sources.list >$backports
 printf 'Package: qemu-* seabios ipxe-qemu\nPin: release n=*-backports\nPin-Priority: 600\n' >/etc/apt/preferences.d/qemu
-apt-get -q update || { rm $backports; apt-get -q update; } # a mirror without backports has the release's own
+# A mirror without backports has the release's own alone: Prepare compares the version and says so.
+apt-get -q update || { rm $backports; apt-get -q update; }
 apt-get -q -y install --no-install-recommends "$@"
 rm -f /usr/sbin/policy-rc.d
 

@@ -30,6 +30,7 @@ type Config struct {
 	Realtime  Realtime // empty: L1 only has its usual kernel
 	// Begin sets L1 up before the lab is handed out; nil: nothing.
 	Begin *Beginning
+	Held  bool // set by Reserve: the name stays this process's when the lab ends
 
 	Tree *Tree        `json:"-"` // nil: Prepare's
 	Log  func(string) `json:"-"` // progress, and every boot or guest start that was tried again
@@ -47,10 +48,12 @@ type Lab struct {
 	paused      atomic.Bool // L1 stands still because its state is being written
 	unwatch     context.CancelFunc
 
-	mu     sync.Mutex
-	st     *state
-	idle   []*port
-	closed bool
+	mu       sync.Mutex
+	st       *state
+	idle     []*port
+	closed   bool
+	restored time.Duration // fair time of the last restore; 0: L1 was booted
+	died     Proc          // the last QEMU of which a death was recorded
 
 	guestMu   sync.Mutex // one guest start at a time; libvirt's daemons
 	virtReady bool
@@ -66,7 +69,8 @@ var ErrRunning = errors.New("a lab of this name is running")
 
 // Start starts a lab from its saved state, in about a second. The first of a configuration boots (5 to 30 s), is set up
 // by Begin, and is saved (10 s); the very first also waits for Prepare. Persistent labs and labs with KVM always boot.
-// ctx bounds the start only. A boot that does not reach its first command is ended and tried again.
+// ctx bounds the start only; its end kills what was started. A boot that does not reach its first command is ended and
+// tried again.
 func Start(ctx context.Context, c Config) (l *Lab, err error) {
 	asked := c.Accel != ""
 	unlock, err := reserve(ctx, &c)
@@ -97,101 +101,14 @@ func Start(ctx context.Context, c Config) (l *Lab, err error) {
 	}
 	l = newLab(c)
 	l.accelChosen, l.over = asked, over
-	if err := l.start(ctx); err != nil {
+	end := l.KillAfter(ctx)
+	err = l.start(ctx)
+	end()
+	if err != nil {
 		l.Close()
 		return nil, errors.Join(fmt.Errorf("lab %s: %w", c.Name, err), l.st.clean())
 	}
 	return l, nil
-}
-
-// Reserve does every check of Start that needs no root tree, and takes the name: from then on other processes that want
-// it get ErrRunning. Stop, or the returned function, frees the name, and so does the end of this process.
-func Reserve(ctx context.Context, c Config) (func() error, error) {
-	unlock, err := reserve(ctx, &c)
-	if err != nil {
-		return nil, err
-	}
-	unlock()
-	return func() error {
-		unlock, err := lockName(context.WithoutCancel(ctx), c.Name, func() {})
-		if err != nil {
-			return err
-		}
-		defer unlock()
-		return free(c.Name)
-	}, nil
-}
-
-// reserve is Reserve, but it keeps the lock of the name.
-func reserve(ctx context.Context, c *Config) (unlock func(), err error) {
-	c.fill()
-	if err := c.check(); err != nil {
-		return nil, err
-	}
-	if err := checkNeeds(); err != nil {
-		return nil, err
-	}
-	unlock, err = claim(ctx, *c)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkMemory("/", c.MemoryMiB); err != nil {
-		err = errors.Join(err, free(c.Name))
-		unlock()
-		return nil, err
-	}
-	return unlock, nil
-}
-
-// claimLimit is how long claim waits for a process that ends or examines a lab of that name. A process that starts one
-// is recorded in the state file.
-const claimLimit = 5 * time.Second
-
-// claim takes the lock of a name and writes this process into its state file; ErrRunning if another process has it.
-func claim(ctx context.Context, c Config) (unlock func(), err error) {
-	taken := fmt.Errorf("lab %s: %w", c.Name, ErrRunning)
-	me, _ := readProc("owner", os.Getpid())
-	available := func() (*state, bool) {
-		s, err := readState(c.Name)
-		return s, err != nil || s.orphaned() || s.Owner == me && s.Tree == ""
-	}
-	if _, ok := available(); !ok {
-		return nil, taken
-	}
-	limited, cancel := context.WithTimeoutCause(ctx, claimLimit, taken)
-	defer cancel()
-	unlock, err = lockName(limited, c.Name, func() {})
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			unlock()
-		}
-	}()
-	s, ok := available()
-	if !ok {
-		return nil, taken
-	}
-	if s != nil && s.orphaned() {
-		c.Log("cleaned a lab whose owner is gone: " + c.Name)
-		if err := s.clean(); err != nil {
-			return nil, err
-		}
-	}
-	if err := os.MkdirAll(runDir(c.Name), 0o755); err != nil {
-		return nil, err
-	}
-	return unlock, (&state{Boot: bootID(), Owner: me, Config: c, Accel: c.Accel}).write()
-}
-
-// free ends what a start of this process has left of a lab, its reservation included.
-func free(name string) error {
-	s, err := readState(name)
-	if err != nil || s.Owner.PID != os.Getpid() {
-		return nil
-	}
-	return s.clean()
 }
 
 func (c *Config) fill() {
@@ -415,6 +332,20 @@ func (l *Lab) Kill() error {
 	return killAll(procs)
 }
 
+// KillAfter kills the lab when ctx ends, even if L1 or QEMU answers nothing any more, until stop is called.
+func (l *Lab) KillAfter(ctx context.Context) (stop func()) {
+	killed := make(chan struct{})
+	stopped := context.AfterFunc(ctx, func() {
+		defer close(killed)
+		_ = l.Kill() // Stop tries again, and returns the error
+	})
+	return func() {
+		if !stopped() {
+			<-killed
+		}
+	}
+}
+
 // Wait waits until L1 has ended by itself and returns why (Reason).
 func (l *Lab) Wait(ctx context.Context) (string, error) {
 	for l.running() {
@@ -461,6 +392,13 @@ func (l *Lab) Releases() (usual, realtime string) {
 
 // LogFile returns the path on L0 of one of the lab's logs: serial, qemu.
 func (l *Lab) LogFile(name string) string { return filepath.Join(l.dir, name+".log") }
+
+// Restored returns the fair time in which L1 began from its saved state, first command included; 0: it was booted.
+func (l *Lab) Restored() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.restored
+}
 
 // Retries returns the number of boots and guest starts that hung and were tried again.
 func (l *Lab) Retries() int {

@@ -171,8 +171,20 @@ func TestCommands(t *testing.T) {
 	})
 }
 
+// TestBeginsAtOnce: a host runs its first command within 3 s where there is a saved state.
+func TestBeginsAtOnce(t *testing.T) {
+	l := labtest.Host(t, labtest.NoBinary)
+	took := l.Restored()
+	if took == 0 {
+		t.Skip("the host was booted: with KVM, or on a disk that is full, there is no saved state")
+	}
+	t.Logf("first command after %v of fair time", took)
+	must.Hold(t, took <= 3*time.Second, "it took %v", took)
+}
+
 func TestResetAndEnd(t *testing.T) {
 	labtest.Long(t)
+	t.Setenv("MPPS_LAB_STATS", "") // a death on purpose is none of the lab's
 	l := labtest.Host(t, labtest.NoBinary, labtest.Fresh, labtest.Persist)
 	outputOf(t, l, "mkdir -p /run/lab; echo kept > /etc/kept; echo gone > /run/gone; echo up > /run/lab/guest.console")
 	must.Equal(t, l.Death(t.Context()), "", "nothing died")

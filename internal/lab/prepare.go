@@ -91,6 +91,31 @@ func Prepare(ctx context.Context, progress func(string)) (*Tree, error) {
 	if progress == nil {
 		progress = func(string) {}
 	}
+	t, err := prepare(ctx, progress)
+	if err != nil {
+		return nil, err
+	}
+	if version, old := t.outdated(); old {
+		progress("lab: hosts that QEMU " + version + " emulates die now and then; backports have a newer one,")
+		progress("lab: which this mirror lacks: 'mpps-lab clean', then MPPS_LAB_MIRROR=URL for another")
+	}
+	return t, nil
+}
+
+// soundQEMU is the first major version of QEMU whose emulated hosts do not die while they boot (docs/benchmarks.md).
+const soundQEMU = 11
+
+// outdated returns the version of the tree's QEMU, and whether it is older than soundQEMU.
+func (t *Tree) outdated() (version string, old bool) {
+	var major int
+	if _, err := fmt.Sscanf(t.QEMU, "QEMU emulator version %s", &version); err != nil {
+		return "", false
+	}
+	_, err := fmt.Sscanf(version, "%d.", &major)
+	return version, err == nil && major < soundQEMU
+}
+
+func prepare(ctx context.Context, progress func(string)) (*Tree, error) {
 	cache := Dir()
 	if t, err := OpenTree(cache); !errors.Is(err, fs.ErrNotExist) {
 		return t, err

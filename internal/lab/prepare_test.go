@@ -27,3 +27,14 @@ func TestCopyFile(t *testing.T) {
 		t.Errorf("a device became a file: %v, %v", info, err)
 	}
 }
+
+// TestOutdated: a tree with the release's own QEMU is found out, and one that names no version is not.
+func TestOutdated(t *testing.T) {
+	for version, want := range map[string]bool{
+		"QEMU emulator version 10.0.13 (Debian 1:10.0.13+ds-0+deb13u1)": true,
+		"QEMU emulator version 11.1.3 (Debian 1:11.1.3+ds-1~bpo13+1)":   false, "": false, "QEMU": false,
+	} {
+		_, old := (&Tree{QEMU: version}).outdated()
+		must.Equal(t, old, want, "%q", version)
+	}
+}

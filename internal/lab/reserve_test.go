@@ -14,8 +14,9 @@ import (
 	"mpps/internal/must"
 )
 
-// inScratch gives labs a run folder of the test's own.
+// inScratch gives labs a run folder of the test's own, and has no deaths recorded.
 func inScratch(t *testing.T) {
+	t.Setenv("MPPS_LAB_STATS", "")
 	before := runRoot
 	runRoot = t.TempDir()
 	t.Cleanup(func() { runRoot = before })
@@ -109,6 +110,31 @@ func TestFreeLeavesKeptData(t *testing.T) {
 	if err := free("kept"); err != nil || !exists(stateFile("kept")) {
 		t.Errorf("another's reservation was removed: %v", err)
 	}
+}
+
+// TestHeld: a name that a process has reserved stays its own when a lab of that name ends, until it gives the name up.
+// Another process's lab is ended with its reservation.
+func TestHeld(t *testing.T) {
+	inScratch(t)
+	c := config("demo")
+	c.Held = true
+	me, _ := readProc("owner", os.Getpid())
+	quiet := func(string) {}
+	for range 2 {
+		write(t, state{Owner: me, Config: c, Cache: t.TempDir(), Tree: "/tree"})
+		must.Do(t, Down(t.Context(), "demo", quiet))
+		s := must.Get(readState("demo"))(t)
+		must.Hold(t, s.Owner == me && s.Tree == "" && s.Config.Held, "found %+v", s)
+		unlock := must.Get(claim(t.Context(), c))(t)
+		must.Do(t, free("demo")) // of a start that failed
+		unlock()
+		must.Need(t, exists(stateFile("demo")), "the name was given up")
+	}
+	must.Do(t, release("demo"))
+	must.Hold(t, !exists(runDir("demo")), "the name is still taken")
+	write(t, state{Owner: another(t), Config: c, Cache: t.TempDir(), Tree: "/tree"})
+	must.Do(t, Down(t.Context(), "demo", quiet))
+	must.Hold(t, !exists(runDir("demo")), "another's reservation is still there")
 }
 
 // TestReapStarts: a start that was killed leaves nothing, also of a lab that was to outlive it; one that is under way,

@@ -5,9 +5,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +20,9 @@ import (
 // Beginning sets up a host once, after its first boot: bridges, rules, a running guest. Later labs of the same
 // configuration start from that state in about a second (see saved).
 type Beginning struct {
-	Key string // identifies everything that Make depends on: programs, scripts, the guest's definition
+	// Name, letters only: of its states the newest alone is kept. Empty: all are while there is room.
+	Name string
+	Key  string // identifies everything that Make depends on: programs, scripts, the guest's definition
 	// Make is called on a booted host, and again on another one if the host dies (ErrGone) or is broken (ErrFreshLab).
 	// Later labs also get what it puts into the share. It must not use Reset or Reboot.
 	Make func(ctx context.Context, l *Lab) error `json:"-"`
@@ -30,6 +32,8 @@ type Beginning struct {
 // virtiofsd reopens the host's open files by their paths. It is in the folder of the tree that it needs, and is removed
 // with it.
 type saved struct{ dir string }
+
+func (s saved) lock() string { return s.dir + ".lock" }
 
 const (
 	savedMemory = "memory" // a sparse file of the size of L1's memory, some 300 to 600 MB on the disk
@@ -61,10 +65,14 @@ func (l *Lab) saved(m machine) saved {
 	h := sha256.New()
 	fmt.Fprintln(h, "2", l.tree.QEMU, l.tree.Release, l.overDir())
 	fmt.Fprintf(h, "%q\n", m.argv())
+	name := ""
 	if b := l.st.Config.Begin; b != nil {
 		fmt.Fprintf(h, "%q\n", b.Key)
+		if b.Name != "" {
+			name = b.Name + "-"
+		}
 	}
-	return saved{filepath.Join(l.tree.Dir, "saved", hex.EncodeToString(h.Sum(nil))[:16])}
+	return saved{filepath.Join(l.tree.Dir, "saved", name+hex.EncodeToString(h.Sum(nil))[:16])}
 }
 
 func (s saved) exists() bool {
@@ -100,7 +108,21 @@ func Expect(ctx context.Context, c Config) time.Duration {
 	return booted
 }
 
-func (s saved) remove() error { return os.RemoveAll(s.dir) }
+// remove removes the state with its lock, which the caller holds.
+func (s saved) remove() error { return errors.Join(os.RemoveAll(s.dir), os.RemoveAll(s.lock())) }
+
+// removeUnlocked is remove, unless a process holds the lock.
+func (s saved) removeUnlocked() error {
+	unlock, err := tryLock(s.lock())
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return s.remove()
+}
 
 // begin brings L1 to the state in which every lab of this configuration starts.
 func (l *Lab) begin(ctx context.Context) error {
@@ -111,34 +133,83 @@ func (l *Lab) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s := l.saved(m)
+	return l.saved(m).begin(ctx, l)
+}
+
+// beginner is a host that can begin from a saved state: a Lab.
+type beginner interface {
+	restore(context.Context, saved) error
+	failed(error) error                // after a restore that failed
+	make(context.Context, saved) error // boots and saves; called under the state's lock
+	waits()                            // for another process that has the lock
+}
+
+// begin restores a host, or makes its state if there is none. One process makes it; others wait and restore it too.
+func (s saved) begin(ctx context.Context, b beginner) error {
 	if err := os.MkdirAll(filepath.Dir(s.dir), 0o755); err != nil {
 		return err
 	}
-	unlock, err := lockFile(ctx, s.dir+".lock",
-		func() { l.log("lab: another process makes the state that this lab begins from") })
-	if err != nil {
-		return err
-	}
-	if s.exists() {
+	var last error
+	for range bootTries {
+		unlock, err := lockFile(ctx, s.lock(), b.waits)
+		if err != nil {
+			return err
+		}
+		state, err := os.Open(s.dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			defer unlock()
+			return b.make(ctx, s)
+		}
 		unlock()
-		err := l.restore(ctx, s)
-		if err == nil || ctx.Err() != nil || hopeless(err) {
+		if err != nil {
 			return err
 		}
-		l.retry(fmt.Sprintf("the saved state of the lab host did not come up, it is made again: %v", err))
-		if err := errors.Join(l.halt(), s.remove()); err != nil {
+		again, err := s.restore(ctx, b, state)
+		if !again {
 			return err
 		}
-		if unlock, err = lockFile(ctx, s.dir+".lock", func() {}); err != nil {
-			return err
-		}
+		last = err
+	}
+	return last
+}
+
+// restore restores a host from the open state. If that fails, it removes the state, but not one by which another
+// process has replaced it: then, or to make one, again is true.
+func (s saved) restore(ctx context.Context, b beginner, state *os.File) (again bool, err error) {
+	defer state.Close() // until then no other folder gets its inode number
+	err = b.restore(ctx, s)
+	if err == nil || ctx.Err() != nil || hopeless(err) {
+		return false, err
+	}
+	if err := b.failed(err); err != nil {
+		return false, err
+	}
+	unlock, lockErr := lockFile(ctx, s.lock(), b.waits)
+	if lockErr != nil {
+		return false, lockErr
 	}
 	defer unlock()
+	if isNamed(state, s.dir) {
+		if err := s.remove(); err != nil {
+			return false, err
+		}
+	}
+	return true, err
+}
+
+func (l *Lab) waits() { l.log("lab: another process makes the state that this lab begins from") }
+
+func (l *Lab) failed(err error) error {
+	l.retry(fmt.Sprintf("the saved state of the lab host did not come up: %v", err))
+	return l.halt()
+}
+
+// make boots L1, saves its state and continues from it. If that is not possible, L1 runs without.
+func (l *Lab) make(ctx context.Context, s saved) error {
 	if err := l.bootAndSetUp(ctx); err != nil {
 		return err
 	}
-	err = l.save(ctx, s)
+	err := l.save(ctx, s)
 	if errors.Is(err, errNotSaved) {
 		l.log("lab: " + err.Error())
 		return nil
@@ -174,52 +245,12 @@ func (l *Lab) bootAndSetUp(ctx context.Context) error {
 			return errors.New("the lab's beginning is known to the process that started it only")
 		}
 		err := b.Make(ctx, l)
-		if err == nil || try == bootTries || !errors.Is(err, ErrFreshLab) && !errors.Is(err, ErrGone) {
+		if err == nil || ctx.Err() != nil || try == bootTries ||
+			!errors.Is(err, ErrFreshLab) && !errors.Is(err, ErrGone) {
 			return err
 		}
 		l.retry(fmt.Sprintf("the beginning of the lab host failed, try %d of %d: %v", try, bootTries, err))
 		if err := l.halt(); err != nil {
-			return err
-		}
-	}
-}
-
-// setMigration configures how states are written and read: a file with a fixed place for each page, by two threads
-// (docs/devel/migration/mapped-ram.rst).
-func (m *monitor) setMigration() error {
-	type capability struct {
-		Capability string `json:"capability"`
-		State      bool   `json:"state"`
-	}
-	if _, err := m.do("migrate-set-capabilities",
-		map[string]any{"capabilities": []capability{{"mapped-ram", true}, {"multifd", true}}}); err != nil {
-		return err
-	}
-	_, err := m.do("migrate-set-parameters", map[string]any{"multifd-channels": 2, "max-bandwidth": 0})
-	return err
-}
-
-// waitMigration waits for the end of a migration.
-func (m *monitor) waitMigration(ctx context.Context) error {
-	for {
-		raw, err := m.do("query-migrate", nil)
-		if err != nil {
-			return err
-		}
-		var state struct {
-			Status string `json:"status"`
-			Desc   string `json:"error-desc"`
-		}
-		if err := json.Unmarshal(raw, &state); err != nil {
-			return err
-		}
-		switch state.Status {
-		case "completed":
-			return nil
-		case "failed", "cancelled":
-			return fmt.Errorf("migration %s: %s", state.Status, state.Desc)
-		}
-		if err := sleep(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -279,7 +310,7 @@ func (l *Lab) save(ctx context.Context, s saved) error {
 	if err := m.waitMigration(ctx); err != nil {
 		return err
 	}
-	if err := syncFile(memory); err != nil {
+	if err := syncFile(ctx, memory); err != nil {
 		return err
 	}
 	if _, err := output(ctx, nil, "cp", "-a", l.ShareDir(), filepath.Join(dir, savedShare)); err != nil {
@@ -296,36 +327,32 @@ func (l *Lab) save(ctx context.Context, s saved) error {
 	return nil
 }
 
-func syncFile(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
-
 // abandoned reports whether the folder of an unfinished state is older than any that is still being written.
 func abandoned(dir string) bool {
 	info, err := os.Stat(dir)
 	return err == nil && time.Since(info.ModTime()) > 2*savedLimit
 }
 
-// makeRoom removes states until the remaining ones take no more than room: first unfinished ones of killed processes,
-// then the least recently used.
+// makeRoom removes unfinished states of killed processes, locks without a state, older states of this one's name, and
+// then the least recently used until the remaining ones take no more than room.
 func (s saved) makeRoom(room int64) error {
 	entries, err := os.ReadDir(filepath.Dir(s.dir))
 	if err != nil {
 		return err
 	}
 	type state struct {
-		dir  string
+		saved
 		used time.Time
 		size int64
 	}
 	var states []state
 	var errs []error
+	name, _, named := strings.Cut(filepath.Base(s.dir), "-")
 	for _, e := range entries {
 		dir := filepath.Join(filepath.Dir(s.dir), e.Name())
+		if of, lock := strings.CutSuffix(dir, ".lock"); lock && !(saved{of}).exists() {
+			errs = append(errs, saved{of}.removeUnlocked())
+		}
 		info, err := e.Info()
 		if err != nil || !info.IsDir() {
 			continue
@@ -336,15 +363,19 @@ func (s saved) makeRoom(room int64) error {
 			}
 			continue
 		}
+		if named && strings.HasPrefix(e.Name(), name+"-") {
+			errs = append(errs, saved{dir}.removeUnlocked())
+			continue
+		}
 		var st unix.Stat_t
 		if err := unix.Stat(filepath.Join(dir, savedMemory), &st); err == nil {
-			states = append(states, state{dir, info.ModTime(), st.Blocks * 512})
+			states = append(states, state{saved{dir}, info.ModTime(), st.Blocks * 512})
 		}
 	}
 	slices.SortFunc(states, func(a, b state) int { return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.dir, b.dir)) })
 	for _, st := range states {
 		if room -= st.size; room < 0 {
-			errs = append(errs, os.RemoveAll(st.dir))
+			errs = append(errs, st.removeUnlocked())
 		}
 	}
 	return errors.Join(errs...)
@@ -370,11 +401,7 @@ func (l *Lab) restore(ctx context.Context, s saved) error {
 	if err := l.power(ctx, m); err != nil {
 		return err
 	}
-	socket := filepath.Join(l.dir, "qmp.sock")
-	if err := waitFor(ctx, socket); err != nil {
-		return err
-	}
-	if err := l.load(ctx, socket, filepath.Join(s.dir, savedMemory)); err != nil {
+	if err := l.load(ctx, filepath.Join(s.dir, savedMemory)); err != nil {
 		return fmt.Errorf("%w: %s", err, logTail(filepath.Join(l.dir, roleQEMU+".log"), 3))
 	}
 	if err := l.firstCommand(ctx); err != nil {
@@ -384,30 +411,12 @@ func (l *Lab) restore(ctx context.Context, s saved) error {
 		continueGuests)); err != nil {
 		return err
 	}
-	Record(StatRestore, "", time.Since(from).Seconds())
-	l.log(fmt.Sprintf("lab: begun from a saved state in %.1f s", time.Since(from).Seconds()))
+	took := time.Since(from)
+	run, wait := schedstat(l.qemuPID())
+	l.mu.Lock()
+	l.restored = fairShare(took, run, wait)
+	l.mu.Unlock()
+	Record(StatRestore, "", took.Seconds())
+	l.log(fmt.Sprintf("lab: begun from a saved state in %.1f s", took.Seconds()))
 	return nil
-}
-
-// load makes a waiting QEMU read a state and continue from there. QEMU may not listen on its socket yet.
-func (l *Lab) load(ctx context.Context, socket, memory string) error {
-	m, err := dialMonitor(ctx, socket)
-	for ; err != nil && l.running() && ctx.Err() == nil; m, err = dialMonitor(ctx, socket) {
-		time.Sleep(10 * time.Millisecond)
-	}
-	if err != nil {
-		return err
-	}
-	defer m.close()
-	if err := m.setMigration(); err != nil {
-		return err
-	}
-	if _, err := m.do("migrate-incoming", map[string]string{"uri": "file:" + memory}); err != nil {
-		return err
-	}
-	if err := m.waitMigration(ctx); err != nil {
-		return err
-	}
-	_, err = m.do("cont", nil)
-	return err
 }

@@ -1,7 +1,9 @@
 package lab
 
 import (
+	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,7 +45,7 @@ func TestSavedIsOfOneMachine(t *testing.T) {
 	}
 }
 
-// TestMakeRoom removes the states used longest ago, and unfinished ones that nobody writes any more.
+// TestMakeRoom removes the states used longest ago, unfinished ones that nobody writes any more, and their locks.
 func TestMakeRoom(t *testing.T) {
 	const size = 64 << 10
 	dir := t.TempDir()
@@ -57,7 +59,9 @@ func TestMakeRoom(t *testing.T) {
 		}
 		must.Do(t, os.Chtimes(path, at, at))
 	}
-	must.Do(t, os.WriteFile(filepath.Join(dir, "older.lock"), nil, 0o644))
+	for _, name := range []string{"older.lock", "removed.lock"} {
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
+	}
 	s := saved{filepath.Join(dir, "next")}
 	for _, c := range []struct {
 		room int64
@@ -65,7 +69,7 @@ func TestMakeRoom(t *testing.T) {
 	}{
 		{10 * size, []string{"newest", "older", "older.lock", "oldest", "unfinished-now"}},
 		{2*size + size/2, []string{"newest", "older", "older.lock", "unfinished-now"}},
-		{size / 2, []string{"older.lock", "unfinished-now"}},
+		{size / 2, []string{"unfinished-now"}},
 	} {
 		must.Do(t, s.makeRoom(c.room))
 		var left []string
@@ -77,6 +81,77 @@ func TestMakeRoom(t *testing.T) {
 			"room for %d bytes: found %v, %v, expected %v", c.room, left, err, c.want)
 	}
 	must.Refuse(t, (saved{filepath.Join(dir, "none", "next")}).makeRoom(size), "no folder: found no error")
+}
+
+// TestMakeRoomForNewest removes older states of the same name, whatever room there is, but none that is locked.
+func TestMakeRoomForNewest(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"demo-1", "demo-2", "other-1", "0123"} {
+		must.Do(t, os.Mkdir(filepath.Join(dir, name), 0o755))
+	}
+	unlock := must.Get(tryLock(saved{filepath.Join(dir, "demo-2")}.lock()))(t)
+	defer unlock()
+	must.Do(t, saved{filepath.Join(dir, "demo-3")}.makeRoom(savedRoom))
+	left := must.Get(filepath.Glob(filepath.Join(dir, "*")))(t)
+	for i, path := range left {
+		left[i] = filepath.Base(path)
+	}
+	must.Same(t, left, []string{"0123", "demo-2", "demo-2.lock", "other-1"}, "left")
+}
+
+// fakeHost comes up from a state that has the file "sound".
+type fakeHost struct {
+	made  *int
+	fails func()
+}
+
+func (h fakeHost) waits() {}
+
+func (h fakeHost) failed(error) error {
+	h.fails()
+	return nil
+}
+
+func (h fakeHost) restore(_ context.Context, s saved) error {
+	_, err := os.Stat(filepath.Join(s.dir, "sound"))
+	return err
+}
+
+func (h fakeHost) make(_ context.Context, s saved) error {
+	*h.made++ // under the state's lock
+	return errors.Join(os.Mkdir(s.dir, 0o755), os.WriteFile(filepath.Join(s.dir, "sound"), nil, 0o644))
+}
+
+// TestBadStateOfTwo: two hosts find the same bad state. While the second ends what it has begun, the first replaces the
+// state: the second begins from the new one.
+func TestBadStateOfTwo(t *testing.T) {
+	s := saved{filepath.Join(t.TempDir(), "saved", "0123")}
+	must.Do(t, os.MkdirAll(s.dir, 0o755))
+	made, failed, replaced := 0, make(chan bool), make(chan bool)
+	second := make(chan error)
+	go func() {
+		second <- s.begin(t.Context(), fakeHost{&made, func() { failed <- true; <-replaced }})
+	}()
+	<-failed
+	must.Do(t, s.begin(t.Context(), fakeHost{&made, func() {}}))
+	must.Equal(t, made, 1, "states made by the first")
+	replaced <- true
+	must.Do(t, <-second)
+	must.Equal(t, made, 1, "states made by both")
+	must.Do(t, fakeHost{}.restore(t.Context(), s))
+}
+
+// TestBadStateAlways: a host for which no state comes up gives up.
+func TestBadStateAlways(t *testing.T) {
+	s := saved{filepath.Join(t.TempDir(), "saved", "0123")}
+	must.Do(t, os.MkdirAll(s.dir, 0o755))
+	made, tries := 0, 0
+	replace := func() { // as another process that makes bad ones
+		tries++
+		must.Do(t, errors.Join(os.Rename(s.dir, s.dir+string(rune('a'+tries))), os.Mkdir(s.dir, 0o755)))
+	}
+	must.Is(t, s.begin(t.Context(), fakeHost{&made, replace}), fs.ErrNotExist, "begun")
+	must.Hold(t, tries == bootTries && made == 0, "%d tries, %d made", tries, made)
 }
 
 // TestExpect: the time that is announced is that of what there is to do.

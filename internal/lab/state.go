@@ -69,6 +69,15 @@ func (s *state) orphaned() bool {
 	return !s.Owner.Alive()
 }
 
+// proc returns the lab's process with a role; its PID is 0 if there is none.
+func (s *state) proc(role string) Proc {
+	at := slices.IndexFunc(s.Procs, func(p Proc) bool { return p.Role == role })
+	if at < 0 {
+		return Proc{}
+	}
+	return s.Procs[at]
+}
+
 // running reports whether L1's QEMU is alive.
 func (s *state) running() bool {
 	if s.Boot != bootID() {
@@ -77,8 +86,14 @@ func (s *state) running() bool {
 	return slices.ContainsFunc(s.Procs, func(p Proc) bool { return p.Role == roleQEMU && p.Alive() })
 }
 
+// ours reports whether this process started or reserved the lab.
+func (s *state) ours() bool {
+	me, _ := readProc("owner", os.Getpid())
+	return s.Boot == bootID() && s.Owner == me
+}
+
 // clean ends every process of the lab, and with them its network namespace, and removes its run folder and, unless it
-// is persistent, its data. It continues after errors.
+// is persistent, its data. Of a lab whose name this process holds, the reservation stays. It continues after errors.
 func (s *state) clean() error {
 	var errs []error
 	if s.Boot == bootID() {
@@ -88,10 +103,16 @@ func (s *state) clean() error {
 		errs = append(errs, os.RemoveAll(dataDir(s.Cache, s.Config.Name)))
 	}
 	// Last, so that after a failure it can be tried again.
-	if errors.Join(errs...) == nil {
-		errs = append(errs, os.RemoveAll(runDir(s.Config.Name)))
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
-	return errors.Join(errs...)
+	if err := os.RemoveAll(runDir(s.Config.Name)); err != nil || !s.Config.Held || !s.ours() {
+		return err
+	}
+	if err := os.Mkdir(runDir(s.Config.Name), 0o755); err != nil {
+		return err
+	}
+	return (&state{Boot: s.Boot, Owner: s.Owner, Config: s.Config, Accel: s.Accel}).write()
 }
 
 // Info describes a lab.

@@ -127,7 +127,7 @@ func TestFairTimeoutSaysWhy(t *testing.T) {
 			cancelAbove()
 		}
 		<-below.Done()
-		if fair.Err() != c.want || below.Err() != c.want {
+		if fair.Err() != c.want || below.Err() != c.want || context.Cause(below) != c.want {
 			t.Errorf("limit %v: %v, and below it %v; expected %v", c.limit, fair.Err(), below.Err(), c.want)
 		}
 		cancelBelow()

@@ -16,7 +16,7 @@ const (
 	StatBoot    = "boot"
 	StatRestore = "restore"
 	StatRetry   = "retry"
-	StatDeath   = "death"
+	StatDeath   = "death" // by Death
 )
 
 // Record appends a line to the file in MPPS_LAB_STATS, if it is set. Each line is one write to a file opened for

@@ -2,25 +2,36 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// waitFor waits until a file exists.
-func waitFor(ctx context.Context, path string) error {
+// waitFor waits until a process of the lab has created a file. The error has the end of the process's log.
+func (l *Lab) waitFor(ctx context.Context, p Proc, path string) error {
 	for {
+		alive := p.Alive() // asked first: the file may be the last that it did
 		if _, err := os.Stat(path); err == nil {
 			return nil
 		}
-		if err := sleep(ctx, 5*time.Millisecond); err != nil {
-			return fmt.Errorf("no %s: %w", path, err)
+		err := errEnded
+		if alive {
+			err = sleep(ctx, 5*time.Millisecond)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: no %s: %w: %s", p.Role, filepath.Base(path), err,
+				logTail(filepath.Join(l.dir, p.Role+".log"), 3))
 		}
 	}
 }
+
+// errEnded: a process of the lab ended that should serve it.
+var errEnded = errors.New("it has ended")
 
 // sleep waits for d, or returns the error of a context that ends before.
 func sleep(ctx context.Context, d time.Duration) error {

@@ -85,8 +85,9 @@ func (a *app) root() *cobra.Command {
 
 const overview = `
 Builds and boots a Debian 13 KVM host under QEMU, to try mpps without risk. The
-root tree is built once (about a minute, 1.5 GB). Its traffic never leaves the
-emulated host's own network.
+root tree is built once (about a minute, 1.5 GB). Saved states, from which hosts
+start in a second, take up to 10 GiB more; 'mpps-lab clean' removes both. Its
+traffic never leaves the emulated host's own network.
 
   mpps-lab up                         boot it; it stays up
   mpps-lab run -- mpps inspect        run a command in it

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,6 +43,10 @@ the whole workflow on it: inspect, audit, measure, apply the plan including the
 guest restart that it needs, measure again, and roll back. Each step updates
 report.html and result.json; demo.log has the output of all programs, and the
 results are in their own files.
+
+A box that dies or hangs is replaced once. Not counting the time in which it
+waits for processors of a busy machine, and after the root tree has been built,
+the demo ends within 15 minutes, with a report of what it came to.
 
 The rates are those of an emulator: only their ratio means something.
 
@@ -77,7 +82,9 @@ type demo struct {
 	retries int
 
 	scene *scene
-	state demoState
+	ended []string   // why boxes were given up
+	state demoState  // what the present box has shown
+	kept  *demoState // of an earlier box, the one that came furthest; nil: there was none
 }
 
 func (d *demo) run(ctx context.Context) (err error) {
@@ -95,23 +102,43 @@ func (d *demo) run(ctx context.Context) (err error) {
 	}
 	defer unlock()
 	defer log.Close()
-	d.stage = &stage{terminal: d.app.stdout, log: log, after: d.write, reopen: func(ctx context.Context) error {
-		d.state = demoState{}
-		if err := d.close(nil); err != nil { // the fresh one does not need it
-			d.stage.say("  %v", err)
-		}
-		return ctx.Err()
-	}, checkAlive: d.checkAlive}
+	d.stage = &stage{terminal: d.app.stdout, log: log, after: d.write, reopen: d.giveUp, checkAlive: d.checkAlive,
+		limit: func(ctx context.Context, t time.Duration) (context.Context, context.CancelFunc) {
+			return lab.FairTimeout(ctx, demoLab, t)
+		}}
 	defer func() { err = d.close(err) }()
-	if err := d.stage.play(ctx, d.acts()); err != nil {
+	if err := d.stage.play(ctx, d.acts(ctx)); err != nil {
+		if ctx.Err() != nil { // what was said of the box is of its end
+			err = fmt.Errorf("interrupted: %w", ctx.Err())
+		}
 		return err
 	}
 	absolute, err := filepath.Abs(filepath.Join(d.out, "report.html"))
 	if err != nil {
 		return err
 	}
-	d.stage.say("%s\n%s", bench.Ending(d.state.document(d)), absolute)
+	d.stage.say("%s\n%s", bench.Ending(d.shown().document(d)), absolute)
 	return nil
+}
+
+// giveUp ends a box for a reason. What it has shown is kept: the fresh one may not come that far.
+func (d *demo) giveUp(ctx context.Context, why error) error {
+	kept := *d.shown()
+	d.kept, d.state = &kept, demoState{box: d.state.box + 1}
+	first, _, _ := strings.Cut(why.Error(), "\n")
+	d.ended = append(d.ended, first)
+	if err := d.close(nil); err != nil { // the fresh one does not need it
+		d.stage.say("  %v", err)
+	}
+	return ctx.Err()
+}
+
+// shown returns the results that the report shows: those of an earlier box until the present one has come further.
+func (d *demo) shown() *demoState {
+	if d.kept != nil && len(d.kept.missing()) <= len(d.state.missing()) {
+		return d.kept
+	}
+	return &d.state
 }
 
 // begin locks the demo's directory, removes what earlier demos left there, and starts the log and a report that says
@@ -167,11 +194,12 @@ func (d *demo) file(name string, text []byte) error {
 	return ops.ReplaceFile(filepath.Join(d.out, name), text)
 }
 
-// acts returns the acts in order.
-func (d *demo) acts() []act {
+// acts returns the acts in order; the end of run kills the box at once.
+func (d *demo) acts(run context.Context) []act {
 	const minute = time.Minute
-	return []act{
-		{what: "start the emulated host and its guest", expect: d.app.expectScene, limit: 8 * minute, do: d.open},
+	acts := []act{
+		{what: "start the emulated host and its guest", expect: d.app.expectScene, limit: 6 * minute,
+			do: func(ctx context.Context) error { return d.open(ctx, run) }},
 		{what: "what the host is, and what limits its guest", about: 20 * time.Second, limit: 3 * minute, do: d.audit},
 		{what: "measure as found", about: 30 * time.Second, limit: 3 * minute, do: d.before, again: true},
 		{what: "apply the whole plan, restart the guest", about: 40 * time.Second, limit: 4 * minute, do: d.apply},
@@ -179,10 +207,28 @@ func (d *demo) acts() []act {
 		{what: "roll everything back", about: 30 * time.Second, limit: 4 * minute, do: d.rollback},
 		{what: "measure again, as it was found", about: 30 * time.Second, limit: 3 * minute, do: d.again, again: true},
 	}
+	if _, err := lab.OpenTree(""); errors.Is(err, fs.ErrNotExist) {
+		acts = slices.Insert(acts, 0, act{what: "fetch packages, build the host's root tree, once",
+			about: 90 * time.Second, limit: 30 * minute, do: d.build, before: true})
+	}
+	return acts
 }
 
-func (d *demo) open(ctx context.Context) (err error) {
-	d.scene, err = d.app.openScene(ctx, func(step string) { d.stage.say("  %s", step) }, d.stage)
+// build builds the root tree. What it waits for is the package mirror.
+func (d *demo) build(ctx context.Context) error {
+	_, err := lab.Prepare(ctx, d.step)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return outcome.Failed(err, "the package mirror was too slow: MPPS_LAB_MIRROR=URL names another")
+	}
+	return err
+}
+
+func (d *demo) step(text string) { d.stage.say("  %s", text) }
+
+func (d *demo) open(ctx, run context.Context) (err error) {
+	if d.scene, err = d.app.openScene(ctx, d.step, d.stage); err == nil {
+		d.scene.lab.KillAfter(run)
+	}
 	return err
 }
 
@@ -196,10 +242,11 @@ func (d *demo) checkAlive(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	if err := d.scene.guest.Answers(ctx); err != nil {
-		return fmt.Errorf("the guest does not answer any more: %w", err)
+	err := d.scene.guest.Answers(ctx)
+	if err != nil && !errors.Is(err, lab.ErrGone) {
+		err = fmt.Errorf("the guest does not answer any more: %w", err)
 	}
-	return nil
+	return err
 }
 
 // close ends the lab if there is one.
@@ -213,11 +260,11 @@ func (d *demo) close(err error) error {
 	return s.closeAfter(err)
 }
 
-// closeAfter ends the lab, whatever happened before.
+// closeAfter ends the lab, whatever happened before. It is killed: nothing in it is to be written back.
 func (s *scene) closeAfter(err error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	return errors.Join(err, s.lab.Stop(ctx))
+	return errors.Join(err, s.lab.Kill(), s.lab.Stop(ctx))
 }
 
 // keep runs mpps on the demo's host and stores its output in a file next to the report.
@@ -338,8 +385,9 @@ func (d *demo) again(ctx context.Context) error {
 
 // write writes the report and the result so far.
 func (d *demo) write() error {
-	d.state.seconds = time.Since(d.started).Seconds()
-	page, result, err := d.state.render(d)
+	shown := d.shown()
+	shown.seconds = time.Since(d.started).Seconds()
+	page, result, err := shown.render(d)
 	if err != nil {
 		return err
 	}

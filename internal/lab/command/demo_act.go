@@ -22,6 +22,7 @@ type act struct {
 	limit  time.Duration // its deadline
 	do     func(context.Context) error
 	again  bool // it only measures: where it fails on a box that lives it is played once more
+	before bool // it needs no box: its failure is no box's, and its time is not in demoLimit
 }
 
 // The demo promises a maximum silence, and a maximum number of lines per act.
@@ -30,18 +31,25 @@ const (
 	demoLines   = 25
 )
 
-var errDemoDeadline = errors.New("the act took longer than its deadline")
+// demoLimit bounds a demo from its first box on, in the stage's time.
+const demoLimit = 15 * time.Minute
 
-// demoHosts is the number of hosts that a demo uses up before it gives up: nested emulation is not perfect.
-const demoHosts = 4
+var (
+	errDemoDeadline = errors.New("the act took longer than its deadline")
+	errDemoLimit    = fmt.Errorf("the demo took longer than %.0f minutes", demoLimit.Minutes())
+)
+
+// demoBoxes is the number of boxes that a demo uses up before it gives up: nested emulation is not perfect.
+const demoBoxes = 2
 
 // stage plays acts: it announces them, prints a heartbeat, ends them at their deadline, and starts over on a fresh host
 // if one died.
 type stage struct {
 	terminal, log io.Writer
-	reopen        func(context.Context) error // replaces the host by a fresh one
-	checkAlive    func(context.Context) error // what died or hangs on the host; nil: nothing
-	after         func() error                // writes the report so far
+	limit         func(context.Context, time.Duration) (context.Context, context.CancelFunc)
+	reopen        func(ctx context.Context, why error) error // gives up the box; the first act starts a fresh one
+	checkAlive    func(context.Context) error                // what died or hangs on the host; nil: nothing
+	after         func() error                               // writes the report so far
 
 	mu      sync.Mutex
 	started time.Time
@@ -53,7 +61,7 @@ type stage struct {
 	partial []byte    // incomplete line for the log
 }
 
-// play plays the acts in order. A failure on a live host ends it.
+// play plays the acts in order: those before there is a box, then the others within demoLimit.
 func (s *stage) play(ctx context.Context, acts []act) error {
 	s.started = time.Now()
 	ended := make(chan struct{})
@@ -61,16 +69,36 @@ func (s *stage) play(ctx context.Context, acts []act) error {
 	beating.Go(func() { s.beat(ended) })
 	defer beating.Wait()
 	defer close(ended)
-	hosts, repeated := 1, map[int]bool{}
-	for i := 0; i < len(acts); i++ {
+	first := 0
+	for ; first < len(acts) && acts[first].before; first++ {
+		if err := s.playAct(ctx, first, acts); err != nil {
+			return fmt.Errorf("%s: %w", acts[first].what, err)
+		}
+	}
+	whole, cancel := s.limit(ctx, demoLimit)
+	defer cancel()
+	err := s.playInBoxes(whole, first, acts)
+	if err != nil && whole.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w", errDemoLimit, err)
+	}
+	return err
+}
+
+// playInBoxes plays the acts from first on, and again from there in a fresh box if one died. A failure in a box that
+// lives ends it.
+func (s *stage) playInBoxes(ctx context.Context, first int, acts []act) error {
+	boxes, repeated := 1, map[int]bool{}
+	for i := first; i < len(acts); i++ {
 		err := s.playAct(ctx, i, acts)
 		if err == nil {
 			continue
 		}
 		died := errors.Is(err, lab.ErrGone) || errors.Is(err, lab.ErrFreshLab) || errors.Is(err, errDemoDeadline)
-		if !died && ctx.Err() == nil {
-			if dead := s.checkAlive(ctx); dead != nil {
-				died, err = true, fmt.Errorf("%w: %w", dead, err)
+		if ctx.Err() == nil && !errors.Is(err, errDemoDeadline) {
+			dead := s.checkAlive(ctx)
+			died = died || dead != nil
+			if dead != nil && !errors.Is(dead, lab.ErrGone) {
+				err = fmt.Errorf("%w: %w", dead, err)
 			}
 		}
 		if !died && acts[i].again && !repeated[i] && ctx.Err() == nil {
@@ -79,16 +107,16 @@ func (s *stage) play(ctx context.Context, acts []act) error {
 			i--
 			continue
 		}
-		if !died || hosts == demoHosts || ctx.Err() != nil {
+		if !died || boxes == demoBoxes || ctx.Err() != nil {
 			return fmt.Errorf("%s: %w", acts[i].what, err)
 		}
-		hosts, repeated = hosts+1, map[int]bool{}
+		boxes, repeated = boxes+1, map[int]bool{}
 		s.printed = 0
 		s.say("the box died or hung (%v): a fresh one, from the start", err)
-		if err := s.reopen(ctx); err != nil {
+		if err := s.reopen(ctx, fmt.Errorf("%s: %w", acts[i].what, err)); err != nil {
 			return fmt.Errorf("a fresh box: %w", err)
 		}
-		i = -1
+		i = first - 1
 	}
 	return nil
 }
@@ -103,11 +131,11 @@ func (s *stage) playAct(ctx context.Context, i int, acts []act) error {
 	s.act, s.begun = a, time.Now()
 	s.mu.Unlock()
 	s.say("[%d/%d, %s] %s (about %s)", i+1, len(acts), seconds(time.Since(s.started)), a.what, seconds(a.about))
-	limited, cancel := context.WithTimeoutCause(ctx, a.limit, errDemoDeadline)
+	limited, cancel := s.limit(ctx, a.limit)
 	defer cancel()
 	err := a.do(limited)
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
-		err = errors.Join(context.Cause(limited), err)
+		err = fmt.Errorf("%w: %w", errDemoDeadline, err)
 	}
 	return errors.Join(err, s.after())
 }

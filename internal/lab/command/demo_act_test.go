@@ -3,15 +3,21 @@ package command
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"mpps/internal/lab"
+	"mpps/internal/measure"
+	"mpps/internal/model/facts"
 	"mpps/internal/must"
+	"mpps/internal/report/bench"
 )
 
 // fakeStage is a stage without a box; it counts the boxes and reports asked of it.
@@ -24,8 +30,8 @@ type fakeStage struct {
 
 func newFakeStage() *fakeStage {
 	f := &fakeStage{}
-	f.stage = &stage{terminal: &f.terminal, log: &f.log,
-		reopen:     func(context.Context) error { f.boxes++; return nil },
+	f.stage = &stage{terminal: &f.terminal, log: &f.log, limit: context.WithTimeout,
+		reopen:     func(context.Context, error) error { f.boxes++; return nil },
 		after:      func() error { f.reports++; return nil },
 		checkAlive: func(context.Context) error { return f.died }}
 	return f
@@ -54,9 +60,8 @@ func TestDemoBeats(t *testing.T) {
 func TestDemoBeatsBetween(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeStage()
-		slow := func(context.Context) error { time.Sleep(40 * time.Second); return nil }
-		f.reopen = slow
-		f.checkAlive = func(ctx context.Context) error { _ = slow(ctx); return errors.New("panic") }
+		f.reopen = func(context.Context, error) error { time.Sleep(40 * time.Second); return nil }
+		f.checkAlive = func(context.Context) error { time.Sleep(40 * time.Second); return errors.New("panic") }
 		failed := false
 		must.Do(t, f.play(t.Context(), []act{{what: "measure", about: time.Second, limit: time.Minute,
 			do: func(context.Context) error {
@@ -72,7 +77,7 @@ func TestDemoBeatsBetween(t *testing.T) {
 	})
 }
 
-// TestDemoFreshBox begins again, from the first act, after a box died or an act passed its deadline, three times.
+// TestDemoFreshBox begins again, from the first act, after a box died or an act passed its deadline, once.
 func TestDemoFreshBox(t *testing.T) {
 	hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	gone := func(context.Context) error { return fmt.Errorf("lab demo: %w", lab.ErrGone) }
@@ -87,12 +92,11 @@ func TestDemoFreshBox(t *testing.T) {
 	}{
 		"gone once":                   {fails: gone, times: 1, boxes: 1},
 		"hangs once":                  {fails: hang, times: 1, boxes: 1},
-		"gone three times":            {fails: gone, times: 3, boxes: 3},
-		"gone four times":             {fails: gone, times: 4, boxes: 3, want: lab.ErrGone},
-		"hangs four times":            {fails: hang, times: 4, boxes: 3, want: errDemoDeadline},
+		"gone twice":                  {fails: gone, times: 2, boxes: 1, want: lab.ErrGone},
+		"hangs twice":                 {fails: hang, times: 2, boxes: 1, want: errDemoDeadline},
 		"another error":               {fails: fails, times: 1, want: broken},
 		"the guest died":              {fails: fails, died: errors.New("panic"), times: 1, boxes: 1},
-		"the guest died four times":   {fails: fails, died: errors.New("panic"), times: 4, boxes: 3, want: broken},
+		"the guest died twice":        {fails: fails, died: errors.New("panic"), times: 2, boxes: 1, want: broken},
 		"a measurement":               {fails: fails, again: true, times: 1},
 		"a measurement twice":         {fails: fails, again: true, times: 2, want: broken},
 		"a measurement in a dead box": {fails: fails, died: errors.New("panic"), again: true, times: 1, boxes: 1},
@@ -115,6 +119,49 @@ func TestDemoFreshBox(t *testing.T) {
 				must.Hold(t, errors.Is(err, c.want) && f.boxes == c.boxes && opened == c.boxes+1 &&
 					f.reports == opened+played, "error %v (want %v), %d fresh boxes (want %d), %d opened, %d reports",
 					err, c.want, f.boxes, c.boxes, opened, f.reports)
+			})
+		})
+	}
+}
+
+// TestDemoLimit: whatever hangs, a demo is over after its limit, with a report. The build before it has its own time,
+// and its failure is never called a box's.
+func TestDemoLimit(t *testing.T) {
+	slow := func(d time.Duration) func(context.Context) error {
+		return func(ctx context.Context) error {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(d):
+				return nil
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		build, work time.Duration
+		took        time.Duration
+		boxes       int
+		want        error
+	}{
+		"a slow build":      {build: 20 * time.Minute, work: time.Minute, took: 25 * time.Minute},
+		"a build that ends": {build: time.Hour, took: 30 * time.Minute, want: errDemoDeadline},
+		"slow acts":         {work: 4 * time.Minute, took: demoLimit, want: errDemoLimit},
+		"acts that hang":    {work: time.Hour, took: 10 * time.Minute, boxes: 1, want: errDemoDeadline},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeStage()
+				acts := []act{{what: "build", limit: 30 * time.Minute, before: true, do: slow(c.build)}}
+				for range 5 {
+					acts = append(acts, act{what: "work", limit: 5 * time.Minute, do: slow(c.work)})
+				}
+				began := time.Now()
+				err := f.play(t.Context(), acts)
+				took := time.Since(began)
+				must.Hold(t, errors.Is(err, c.want) && took == c.took && f.boxes == c.boxes && f.reports > 0,
+					"error %v (want %v) after %v (want %v), %d fresh boxes (want %d), %d reports", err, c.want,
+					took, c.took, f.boxes, c.boxes, f.reports)
+				must.Equal(t, strings.Contains(f.terminal.String(), "died or hung"), c.boxes > 0, "a box is blamed")
 			})
 		})
 	}
@@ -146,6 +193,34 @@ func TestDemoLines(t *testing.T) {
 	must.Hold(t, len(lines) == demoLines && len([]rune(lines[1])) == 80,
 		"%d lines, the second of %d columns", len(lines), len([]rune(lines[1])))
 	must.Equal(t, strings.Count(f.log.String(), strings.Repeat("x", 100)), 40, "lines in the log")
+}
+
+// TestDemoKeepsResults: what a box has shown stays in the report until a fresh one has come further.
+func TestDemoKeepsResults(t *testing.T) {
+	run := &measure.Run{Schema: measure.Schema, Kind: measure.PPS, LimitedBy: measure.ByUnknown,
+		Samples: []measure.Sample{{}}}
+	d := &demo{out: t.TempDir(), pps: 500e3}
+	d.state.hostBefore, d.state.before = &facts.Host{Name: "first"}, bench.Series{Label: "before", Run: run, RR: run}
+	must.Do(t, d.giveUp(t.Context(), errors.New("measure after: the guest died\nRIP=0")))
+	reported := func(host string, boxes ...demoBox) {
+		t.Helper()
+		must.Do(t, d.write())
+		text := must.Get(os.ReadFile(filepath.Join(d.out, "result.json")))(t)
+		must.Try(t, valid("mpps.demo.2", string(text)))
+		var r Result
+		must.Do(t, json.Unmarshal(text, &r))
+		must.Same(t, r.Boxes, boxes, "boxes of the result")
+		page := must.Get(os.ReadFile(filepath.Join(d.out, "report.html")))(t)
+		must.Contain(t, string(page), host, "Box 1 of 2 died or hung and was given up: measure after: the guest died.")
+	}
+	const why = "measure after: the guest died"
+	reported("first", demoBox{why, true}, demoBox{"", false})
+	d.state.hostBefore = &facts.Host{Name: "second"}
+	reported("first", demoBox{why, true}, demoBox{"", false})
+	d.state.before = bench.Series{Label: "before", Run: run, RR: run}
+	reported("first", demoBox{why, true}, demoBox{"", false})
+	d.state.hostAfter = &facts.Host{Name: "second"}
+	reported("second", demoBox{why, false}, demoBox{"", true})
 }
 
 // TestDemoUnfinishedReport says what is missing and compares nothing where nothing was measured.

@@ -68,12 +68,14 @@ func sameFiles(a, b map[string]string) bool {
 	return len(a) == len(b)
 }
 
-// TestDemoExpects: the first act announces how long it takes by what there is.
+// TestDemoExpects: the root tree is built before the first box, whose act announces how long it takes by what there is.
 func TestDemoExpects(t *testing.T) {
-	acts := (&demo{app: &app{mpps: t.TempDir()}}).acts()
-	must.Hold(t, acts[0].expect != nil && acts[0].expect(t.Context()) == 0,
-		"the time of the first act is fixed, or expected without programs")
-	if at := slices.IndexFunc(acts[1:], func(a act) bool { return a.about == 0 }); at >= 0 {
-		t.Errorf("%s: no time", acts[1+at].what)
+	t.Setenv("MPPS_LAB", t.TempDir()) // there is no root tree
+	acts := (&demo{app: &app{mpps: t.TempDir()}}).acts(t.Context())
+	must.Hold(t, acts[0].before && !acts[1].before, "the tree is not built first, or more than that is")
+	must.Hold(t, acts[1].expect != nil && acts[1].expect(t.Context()) == 0,
+		"the time of the first box is fixed, or expected without programs")
+	if at := slices.IndexFunc(acts, func(a act) bool { return a.about == 0 && a.expect == nil }); at >= 0 {
+		t.Errorf("%s: no time", acts[at].what)
 	}
 }

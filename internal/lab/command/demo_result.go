@@ -23,8 +23,9 @@ import (
 	"mpps/internal/version"
 )
 
-// demoState holds the demo's results so far.
+// demoState holds the results of one box so far.
 type demoState struct {
+	box                              int // 0 is the first
 	hostBefore, hostAfter, hostAgain *facts.Host
 	before, after, again             bench.Series
 	plans                            []*plan.Plan // applied plans
@@ -45,6 +46,22 @@ type Result struct {
 	Seconds    float64             `json:"seconds"`
 	Emulated   bool                `json:"emulated"`
 	Retries    int                 `json:"guest_start_retries"`
+	Boxes      []demoBox           `json:"boxes"` // emulated hosts, one after the other
+}
+
+// demoBox is an emulated host of the demo.
+type demoBox struct {
+	Ended string `json:"ended"` // why it was given up for a fresh one; empty for the last
+	Shown bool   `json:"shown"` // the results are of this one
+}
+
+// boxes lists the boxes so far, of which s is shown.
+func (d *demo) boxes(s *demoState) []demoBox {
+	all := []demoBox{}
+	for i, why := range append(slices.Clone(d.ended), "") {
+		all = append(all, demoBox{Ended: why, Shown: i == s.box})
+	}
+	return all
 }
 
 // demoSide holds the measurements in one state: medians and all samples.
@@ -146,7 +163,7 @@ func (s *demoState) render(d *demo) (page, result []byte, err error) {
 		Schema: "mpps.demo/2", Version: version.Version, Before: side(s.before), After: side(s.after),
 		RolledBack: side(s.again),
 		Throughput: throughput, Changes: doc.Changes, Rollback: doc.Rollback, Missing: s.missing(),
-		Seconds: s.seconds, Emulated: doc.Host.Emulated, Retries: retries,
+		Seconds: s.seconds, Emulated: doc.Host.Emulated, Retries: retries, Boxes: d.boxes(s),
 	}), "", "  ")
 	return html.Bytes(), append(result, '\n'), err
 }
@@ -193,6 +210,12 @@ func (s *demoState) document(d *demo) *bench.Document {
 		doc.Warn(outcome.Warning{Code: "unfinished",
 			Text: "This run is not finished. Missing: " + strings.Join(missing, "; ") + ".",
 			Hint: "Nothing is claimed about them."})
+	}
+	for i, why := range d.ended {
+		doc.Warn(outcome.Warning{Code: "box-given-up",
+			Text: fmt.Sprintf("Box %d of %d died or hung and was given up: %s. This report is of box %d.", i+1,
+				len(d.ended)+1, why, s.box+1),
+			Hint: "The files beside this report are of the last box that came to them."})
 	}
 	if h == nil {
 		return doc

@@ -115,7 +115,8 @@ func (a *app) expectScene(ctx context.Context) time.Duration {
 	return lab.Expect(ctx, lab.Config{Name: demoLab, Begin: begin})
 }
 
-// demoBeginning sets up the demo's host with its guest. It is saved once per build of the programs.
+// demoBeginning sets up the demo's host with its guest. It is saved once per build of the programs, and the newest is
+// kept.
 func demoBeginning(p programs, steps func(string)) (*lab.Beginning, error) {
 	key := sha256.New()
 	fmt.Fprintf(key, "%s\n%+v\n", demoSetup, demoSpec(""))
@@ -126,8 +127,8 @@ func demoBeginning(p programs, steps func(string)) (*lab.Beginning, error) {
 		}
 		key.Write(text)
 	}
-	name := "demo " + hex.EncodeToString(key.Sum(nil))
-	return &lab.Beginning{Key: name, Make: func(ctx context.Context, l *lab.Lab) error {
+	begin := &lab.Beginning{Name: demoLab, Key: "demo " + hex.EncodeToString(key.Sum(nil))}
+	begin.Make = func(ctx context.Context, l *lab.Lab) error {
 		steps("the host is booted: bridge, rules, the first start of libvirt and the guest")
 		if err := l.Install(ctx, p.host); err != nil {
 			return err
@@ -143,7 +144,8 @@ func demoBeginning(p programs, steps func(string)) (*lab.Beginning, error) {
 		}
 		steps("the guest runs: keep this state, so that later runs begin with it")
 		return nil
-	}}, nil
+	}
+	return begin, nil
 }
 
 // mpps runs mpps on the emulated host and returns its standard output. An exit code that is not allowed is an error

@@ -28,9 +28,6 @@ var (
 func recordDeath(l *lab.Lab) {
 	if died := l.Death(context.Background()); died != "" {
 		mu.Lock()
-		if _, known := deaths[l.Name()]; !known {
-			lab.Record(lab.StatDeath, died, 0)
-		}
 		deaths[l.Name()] = died
 		mu.Unlock()
 	}

@@ -170,7 +170,8 @@ func TestSummary(t *testing.T) {
 		unit: "ok  \tmpps/a\t1.5s\nok  \tmpps/b\t(cached)\n?   \tmpps/c\t[no test files]\n    ok  " +
 			"\tmpps/quoted\t9.0s\n",
 		labs: "--- FAIL: TestD\nFAIL\nFAIL\tmpps/d\t20.0s\n",
-		stats: `{"event":"boot","seconds":5}` + "\n" + `{"event":"restore","seconds":1}` + "\n" +
+		stats: `{"event":"boot","seconds":5}` + "\n" + `{"event":"restore","seconds":0.6}` + "\n" +
+			`{"event":"restore","seconds":2.4}` + "\n" +
 			`{"event":"death","cause":"Kernel panic\nand more"}` + "\n" + `{"event":"retry","cause":"hung"}` + "\n",
 	} {
 		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
@@ -179,7 +180,7 @@ func TestSummary(t *testing.T) {
 	must.Do(t, summarise(&out, []string{unit, filepath.Join(dir, "netns.log"), labs}, stats))
 	want := `    20.0 s  lab    mpps/d  FAIL
      1.5 s  unit   mpps/a
-emulated hosts: 1 boots (5 s), 1 restores (1 s), 1 deaths, 1 retries
+emulated hosts: 1 boots (5 s), 2 restores (3 s, the slowest 2.4 s), 1 deaths, 1 retries
   death: Kernel panic
   retry: hung
 `

@@ -73,7 +73,7 @@ func hosts(w io.Writer, stats string) error {
 	}
 	defer f.Close()
 	count := map[string]int{}
-	seconds := map[string]float64{}
+	seconds, slowest := map[string]float64{}, map[string]float64{}
 	var causes []string
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
@@ -84,14 +84,16 @@ func hosts(w io.Writer, stats string) error {
 		}
 		count[s.Event]++
 		seconds[s.Event] += s.Seconds
+		slowest[s.Event] = max(slowest[s.Event], s.Seconds)
 		if s.Cause != "" {
 			first, _, _ := strings.Cut(s.Cause, "\n")
 			causes = append(causes, s.Event+": "+first)
 		}
 	}
-	fmt.Fprintf(w, "emulated hosts: %d boots (%.0f s), %d restores (%.0f s), %d deaths, %d retries\n",
+	fmt.Fprintf(w, "emulated hosts: %d boots (%.0f s), %d restores (%.0f s, the slowest %.1f s), %d deaths, "+
+		"%d retries\n",
 		count[lab.StatBoot], seconds[lab.StatBoot], count[lab.StatRestore], seconds[lab.StatRestore],
-		count[lab.StatDeath], count[lab.StatRetry])
+		slowest[lab.StatRestore], count[lab.StatDeath], count[lab.StatRetry])
 	for _, c := range causes {
 		fmt.Fprintln(w, "  "+c)
 	}
