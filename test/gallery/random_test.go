@@ -29,12 +29,15 @@ var open = map[int]string{
 // once are other seeds whose hosts broke a property: each shows its own rule.
 var once = []int{
 	53,   // emulator threads stay on the idle threads of vCPUs' cores
+	87,   // a place that no plan brings about uses no CPU
 	130,  // threads of guests without a place give isolated cores to vCPUs
 	157,  // a paused guest's vhost threads stay
 	194,  // a guest whose vhost threads stay is placed on its own nodes
 	200,  // I/O threads stay unpinned beside an emulator that stays so
 	202,  // vhost threads that follow an emulator are on all of its CPUs
+	292,  // vhost threads are where a pin of the emulator takes them
 	5017, // guests that libvirt does not know stay
+	5036, // CPUs that the next boot isolates are the guests' already
 }
 
 // TestRandomHosts holds hosts that nobody wrote to what is true of all.

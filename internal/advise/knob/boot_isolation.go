@@ -95,11 +95,13 @@ func (v *View) usedCPUs() setting.CPUSet {
 		}
 	}
 	for _, p := range v.Placement().Guests {
+		if slices.Contains(v.floaters(), p.Name) { // no plan brings it there
+			continue
+		}
 		add(p.VCPUSet())
 		add(p.Emulator)
-		for _, w := range p.Vhost {
-			add(setting.CPUs(w.CPU))
-			add(w.Stays)
+		for _, cpus := range v.vhostThen(&p) {
+			add(cpus)
 		}
 	}
 	for _, n := range v.Placement().NICs {
@@ -176,6 +178,10 @@ func (i isolation) advise(v *View, a setting.Address, because string) Advice {
 				fmt.Sprintf("all of the guests' CPUs %s are among them, and the three lists agree%s", set, note))
 		}
 		covered := ok && len(set.Minus(cpus)) == 0 && !missing
+		if covered && !i.scheduler && len(cpus.Minus(v.isolcpusNext())) == 0 {
+			return v.fineAtBoot(a, fmt.Sprintf("the guests' CPUs %s are among them, and all of them are isolated%s",
+				set, note))
+		}
 		if rest := cpus.Minus(v.listsThen()); covered && len(rest) > 0 {
 			severity, because = Low, "the guests' CPUs are among them, but "+rest.Words()+" are the host's: the three "+
 				"lists are to name the same CPUs"
@@ -198,6 +204,12 @@ func (i isolation) advise(v *View, a setting.Address, because string) Advice {
 		note += "; " + stay.Words() + " stay, set aside already"
 	}
 	return v.atBoot(a, setting.Exact(i.value(v.Kernel.Release, all)), because+note).At(severity)
+}
+
+// isolcpusNext returns the CPUs that isolcpus names for the next boot.
+func (v *View) isolcpusNext() setting.CPUSet {
+	_, cpus, _ := (isolation{}).parse(v, v.Readings.At(bootArgument("isolcpus")).Value)
+	return cpus
 }
 
 // staying returns the CPUs of a list that the goal is not for and that stay in it all the same: isolated ones, since

@@ -12,7 +12,7 @@ import (
 
 var domainCPUModel = &Knob{
 	ID: "domain.cpu_model", Title: "The guest sees the host's own processor",
-	Parts: map[string]Limit{"cpu/cache.mode": onX86},
+	Parts: map[string]Limit{"cpu/cache.mode": {Arch: []string{facts.X86}, Libvirt: "3.3", QEMU: "2.8"}},
 	Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: pinned(),
 	Where: eachGuest(managed, eachInDefinition("cpu/mode", "cpu/cache.mode")),
 	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
@@ -104,7 +104,7 @@ var domainKVMClock = &Knob{
 
 var domainInvTSC = &Knob{
 	ID: "domain.invtsc", Title: "The guest is shown that its TSC never stops",
-	Limit: onX86,
+	Limit: Limit{Arch: []string{facts.X86}, Libvirt: "6.5"},
 	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.cpu_model"}, Tiers: tiers(goal.Realtime),
 	Where: eachGuest(managed, eachInDefinition("cpu/migratable")),
 	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {

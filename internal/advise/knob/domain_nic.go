@@ -170,7 +170,7 @@ func span(least, most int) string {
 }
 
 var domainRxQueueSize = &Knob{
-	ID: "domain.rx_queue_size", Title: "Receive ring of the guest's NIC",
+	ID: "domain.rx_queue_size", Title: "Receive ring of the guest's NIC", Limit: Limit{Libvirt: "2.3", QEMU: "2.7"},
 	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.nic_model", "domain.backend"},
 	Tiers: viaKernel(),
 	Where: eachInterfaceWith("driver.rx_queue_size", func(i facts.Interface) bool {
@@ -257,7 +257,7 @@ var domainTxQueueSize = &Knob{
 var domainCoalesce = &Knob{
 	ID: "domain.coalesce", Title: "Packets of the guest pass the tap in batches",
 	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.nic_model", "domain.backend"},
-	Tiers: tiers(goal.Aggressive),
+	Tiers: tiers(goal.Aggressive), Limit: Limit{Libvirt: "3.3"},
 	Where: eachInterface("coalesce.rx.frames.max"),
 	Want: forTap(func(v *View, g *facts.Guest, i *facts.Interface, a setting.Address) Advice {
 		if reason, yes := spared(g, i); yes {
@@ -265,6 +265,9 @@ var domainCoalesce = &Knob{
 		}
 		if i.Type != "bridge" && i.Type != "network" {
 			return Skips("libvirt accepts it on interfaces of type bridge and network only")
+		}
+		if !since(v.Kernel.Release, 4, 11) && i.Coalesce == 0 {
+			return Skips("taps take no batches before Linux 4.11, and libvirt would not start the guest")
 		}
 		if i.Coalesce >= 1 && i.Coalesce <= 64 {
 			return Fine(fmt.Sprintf("batches of up to %d", i.Coalesce))

@@ -190,6 +190,10 @@ var domainNumatune = &Knob{
 			return Skips(fmt.Sprintf("its vCPUs run on node %s, which has no memory: bound to it the guest would not "+
 				"start", placed.Nodes))
 		}
+		if g.Hugepages && placed.PageSize == 0 && v.Tier != goal.Realtime {
+			return Skips(fmt.Sprintf("its memory is in huge pages, and node %s has too few of them: bound to it the "+
+				"guest would not start", placed.Nodes))
+		}
 		return exact(placed.Nodes.String(), fmt.Sprintf("its vCPUs run on node %s: memory elsewhere costs the "+
 			"distance for every packet", placed.Nodes)).At(Medium).restart(g.Name)
 	}),

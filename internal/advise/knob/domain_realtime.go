@@ -121,6 +121,9 @@ var domainVCPUSched = &Knob{
 			return Wants(setting.NotThere(),
 				fmt.Sprintf("vCPUs %s get one scheduler together", realtime)).At(Low).restart(g.Name)
 		}
+		if why := v.sharesCPUs(g); why != "" {
+			return Skips(why + ": with a realtime priority they would keep each other, and the host, from running")
+		}
 		advice := exact(vcpuPriority,
 			"every ordinary thread that comes to their CPUs takes its turn; "+why).At(Medium).restart(g.Name)
 		if v.RefusesRTGroups() {
@@ -158,6 +161,14 @@ func sharesMemory(g *facts.Guest) bool {
 	return err == nil && mode == "shared" && !strings.Contains(g.Definition, "memAccess")
 }
 
+// sharesCPUs says that a guest's vCPUs have no dedicated CPUs, and get none by a plan; "" if they do.
+func (v *View) sharesCPUs(g *facts.Guest) string {
+	if g.Active() && slices.Contains(v.floaters(), g.Name) {
+		return "its vCPUs share CPUs with others, and get no dedicated ones"
+	}
+	return ""
+}
+
 // featureKnob is a switch in a guest's <features>. With ofHost, libvirt accepts it only with host-passthrough.
 func featureKnob(id, title, path, value, because string, ofHost bool, on Limit) *Knob {
 	return &Knob{
@@ -172,6 +183,9 @@ func featureKnob(id, title, path, value, because string, ofHost bool, on Limit) 
 			if advice, ok := v.hasHostCPU(g.Name); ofHost && !ok {
 				return advice
 			}
+			if why := v.sharesCPUs(g); ofHost && why != "" {
+				return Skips(why + ": told otherwise, its kernel spins where it should let another vCPU run")
+			}
 			return exact(value, because).At(Low).restart(g.Name)
 		}),
 	}
@@ -180,8 +194,8 @@ func featureKnob(id, title, path, value, because string, ofHost bool, on Limit) 
 var (
 	domainPMU = featureKnob("domain.pmu", "The guest has no performance counters", "features/pmu.state", "off",
 		"counters are exchanged at entries and exits, and each overflow is an interrupt and an exit", false,
-		Limit{Arch: []string{facts.X86, facts.ARM64}})
+		Limit{Arch: []string{facts.X86, facts.ARM64}, QEMU: "1.6"})
 	domainDedicated = featureKnob("domain.dedicated", "The guest knows that its vCPUs have dedicated CPUs",
 		"features/kvm/hint-dedicated.state", "on", "its kernel takes the ways that are made for shared CPUs", true,
-		onX86)
+		Limit{Arch: []string{facts.X86}, Libvirt: "5.7", QEMU: "2.12"})
 )

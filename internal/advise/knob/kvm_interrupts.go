@@ -1,6 +1,7 @@
 package knob
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -55,9 +56,11 @@ var kvmAPICv = &Knob{
 		return slices.Concat(vendorParam("enable_apicv", "")(h), vendorParam("enable_ipiv", "")(h))
 	},
 	Want: func(v *View, a setting.Address) Advice {
-		p, on := v.Topology.Processor, switchedOn().Met(v.Readings.At(a))
+		p, reading := v.Topology.Processor, v.Readings.At(a)
 		switch {
-		case on:
+		case reading.State == setting.Absent: // enable_ipiv before 5.19
+			return Skips(cmp.Or(reading.Why, "this kernel has no such parameter"))
+		case switchedOn().Met(reading):
 			return Fine("an interrupt reaches a running vCPU without an exit")
 		case p == nil || !since(v.Kernel.Release, 5, 6):
 			return Unsure("whether the processor can is not known: kernels from 5.6 on list its VMX features")

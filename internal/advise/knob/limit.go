@@ -21,6 +21,10 @@ const (
 type Limit struct {
 	Arch    []string `json:"arch,omitempty"`    // as uname -m; empty: every one
 	Vendors []string `json:"vendors,omitempty"` // makers of processors: intel, amd, zhaoxin; empty: every one
+	// The oldest libvirt and QEMU that take the value, as "5.7"; empty: any. Older ones refuse the definition, or the
+	// guest does not start.
+	Libvirt string `json:"libvirt,omitempty"`
+	QEMU    string `json:"qemu,omitempty"`
 }
 
 var (
@@ -56,8 +60,19 @@ func (k *Knob) Limited(h *facts.Host, a setting.Address) (Advice, bool) {
 		return Unsure("the processors' maker is not known"), true
 	case len(l.Vendors) > 0 && !slices.Contains(l.Vendors, vendor):
 		return Skips("for " + l.makers() + " processors only"), true
+	case older(h.KVM.Libvirt, l.Libvirt):
+		return Skips(fmt.Sprintf("libvirt has it since %s: this one is %s", l.Libvirt, h.KVM.Libvirt)), true
+	case older(h.KVM.QEMU, l.QEMU):
+		return Skips(fmt.Sprintf("QEMU has it since %s: this one is %s", l.QEMU, h.KVM.QEMU)), true
 	}
 	return Advice{}, false
+}
+
+// older reports whether a version is known to be older than another one, if there is such a limit.
+func older(found, least string) bool {
+	_, _, known := version(found)
+	major, minor, limited := version(least)
+	return known && limited && !since(found, major, minor)
 }
 
 // cpuVendor returns the maker of the processors: intel, amd (also for Hygon), zhaoxin, or "" if unknown.
@@ -82,11 +97,17 @@ func (l Limit) makers() string {
 	return strings.Join(names, " or ")
 }
 
-// Words says which machines a limit allows: "x86_64, Intel's processors"; empty if it allows all.
+// Words says which machines a limit allows: "x86_64, Intel's processors, libvirt 6.5 or newer"; empty if it allows all.
 func (l Limit) Words() string {
 	text := strings.Join(l.Arch, ", ")
 	if len(l.Vendors) > 0 {
 		text += ", " + l.makers() + " processors"
+	}
+	if l.Libvirt != "" {
+		text += ", libvirt " + l.Libvirt + " or newer"
+	}
+	if l.QEMU != "" {
+		text += ", QEMU " + l.QEMU + " or newer"
 	}
 	return strings.TrimPrefix(text, ", ")
 }

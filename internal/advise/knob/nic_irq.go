@@ -18,7 +18,7 @@ var nicChannels = &Knob{
 	Where: eachNIC(func(n *facts.NIC) bool { return n.Channels != nil && n.Channels.MaxCombined > 0 },
 		onlyNIC(setting.NICChannels, "combined")),
 	Want: forNIC(func(v *View, n *facts.NIC, a setting.Address) Advice {
-		serving := v.Placement().NIC(n.Name)
+		serving := v.serving(n.Name)
 		if serving == nil {
 			return Skips("no CPU may serve it: guests have them all")
 		}
@@ -44,11 +44,17 @@ var nicChannels = &Knob{
 
 // channelsThen returns how many channels nic.channels gives a NIC at least, 0 if it sets none.
 func (v *View) channelsThen(n *facts.NIC) int {
-	serving := v.Placement().NIC(n.Name)
+	serving := v.serving(n.Name)
 	if serving == nil || n.Channels == nil || n.Channels.Combined == 0 {
 		return 0
 	}
-	return min(len(serving.CPUs), n.Channels.MaxCombined, placement.NICQueues(v.Goal))
+	return min(v.usefulQueues(serving), n.Channels.MaxCombined)
+}
+
+// usefulQueues returns how many queues of a NIC have a use: one for each CPU that may serve it, and no more than the
+// target needs.
+func (v *View) usefulQueues(s *placement.Serving) int {
+	return min(len(s.CPUs), placement.NICQueues(v.Goal))
 }
 
 // QueueOf returns the queue number in an interrupt's name: the number at its end, which common drivers write after rx,

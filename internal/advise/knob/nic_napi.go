@@ -101,11 +101,11 @@ var nicThreaded = &Knob{
 		case reading.Value == "1":
 			return Fine("a thread for each queue (napi/" + n.Name + "-N): mpps places none of them, so see that they " +
 				"have dedicated CPUs")
-		case serving == nil || n.RxQueues >= len(serving.CPUs) || !v.underLoad(n.Name):
+		case serving == nil || n.RxQueues >= v.usefulQueues(serving) || !v.underLoad(n.Name):
 			return Fine("the CPU that a queue interrupts receives its packets")
 		}
 		return Fine("the CPU that a queue interrupts receives its packets").trying(setting.Exact("1"), fmt.Sprintf(
-			"%s for %s that may serve them: the scheduler may find threads a CPU that is free",
-			Count(n.RxQueues, "queue"), Count(len(serving.CPUs), "CPU")))
+			"%s, and the target has a use for %s: the scheduler may find threads a CPU that is free",
+			Count(n.RxQueues, "queue"), Count(v.usefulQueues(serving), "CPU")))
 	},
 }

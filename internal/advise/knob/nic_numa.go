@@ -62,8 +62,23 @@ var nicNUMA = &Knob{
 			because += "; vhost on another node reads every packet over the link, but on this node it would have to " +
 				"share cores with the vCPUs: odd, not wrong"
 		}
+		if severity == High && len(v.socketsOf(vcpus).Minus(v.socketsOf(nodes))) == 0 {
+			severity = Low
+			because += ", on the same socket, where the way is short"
+		}
 		return fact(found, exact(wanted, because).At(severity))
 	}),
+}
+
+// socketsOf returns the sockets of the CPUs of some nodes.
+func (v *View) socketsOf(nodes setting.CPUSet) setting.CPUSet {
+	var sockets []int
+	for _, c := range v.Topology.CPUs {
+		if nodes.Has(c.Node) {
+			sockets = append(sockets, c.Package)
+		}
+	}
+	return setting.CPUs(sockets...)
 }
 
 // pinnedCPUs returns all CPUs that a guest's vCPUs are pinned to.

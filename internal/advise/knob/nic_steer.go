@@ -129,9 +129,9 @@ var nicRPS = &Knob{
 			return advice
 		}
 		serving := v.serving(n.Name)
-		if serving != nil && n.RxQueues < len(serving.CPUs) {
-			return Fine(fmt.Sprintf("%s, %s that may serve them: steering in software can pay, measuring decides",
-				Count(n.RxQueues, "queue"), Count(len(serving.CPUs), "CPU")))
+		if serving != nil && n.RxQueues < v.usefulQueues(serving) {
+			return Fine(fmt.Sprintf("%s, and the target has a use for %s: steering in software can pay, measuring "+
+				"decides", Count(n.RxQueues, "queue"), Count(v.usefulQueues(serving), "CPU")))
 		}
 		if tunnel := v.byAddresses(n); tunnel != "" {
 			return Fine(fmt.Sprintf("packets of %s have no ports outside, so that the NIC puts all from one host on "+

@@ -37,14 +37,10 @@ var placementOvercommit = &Knob{
 			found, wanted, over = Count(vcpus, "vCPU"), fmt.Sprintf("at most %s of %d CPUs (%s kept for the host)",
 				Count(room, "vCPU"), len(v.Topology.Online), kept), vcpus > room
 		} else {
-			total := uint64(0)
-			for _, n := range v.Topology.Nodes {
-				total += n.Memory
-			}
+			total, room := v.memoryRoom()
 			if total == 0 {
 				return Unsure("the amount of memory is not known")
 			}
-			room := total - min(total/8, uint64(len(v.Topology.Nodes))*(2<<30))
 			found, wanted, over = fmt.Sprintf("%.1f GiB", gib(memory)), fmt.Sprintf("at most %.1f of %.1f GiB",
 				gib(room), gib(total)), memory > room
 		}
@@ -58,6 +54,14 @@ var placementOvercommit = &Knob{
 		}
 		return fact(found, advice)
 	},
+}
+
+// memoryRoom returns the host's memory, 0 if that is not known, and how much of it guests can have.
+func (v *View) memoryRoom() (total, room uint64) {
+	for _, n := range v.Topology.Nodes {
+		total += n.Memory
+	}
+	return total, total - min(total/8, uint64(len(v.Topology.Nodes))*(2<<30))
 }
 
 // overcommitSeverity returns how much it matters that there are more vCPUs or more memory than the host has. Memory
@@ -186,7 +190,7 @@ var placementReserve = &Knob{
 			}
 			guests++
 			own := pinnedCPUs(&g)
-			if len(own) == 0 {
+			if len(own) == 0 || !pinnedOneByOne(&g) && len(own.And(node.CPUs)) > 0 {
 				loose++
 			}
 			vcpus = vcpus.Or(own)
@@ -207,7 +211,8 @@ var placementReserve = &Knob{
 			case len(online) == 0:
 				return Skips("the node has no CPU that is online")
 			case loose > 0:
-				return Unsure(fmt.Sprintf("%s not pinned: vCPUs run on any CPU of the node", guestsAre(loose)))
+				return Unsure(fmt.Sprintf("%s not pinned one by one: vCPUs move among CPUs of the node",
+					guestsAre(loose)))
 			}
 			found := Count(left, "CPU") + " without a vCPU"
 			advice := Fine(fmt.Sprintf("%s of %d without a vCPU", Count(left, "CPU"), len(online)))

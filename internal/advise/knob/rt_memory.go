@@ -81,15 +81,12 @@ func (v *View) needsMerging() string {
 // overcommitted says that the running guests may use more memory than the host has, so that they depend on merging and
 // swap. It returns "" if they may not, or if the host's memory is not known.
 func (v *View) overcommitted() string {
-	guests, total := v.active, uint64(0)
-	for _, n := range v.Topology.Nodes {
-		total += n.Memory
-	}
-	if total == 0 || guests <= total {
+	total, room := v.memoryRoom()
+	if total == 0 || v.active <= room {
 		return ""
 	}
-	return fmt.Sprintf("the running guests may use %.1f GiB of the host's %.1f GiB of memory, and depend on merging "+
-		"and swap. Shut guests down first, then audit again", gib(guests), gib(total))
+	return fmt.Sprintf("the running guests may use %.1f GiB, the host has %.1f GiB and needs some itself, and so they "+
+		"may depend on merging and swap. Shut guests down first, then audit again", gib(v.active), gib(total))
 }
 
 var rtCompaction = &Knob{

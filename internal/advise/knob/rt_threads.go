@@ -78,6 +78,9 @@ var rtThrottling = &Knob{
 		if open := Exposed(v.Host); len(open) > 0 {
 			return skipExposed(open)
 		}
+		if len(v.Guests) > 0 && len(v.guestCPUs()) == 0 {
+			return Unsure(noSplit)
+		}
 		period := v.Readings.At(setting.Of(setting.Sysctl, "kernel.sched_rt_period_us"))
 		if runtime := v.Readings.At(a); runtime.State == setting.Known && period.State == setting.Known &&
 			runtime.Value == period.Value {

@@ -116,6 +116,11 @@ func (v *View) serving(nic string) *placement.Serving {
 		if node, known := v.Topology.Node(n.Node); known && len(open.And(node.CPUs)) > 0 {
 			open, where = open.And(node.CPUs), fmt.Sprintf("of the NIC's node %d", n.Node)
 		}
+		if s != nil && s.Most > 0 { // its own node may have too few CPUs for busy queues
+			if more := setting.CPUs(s.CPUs...).And(v.openCPUs()).Minus(open); len(more) > 0 {
+				open, where = open.Or(more), where+", or of another because these are few,"
+			}
+		}
 		if len(open) > 0 {
 			all := placement.Serving{Name: nic, CPUs: open, Stay: open, Most: 1, Why: fmt.Sprintf("a CPU %s that is "+
 				"no guest's alone: %s not pinned, and may run on any of them", where, isIn(loose))}
@@ -161,10 +166,29 @@ func (v *View) offCores(cpus setting.CPUSet) setting.CPUSet {
 	})
 }
 
+// vhostThen returns where each vhost thread of a placed guest may run once a plan is carried out: one that stays is
+// taken along by a pin of the emulator.
+func (v *View) vhostThen(p *placement.Placed) (all []setting.CPUSet) {
+	g := v.guests[p.Name]
+	pinned := g != nil && v.mayPin(g) && !p.Emulator.Equal(g.EmulatorPin)
+	for _, w := range p.Vhost {
+		cpus := setting.CPUs(w.CPU)
+		switch {
+		case len(w.Stays) > 0 && pinned:
+			cpus = p.Emulator
+		case len(w.Stays) > 0:
+			cpus = w.Stays
+		}
+		all = append(all, cpus)
+	}
+	return all
+}
+
 // openCPUs returns the online CPUs on cores that are neither set aside nor those of poll-mode threads, nor have a vCPU
 // of a guest that is pinned, or will be; for latency not its vhost threads either.
 func (v *View) openCPUs() setting.CPUSet {
 	closed := v.SetAside().Or(v.ask().Taken).Or(v.Goal.CPUs)
+	ordinary := v.Topology.Online.Minus(v.SetAside())
 	for g := range facts.Each(v.Guests) {
 		if !g.Active() || slices.Contains(v.floaters(), g.Name) {
 			continue
@@ -179,9 +203,9 @@ func (v *View) openCPUs() setting.CPUSet {
 		}
 		if placed := v.Placement().Guest(g.Name); placed != nil {
 			closed = closed.Or(placed.VCPUSet())
-			for _, w := range placed.Vhost {
-				if v.Tier == goal.Realtime {
-					closed = closed.Or(setting.CPUs(w.CPU))
+			for _, cpus := range v.vhostThen(placed) {
+				if v.Tier == goal.Realtime && len(ordinary.Minus(cpus)) > 0 {
+					closed = closed.Or(cpus)
 				}
 			}
 		}

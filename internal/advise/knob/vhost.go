@@ -138,7 +138,7 @@ var vhostBudget = &Knob{
 				}
 			}
 			own := pinnedCPUs(&g)
-			if len(own) == 0 {
+			if len(own) == 0 || !pinnedOneByOne(&g) {
 				loose++
 			}
 			vcpus = vcpus.Or(own)
@@ -150,7 +150,7 @@ var vhostBudget = &Knob{
 		case len(v.Topology.Online) == 0:
 			return Unsure("the number of CPUs is not known")
 		case loose > 0:
-			return Unsure(fmt.Sprintf("%s not pinned: vCPUs run on any CPU, and no CPU is vhost's alone",
+			return Unsure(fmt.Sprintf("%s not pinned one by one: vCPUs move, and no CPU is vhost's alone",
 				guestsAre(loose)))
 		}
 		found := fmt.Sprintf("%s on %s", Count(threads, "thread"), Count(room, "CPU")+" without a vCPU")

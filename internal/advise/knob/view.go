@@ -353,9 +353,9 @@ func fixed(all ...setting.Address) func(*facts.Host) []setting.Address {
 	return func(*facts.Host) []setting.Address { return slices.Clone(all) }
 }
 
-// guestCPUs returns the CPUs that only vCPUs should use: those isolated at boot and those that the user named, without
-// those of poll-mode threads, or else those that the vCPUs of the goal's guests have or are to have, one by one, for a
-// wake-up latency with the other threads of their cores; computed at the first call.
+// guestCPUs returns the CPUs that only vCPUs should use: those isolated now or from the next boot on, and those that
+// the user named, without those of poll-mode threads, or else those that the vCPUs of the goal's guests have or are to
+// have, one by one, for a wake-up latency with the other threads of their cores; computed at the first call.
 func (v *View) guestCPUs() setting.CPUSet {
 	if v.own == nil {
 		v.own = append(setting.CPUSet{}, v.guestSet()...)
@@ -365,6 +365,9 @@ func (v *View) guestCPUs() setting.CPUSet {
 
 func (v *View) guestSet() setting.CPUSet {
 	if set := v.setAside().Minus(v.ask().Taken); len(set) > 0 {
+		if v.Tier == goal.Realtime && v.floating() == nil { // boot.isolcpus adds these
+			set = set.Or(v.listsThen()).Minus(v.ask().Taken)
+		}
 		return set
 	}
 	var set setting.CPUSet
@@ -379,6 +382,9 @@ func (v *View) guestSet() setting.CPUSet {
 	return set
 }
 
+// noSplit says that no CPUs are known to be the guests'.
+const noSplit = "no CPU is isolated, and none is a guest's alone: isolate some (isolcpus=), or name them with --cpus"
+
 // forCPUSplit returns the Want of a knob that needs to know which CPUs are the guests' and which the host's own. The
 // cores of poll-mode threads are neither.
 func forCPUSplit(
@@ -389,8 +395,7 @@ func forCPUSplit(
 		guests, host := all.Minus(polled), v.Topology.Online.Minus(all).Minus(polled)
 		switch {
 		case len(guests) == 0:
-			return Unsure("no CPU is isolated, and none is a guest's alone: isolate some (isolcpus=), or name them " +
-				"with --cpus")
+			return Unsure(noSplit)
 		case len(host) == 0:
 			return Unsure("no CPU is left for the host, or the CPUs that are online are not known")
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
@@ -174,6 +175,7 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 		n.Aside = aside[i.MAC]
 		d.NICs = append(d.NICs, n)
 	}
+	d.paged, d.cells = guest.Hugepages, strings.Count(guest.Definition, "<cell ") > 1
 	d.unmanaged, d.vhostFollow = !guest.Managed, !movesVhost(g.Tier())
 	d.handed = guest.Rewrites() && !g.Consents(goal.Platform)
 	d.resized = guest.Managed && !guest.Rewrites() && guest.VCPUs > 1 && g.ForGuest(guest.Name) && !d.vhostFollow

@@ -57,7 +57,11 @@ func (t *table) reportRelaxed(r *Result) {
 		if n := len(p.vhostCPUs()); n < len(p.Vhost) {
 			r.relax("%d vhost threads of %s share %s (%s)", len(p.Vhost), p.Name, count(n, "CPU"), p.vhostCPUs())
 		}
-		if g.Hugepages && p.PageSize == 0 {
+		switch {
+		case g.paged && p.Kept || !g.Hugepages || p.PageSize > 0:
+		case g.paged:
+			r.relax("%s is in huge pages, and too few of them are free for it on node %s", p.Name, p.Nodes)
+		default:
 			r.relax("%s gets ordinary pages, because no pool has huge pages enough for it on node %s", p.Name, p.Nodes)
 		}
 	}

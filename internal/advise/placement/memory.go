@@ -120,7 +120,7 @@ func divideMemory(bytes, page uint64, shares []share) []MemoryOn {
 	for i := len(shares) - 1; i >= 0; i-- {
 		part := left
 		if i > 0 && all > 0 {
-			part = min(left, bytes/uint64(all)*uint64(shares[i].vcpus)/page*page)
+			part = min(left, bytes/page*uint64(shares[i].vcpus)/uint64(all)*page)
 		}
 		on[i] = MemoryOn{Node: shares[i].node, Bytes: part}
 		left -= part

@@ -154,15 +154,21 @@ func (t *table) freeze() {
 	}
 }
 
-// leave leaves a guest as it is, because a rule would become worse, or if none is given, because it shares CPUs.
-func (t *table) leave(g *Guest, rule Rule) {
-	l := Left{Guest: g.Name, Why: "it shares CPUs with others, and too few that are not isolated are free for it: " +
-		"--guest " + g.Name + " gives it dedicated CPUs, isolated ones first"}
+// sharing returns a guest as one that shares CPUs.
+func (t *table) sharing(g *Guest) Left {
+	l := Left{Guest: g.Name, Why: "it shares CPUs with others, and too few that are not isolated are free for all of " +
+		"them: --guest " + g.Name + " gives it dedicated CPUs, isolated ones first"}
 	if !g.isNew {
 		for _, set := range t.foundStanding(g, t.anywhere()).vcpus {
 			l.CPUs = l.CPUs.Or(set)
 		}
 	}
+	return l
+}
+
+// leave leaves a guest as it is, because a rule would become worse, or if none is given, because it shares CPUs.
+func (t *table) leave(g *Guest, rule Rule) {
+	l := t.sharing(g)
 	switch {
 	case len(g.Declined) > 0:
 		l.Paths, l.Why = g.Declined, fmt.Sprintf("mpps has no rules for how its packets reach the wire (%s), and so "+

@@ -277,6 +277,13 @@ func (t *table) keep(g *Guest) *Placed {
 	placed := &Placed{Name: g.Name, Kept: true, Why: "its vCPUs are pinned well already: one CPU each, no two " +
 		"on a core but threads of one that the guest is shown, one node", Nodes: t.nodesOf(setting.CPUs(g.Pins...))}
 	switch {
+	case faults == nil && len(placed.Nodes) > 1:
+		placed.Why = "its vCPUs are pinned well already: one CPU each, no two on a core but threads of one that the " +
+			"guest is shown; over several nodes, because no single one has cores and memory for it"
+		if g.cells {
+			placed.Why = "its vCPUs are pinned well already: one CPU each, no two on a core but threads of one that " +
+				"the guest is shown; over several nodes, which it is shown as cells"
+		}
 	case faults != nil && g.Fixed:
 		placed.Why = "it is not to be moved, although " + strings.Join(faults, ", ")
 	case faults != nil && g.stays == notOurs:
@@ -321,10 +328,29 @@ func (t *table) faults(g *Guest) (faults []string) {
 			cores[c.Core] = vcpu
 		}
 	}
-	if nodes := t.nodesOf(setting.CPUs(g.Pins...)); len(nodes) > 1 {
+	if nodes := t.nodesOf(setting.CPUs(g.Pins...)); len(nodes) > 1 && t.fitsOneNode(g) {
 		add("its vCPUs are spread over nodes %s", nodes)
 	}
 	return faults
+}
+
+// fitsOneNode reports whether a guest that is pinned over several nodes could be on one: a node has cores and memory
+// enough for it, and it is not shown the nodes as cells.
+func (t *table) fitsOneNode(g *Guest) bool {
+	return !g.cells && slices.ContainsFunc(t.ask.Nodes, func(n Node) bool {
+		cores, _ := t.coresOf(n.ID)
+		return cores >= g.VCPUs && n.holds(g)
+	})
+}
+
+// holds reports whether a node has as much memory as a guest. One in huge pages does not start without them.
+func (n *Node) holds(g *Guest) bool {
+	if !g.paged {
+		return n.Memory == 0 && !n.Empty || n.Memory >= g.Memory
+	}
+	return len(n.Pages) == 0 && n.Memory == 0 || slices.ContainsFunc(n.Pages, func(p Pages) bool {
+		return p.Size*p.Count >= g.Memory
+	})
 }
 
 // guestNamed returns a guest of the ask; an empty one if there is none of that name.

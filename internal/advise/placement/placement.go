@@ -120,6 +120,8 @@ type Guest struct {
 	// there are enough, and is left as it is otherwise
 	Shared bool
 
+	paged       bool // its definition puts its memory in huge pages
+	cells       bool // its definition shows it several NUMA nodes
 	isNew       bool // does not exist yet: nothing is pinned
 	queuesSet   bool // one of its NICs has a chosen number of queues, so the others have one on purpose
 	free        bool // the user lets it move

@@ -245,7 +245,17 @@ func (t *table) pinFaults(g *Guest) string {
 	case len(g.Pins) != g.VCPUs:
 		return fmt.Sprintf("only %d of %d vCPUs are pinned", len(g.Pins), g.VCPUs)
 	}
-	return strings.Join(t.faults(g), ", ")
+	today := *t
+	today.vcpuOn = map[int]string{}
+	for other := range facts.Each(t.ask.Guests) {
+		if other.Name == g.Name {
+			continue
+		}
+		for _, cpu := range cmp.Or(other.was, other).Pins {
+			today.vcpuOn[cpu] = other.Name
+		}
+	}
+	return strings.Join(today.faults(g), ", ")
 }
 
 // explainMemory sets why a guest's memory is where it is, and counts its huge pages.
@@ -261,6 +271,10 @@ func (t *table) explainMemory(p *Placed) {
 			m.Pages = m.Bytes / p.PageSize
 		}
 		p.MemoryWhy += ", in huge pages of " + pageSize(p.PageSize)
+	case g.paged && p.Kept:
+		p.MemoryWhy += ", in huge pages"
+	case g.paged:
+		p.MemoryWhy += ", in huge pages, of which there are too few: bound to that node it would not start"
 	case g.Hugepages && g.Memory > 0:
 		p.MemoryWhy += ", in ordinary pages, because the pools have too few huge pages free"
 	case g.Memory > 0:

@@ -225,6 +225,9 @@ func (t *table) serveBusy(r *Result, n NIC) Serving {
 		if g.local || !hasLocal { // as for quiet ones
 			limit = max(need, enoughCPUs)
 		}
+		if !g.local && hasLocal {
+			take = t.lessBusy(groups, take, n.Node)
+		}
 		switch missing := max(0, limit-len(s.CPUs)); {
 		case g.local && g.points == 0:
 			own += len(take)
@@ -254,6 +257,25 @@ func (t *table) serveBusy(r *Result, n NIC) Serving {
 			count(queues, "busy queue"), strings.Join(other, ", "))
 	}
 	return s
+}
+
+// lessBusy returns those of some CPUs whose nodes have fewer busy queues for each of their free CPUs than a node:
+// borrowing from one that has as many only sends packets of both NICs across.
+func (t *table) lessBusy(groups []servingGroup, cpus []int, node int) []int {
+	load := func(node int) int {
+		queues, _ := t.busyOn(node)
+		free := 0
+		for _, g := range groups {
+			for _, cpu := range g.cpus {
+				free += count01(g.kind <= onHouse && t.cpus[cpu].Node == node)
+			}
+		}
+		if queues > 0 && free == 0 {
+			return math.MaxInt
+		}
+		return 1000 * queues / max(1, free)
+	}
+	return slices.DeleteFunc(slices.Clone(cpus), func(cpu int) bool { return load(t.cpus[cpu].Node) >= load(node) })
 }
 
 // perCPU returns how many queues the busiest of some CPUs serves.

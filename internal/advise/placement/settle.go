@@ -18,6 +18,9 @@ func settle(ask Ask) *Result {
 	ask.Guests = slices.Clone(ask.Guests)
 	for round := 0; ; round++ {
 		r := placeAgain(ask)
+		for ask.leaveSharers(r) {
+			r = placeAgain(ask)
+		}
 		t := newTable(ask)
 		found := t.foundStandings()
 		before, after := t.judge(found), t.judge(t.standings(r, found))
@@ -34,6 +37,30 @@ func settle(ask Ask) *Result {
 			return r
 		}
 	}
+}
+
+// leaveSharers leaves guests as they are that share CPUs and that a result gives dedicated ones where others go on to
+// share: pinned, they could not move away from these. It reports whether there are any. Where the user names a guest,
+// nothing is planned for the others.
+func (a *Ask) leaveSharers(r *Result) (left bool) {
+	if slices.ContainsFunc(a.Guests, func(g Guest) bool { return g.Named }) {
+		return false
+	}
+	var shared setting.CPUSet
+	for _, l := range r.Left {
+		if g := a.guestNamed(l.Guest); g.Shared && l.Rule == "" && len(l.Paths) == 0 {
+			shared = shared.Or(l.CPUs)
+		}
+	}
+	t := newTable(*a)
+	for g := range facts.Each(a.Guests) {
+		p := r.Guest(g.Name)
+		if g.Shared && g.left == nil && p != nil && len(p.VCPUSet().And(shared)) > 0 {
+			l := t.sharing(g)
+			g.left, left = &l, true
+		}
+	}
+	return left
 }
 
 // change is what a placement changes of a guest that exists.
