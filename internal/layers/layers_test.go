@@ -100,7 +100,7 @@ var imports = map[string][]string{
 	"measure/trace":            {"model/setting", "model/facts", "machine/nicctl", "advise/queuepath", "thread"},
 	"measure/traffic/talk":     {"measure/traffic"},
 	"measure/traffic/engine":   {"measure/traffic", "owned"},
-	"measure/traffic/agent":    {"measure/traffic", "measure/traffic/counters", "measure/traffic/talk"},
+	"measure/traffic/agent":    {"outcome", "measure/traffic", "measure/traffic/counters", "measure/traffic/talk"},
 	"measure/search":           {},
 	"measure/search/simulated": {},
 	"measure/adapter":          {"outcome", "measure/search", "owned"},

@@ -31,8 +31,8 @@ const (
 	demoCounted = 254 // hosts that have rules
 )
 
-// demoSetup creates bridge, uplink and rules. The rules are accounting that nobody reads, for each address of a /24 what
-// it sent and received: they match hosts that no longer exist, so every frame of the guest passes all of them.
+// demoSetup creates bridge, uplink and rules. The rules are accounting that nobody reads, of what each address of a /24
+// sent and received: they match hosts that no longer exist, so every frame of the guest passes all of them.
 var demoSetup = fmt.Sprintf(`
 modprobe br_netfilter
 ip link add %[1]s type bridge forward_delay 0

@@ -38,7 +38,8 @@ func openMetrics(to string) (*metrics, error) {
 	case is:
 		server, err := serveMetrics(address)
 		if err != nil {
-			return nil, outcome.Failed(fmt.Errorf("--metrics %s: %w", to, outcome.SocketCause(err)), "take another port")
+			return nil, outcome.Failed(fmt.Errorf("--metrics %s: %w", to, outcome.SocketCause(err)),
+				"take another port")
 		}
 		return &metrics{server: server}, nil
 	}
