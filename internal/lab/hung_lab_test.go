@@ -44,6 +44,7 @@ func TestHeartStops(t *testing.T) {
 // TestCPUStalls: so does a host of which a CPU runs nothing but one real-time thread. Left as it is, the kernel's fair
 // server gives the heart 5 % of such a CPU, which is enough for it: only without that server the CPU has stopped.
 func TestCPUStalls(t *testing.T) {
+	labtest.Long(t)
 	l := labtest.Host(t, labtest.NoBinary, labtest.Fresh)
 	ends(t, l, `sysctl -qw kernel.sched_rt_runtime_us=-1
 server=/sys/kernel/debug/sched/fair_server/cpu3/runtime

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -122,11 +121,10 @@ func (d *demo) run(ctx context.Context) (err error) {
 }
 
 // giveUp ends a box for a reason. What it has shown is kept: the fresh one may not come that far.
-func (d *demo) giveUp(ctx context.Context, why error) error {
+func (d *demo) giveUp(ctx context.Context, why string) error {
 	kept := *d.shown()
 	d.kept, d.state = &kept, demoState{box: d.state.box + 1}
-	first, _, _ := strings.Cut(why.Error(), "\n")
-	d.ended = append(d.ended, first)
+	d.ended = append(d.ended, why)
 	if err := d.close(nil); err != nil { // the fresh one does not need it
 		d.stage.say("  %v", err)
 	}

@@ -47,9 +47,9 @@ const demoBoxes = 2
 type stage struct {
 	terminal, log io.Writer
 	limit         func(context.Context, time.Duration) (context.Context, context.CancelFunc)
-	reopen        func(ctx context.Context, why error) error // gives up the box; the first act starts a fresh one
-	checkAlive    func(context.Context) error                // what died or hangs on the host; nil: nothing
-	after         func() error                               // writes the report so far
+	reopen        func(ctx context.Context, why string) error // gives up the box; the first act starts a fresh one
+	checkAlive    func(context.Context) error                 // what died or hangs on the host; nil: nothing
+	after         func() error                                // writes the report so far
 
 	mu      sync.Mutex
 	started time.Time
@@ -112,8 +112,11 @@ func (s *stage) playInBoxes(ctx context.Context, first int, acts []act) error {
 		}
 		boxes, repeated = boxes+1, map[int]bool{}
 		s.printed = 0
-		s.say("the box died or hung (%v): a fresh one, from the start", err)
-		if err := s.reopen(ctx, fmt.Errorf("%s: %w", acts[i].what, err)); err != nil {
+		why := fmt.Sprintf("%s: %v", acts[i].what, err)
+		s.note(why)
+		why, _, _ = strings.Cut(why, "\n")
+		s.say("the box died or hung: a fresh one, from the start\n  %s", why)
+		if err := s.reopen(ctx, why); err != nil {
 			return fmt.Errorf("a fresh box: %w", err)
 		}
 		i = first - 1

@@ -31,7 +31,7 @@ type fakeStage struct {
 func newFakeStage() *fakeStage {
 	f := &fakeStage{}
 	f.stage = &stage{terminal: &f.terminal, log: &f.log, limit: context.WithTimeout,
-		reopen:     func(context.Context, error) error { f.boxes++; return nil },
+		reopen:     func(context.Context, string) error { f.boxes++; return nil },
 		after:      func() error { f.reports++; return nil },
 		checkAlive: func(context.Context) error { return f.died }}
 	return f
@@ -60,7 +60,7 @@ func TestDemoBeats(t *testing.T) {
 func TestDemoBeatsBetween(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeStage()
-		f.reopen = func(context.Context, error) error { time.Sleep(40 * time.Second); return nil }
+		f.reopen = func(context.Context, string) error { time.Sleep(40 * time.Second); return nil }
 		f.checkAlive = func(context.Context) error { time.Sleep(40 * time.Second); return errors.New("panic") }
 		failed := false
 		must.Do(t, f.play(t.Context(), []act{{what: "measure", about: time.Second, limit: time.Minute,
@@ -201,7 +201,8 @@ func TestDemoKeepsResults(t *testing.T) {
 		Samples: []measure.Sample{{}}}
 	d := &demo{out: t.TempDir(), pps: 500e3}
 	d.state.hostBefore, d.state.before = &facts.Host{Name: "first"}, bench.Series{Label: "before", Run: run, RR: run}
-	must.Do(t, d.giveUp(t.Context(), errors.New("measure after: the guest died\nRIP=0")))
+	const why = "measure after: the guest died"
+	must.Do(t, d.giveUp(t.Context(), why))
 	reported := func(host string, boxes ...demoBox) {
 		t.Helper()
 		must.Do(t, d.write())
@@ -213,7 +214,6 @@ func TestDemoKeepsResults(t *testing.T) {
 		page := must.Get(os.ReadFile(filepath.Join(d.out, "report.html")))(t)
 		must.Contain(t, string(page), host, "Box 1 of 2 died or hung and was given up: measure after: the guest died.")
 	}
-	const why = "measure after: the guest died"
 	reported("first", demoBox{why, true}, demoBox{"", false})
 	d.state.hostBefore = &facts.Host{Name: "second"}
 	reported("first", demoBox{why, true}, demoBox{"", false})
