@@ -161,10 +161,10 @@ func sharesMemory(g *facts.Guest) bool {
 	return err == nil && mode == "shared" && !strings.Contains(g.Definition, "memAccess")
 }
 
-// sharesCPUs says that a guest's vCPUs have no dedicated CPUs, and get none by a plan; "" if they do.
+// sharesCPUs says that a guest's vCPUs have no dedicated CPUs, and that there are none for them; "" if there are.
 func (v *View) sharesCPUs(g *facts.Guest) string {
-	if g.Active() && slices.Contains(v.floaters(), g.Name) {
-		return "its vCPUs share CPUs with others, and get no dedicated ones"
+	if placed, _ := v.seat(g); placed == nil && g.Active() && !pinnedOneByOne(g) {
+		return "its vCPUs share CPUs with others, and there are no dedicated ones for them"
 	}
 	return ""
 }
