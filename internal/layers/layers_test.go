@@ -31,7 +31,7 @@ var imports = map[string][]string{
 	"model/facts":      {"model/setting", "model/domain", "strictjson"},
 	"model/reach":      {"model/facts"},
 	"advise/tuned":     {"model/setting", "model/facts"},
-	"advise/placement": {"model/setting", "model/facts", "model/reach", "model/goal"},
+	"advise/placement": {"model/setting", "model/domain", "model/facts", "model/reach", "model/goal"},
 	"docs":             {},
 	"docs/knobs":       {},
 	"docs/advice":      {},

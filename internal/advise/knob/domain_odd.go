@@ -19,7 +19,7 @@ var domainVNUMA = &Knob{
 		if g.Definition == "" {
 			return Unsure("its definition could not be read")
 		}
-		cells, err := numaCells(g.Definition)
+		cells, err := domain.CellsOf(g.Definition)
 		if err != nil {
 			return Unsure(err.Error())
 		}
@@ -43,26 +43,6 @@ var domainVNUMA = &Knob{
 		}
 		return fact(found, advice)
 	}),
-}
-
-// numaCells returns the vCPUs of each cell of a domain's <cpu><numa>.
-func numaCells(definition string) ([]setting.CPUSet, error) {
-	if !strings.Contains(definition, "<cell") { // most have none: saves parsing the document
-		return nil, nil
-	}
-	doc, err := domain.Parse([]byte(definition))
-	if err != nil {
-		return nil, fmt.Errorf("definition: %w", err)
-	}
-	var cells []setting.CPUSet
-	for _, c := range doc.Guest().CPU.Cells {
-		cpus, err := domain.ParseSet(c.CPUs)
-		if err != nil {
-			return nil, fmt.Errorf("cell %d: %w", c.ID, err)
-		}
-		cells = append(cells, setting.CPUs(cpus...))
-	}
-	return cells, nil
 }
 
 var domainMachine = &Knob{

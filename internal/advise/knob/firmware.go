@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mpps/internal/model/datapath"
+	"mpps/internal/model/domain"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
@@ -128,7 +129,7 @@ func (v *View) socketCounts() facts.Counts {
 
 // spansNodes reports whether a guest is known to be larger than each node, and is not shown nodes of its own.
 func (v *View) spansNodes(g *facts.Guest) bool {
-	if cells, err := numaCells(g.Definition); err != nil || len(cells) > 1 {
+	if cells, err := domain.CellsOf(g.Definition); err != nil || len(cells) > 1 {
 		return false
 	}
 	return len(v.Topology.Nodes) > 0 && !slices.ContainsFunc(v.Topology.Nodes, func(n facts.Node) bool {

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 
+	"mpps/internal/model/domain"
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/reach"
@@ -175,7 +175,8 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 		n.Aside = aside[i.MAC]
 		d.NICs = append(d.NICs, n)
 	}
-	d.paged, d.cells = guest.Hugepages, strings.Count(guest.Definition, "<cell ") > 1
+	cells, _ := domain.CellsOf(guest.Definition) // domain.vnuma says what is wrong with them
+	d.paged, d.cells = guest.Hugepages, len(cells) > 1
 	d.unmanaged, d.vhostFollow = !guest.Managed, !movesVhost(g.Tier())
 	d.handed = guest.Rewrites() && !g.Consents(goal.Platform)
 	d.resized = guest.Managed && !guest.Rewrites() && guest.VCPUs > 1 && g.ForGuest(guest.Name) && !d.vhostFollow

@@ -30,7 +30,8 @@ func TestSpreadOnPurpose(t *testing.T) {
 			}
 		}, true},
 		{"in cells", 0, func(_ *facts.Host, g *facts.Guest) {
-			g.Definition = "<domain><cpu><numa><cell id='0'/><cell id='1'/></numa></cpu></domain>"
+			g.Definition = "<domain><cpu><numa><cell id='0' cpus='0-5' memory='1'/>" +
+				"<cell id='1' cpus='6-11' memory='1'/></numa></cpu></domain>"
 		}, true},
 	} {
 		h := hostOf("")

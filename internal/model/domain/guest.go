@@ -1,5 +1,10 @@
 package domain
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Guest is the part of a domain that matters to packets and latency. Zero values mean that the domain does not say: ""
 // for text, 0 for numbers, nil for lists. Unclear lists the values that could not be understood.
 type Guest struct {
@@ -175,4 +180,24 @@ type HostDev struct {
 type Timer struct {
 	Name    string `json:"name"`
 	Present string `json:"present,omitempty"` // yes, no
+}
+
+// CellsOf returns the vCPUs of each NUMA cell that a definition shows its guest (<cpu><numa>).
+func CellsOf(definition string) ([][]int, error) {
+	if !strings.Contains(definition, "<cell") { // most have none: saves parsing the document
+		return nil, nil
+	}
+	doc, err := Parse([]byte(definition))
+	if err != nil {
+		return nil, fmt.Errorf("definition: %w", err)
+	}
+	var cells [][]int
+	for _, c := range doc.Guest().CPU.Cells {
+		cpus, err := ParseSet(c.CPUs)
+		if err != nil {
+			return nil, fmt.Errorf("cell %d: %w", c.ID, err)
+		}
+		cells = append(cells, cpus)
+	}
+	return cells, nil
 }
