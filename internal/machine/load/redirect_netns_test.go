@@ -4,6 +4,7 @@ package load
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"testing"
 	"time"
@@ -25,13 +26,16 @@ func TestRefusedRedirects(t *testing.T) {
 		asm.Mov.Imm(asm.R1, 1<<20), asm.Mov.Imm(asm.R2, 0), asm.FnRedirect.Call(), asm.Return()}}))(t)
 	defer program.Close()
 	var attached link.Link
+	var v1 *net.Interface
 	must.Do(t, inNetns(second, func() (err error) {
-		v1 := must.Get(net.InterfaceByName("v1"))(t)
+		v1 = must.Get(net.InterfaceByName("v1"))(t)
 		attached, err = link.AttachXDP(link.XDPOptions{Program: program, Interface: v1.Index,
 			Flags: link.XDPGenericMode})
 		return err
 	}))
 	defer attached.Close()
+	// The program takes ARP requests too: unanswered, one of them a second would be all that arrives.
+	treetest.IP(t, fmt.Sprintf("-n %s neigh replace 198.18.0.2 lladdr %v dev v0 nud permanent", first, v1.HardwareAddr))
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	flood(ctx, t, first, "198.18.0.2:7002")
