@@ -179,7 +179,7 @@ func (h *hostAndGuest) killedPrograms() map[string]killedProgram {
 // killedWithin is how long what was started may take to end, and what was changed to be put back, on a busy machine.
 const killedWithin = 30 * time.Second
 
-// TestKilled: whatever mpps does when it is killed, nothing of it is left a moment later.
+// TestKilled: whatever mpps does when it is killed, nothing that it started or made is left a moment later.
 func TestKilled(t *testing.T) {
 	if !inHost(t) {
 		return

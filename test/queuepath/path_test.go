@@ -20,7 +20,7 @@ const pause = 3_000_000
 // The scenes of the path plant faults on the way of two guests' packets to the NIC, and have each of them found, named
 // first and mended. Each has a host for itself, so that they can be played at different commits.
 
-// TestPathExact: what is told of the NIC's queues is what its driver counts, and nothing is wrong where nothing is.
+// TestPathExact: mpps path says of the NIC's queues what its driver counts, and finds no fault where there is none.
 func TestPathExact(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)

@@ -47,8 +47,8 @@ func TestSpreadOnPurpose(t *testing.T) {
 	}
 }
 
-// TestPinsOfToday: what is wrong with a guest's pins is told of the guests that are pinned today, not of those that a
-// placement puts there.
+// TestPinsOfToday: the faults of a guest's pins name the guests that are pinned today, not those that a placement puts
+// there.
 func TestPinsOfToday(t *testing.T) {
 	h := hostOf("")
 	run(h, "twice", 2, []int{4, 4}, setting.CPUs(0), nil)
