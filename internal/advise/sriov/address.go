@@ -44,7 +44,8 @@ func (g *Gift) setMAC(h *facts.Host) error {
 	return nil
 }
 
-// holder returns who on the host has a MAC address besides a function, in words; empty: nobody. Interfaces of the guest
+// holder returns who on the host has a MAC address besides a function, in words; empty: nobody. A guest is named before
+// a function, which it may have its address by. Interfaces of the guest
 // that has the function do not count: the two halves of a failover pair have the same address.
 func holder(h *facts.Host, mac string, f *facts.VF) string {
 	same := func(other string) bool { return strings.EqualFold(other, mac) }
@@ -58,11 +59,6 @@ func holder(h *facts.Host, mac string, f *facts.VF) string {
 			return "bridge " + b.Name
 		}
 	}
-	for other := range facts.Each(h.VFs) {
-		if same(other.MAC) && (other.PF != f.PF || other.Index != f.Index) {
-			return "virtual function " + nameOf(other)
-		}
-	}
 	for g := range facts.Each(h.Guests) {
 		has := slices.ContainsFunc(g.NICs(), func(i facts.Interface) bool { return same(i.MAC) })
 		if has && (f.Guest == "" || g.Name != f.Guest) && interfaceOf(g, f) == nil {
@@ -72,6 +68,11 @@ func holder(h *facts.Host, mac string, f *facts.VF) string {
 	for _, r := range h.Reservations {
 		if same(r.MAC) && (f.PCI == "" || r.PCI != f.PCI) {
 			return "guest " + r.Guest + " (reserved)"
+		}
+	}
+	for other := range facts.Each(h.VFs) {
+		if same(other.MAC) && (other.PF != f.PF || other.Index != f.Index) {
+			return "virtual function " + nameOf(other)
 		}
 	}
 	return ""

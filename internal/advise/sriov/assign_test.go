@@ -206,6 +206,8 @@ func TestRefused(t *testing.T) {
 			[]string{"shares IOMMU group 41", "ACS"}},
 		"address in use": {Request{Guest: "vm1", MAC: "52:54:00:00:00:09"}, nil,
 			[]string{"52:54:00:00:00:09 is in use: guest fw1"}},
+		"address of a guest's function": {Request{Guest: "vm1", MAC: "52:54:00:00:00:09"},
+			func(h *facts.Host) { h.VFs[5].MAC = "52:54:00:00:00:09" }, []string{"52:54:00:00:00:09 is in use: guest fw1"}},
 		"address of a group": {Request{Guest: "vm1", MAC: "01:00:5e:00:00:01"}, nil,
 			[]string{"is the address of a group", "that of one device"}},
 		"no address": {Request{Guest: "vm1", MAC: "00:00:00:00:00:00"}, nil, []string{"address of one device"}},
