@@ -224,7 +224,8 @@ F=/sys/class/net/$I/flags; echo $I >/root/nic; MPPS_PLAN_FILE=/root/cut.json MPP
 	}
 	for began := time.Now(); !reached(); {
 		if time.Since(began) > time.Minute {
-			t.Fatalf("the host cannot be reached before anything is cut: %s", s.Must("ip -br addr; ip route"))
+			t.Fatalf("the host cannot be reached before anything is cut: %s",
+				s.Must("ip -br addr; ip route; ip neigh; cat /proc/net/dev"))
 		}
 	}
 	before := s.Must("/opt/mpps status") // a test that comes first may have left an argument to the running kernel
