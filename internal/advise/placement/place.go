@@ -274,16 +274,14 @@ func (t *table) keep(g *Guest) *Placed {
 	if faults != nil && !g.Fixed && g.stays == "" {
 		return nil
 	}
-	placed := &Placed{Name: g.Name, Kept: true, Why: "its vCPUs are pinned well already: one CPU each, no two " +
-		"on a core but threads of one that the guest is shown, one node", Nodes: t.nodesOf(setting.CPUs(g.Pins...))}
+	const well = "its vCPUs are pinned well already: one CPU each, no two on a core but threads of one that the " +
+		"guest is shown"
+	placed := &Placed{Name: g.Name, Kept: true, Why: well + ", one node", Nodes: t.nodesOf(setting.CPUs(g.Pins...))}
 	switch {
+	case faults == nil && len(placed.Nodes) > 1 && g.cells:
+		placed.Why = well + "; over several nodes, which it is shown as cells"
 	case faults == nil && len(placed.Nodes) > 1:
-		placed.Why = "its vCPUs are pinned well already: one CPU each, no two on a core but threads of one that the " +
-			"guest is shown; over several nodes, because no single one has cores and memory for it"
-		if g.cells {
-			placed.Why = "its vCPUs are pinned well already: one CPU each, no two on a core but threads of one that " +
-				"the guest is shown; over several nodes, which it is shown as cells"
-		}
+		placed.Why = well + "; over several nodes, because no single one has cores and memory for it"
 	case faults != nil && g.Fixed:
 		placed.Why = "it is not to be moved, although " + strings.Join(faults, ", ")
 	case faults != nil && g.stays == notOurs:
