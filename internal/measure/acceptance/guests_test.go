@@ -100,7 +100,10 @@ func TestNeedMadeGuests(t *testing.T) {
 		"no module":      {nil, func(s *Seen) { s.Making.Modules["e1000"] = broken }, "module"},
 		"a module for a mode that is named": {func(in *Inputs) { in.Modes = append(in.Modes, "e1000=192.0.2.9:1") },
 			func(s *Seen) { s.Making.Modules["e1000"] = broken }, ""},
-		"no libvirt":         {nil, func(s *Seen) { s.Making.Libvirt = broken }, "libvirt"},
+		"no libvirt": {nil, func(s *Seen) { s.Making.Libvirt = broken }, "libvirt"},
+		"nor guests seen, said once": {nil, func(s *Seen) {
+			s.Making.Libvirt, s.Host.Unseen = broken, []facts.Unseen{facts.GuestsUnseen("no virsh")}
+		}, "libvirt"},
 		"linked dynamically": {nil, func(s *Seen) { s.Making.Init = broken }, "init"},
 		"not made": {func(in *Inputs) { in.MakeGuests = false }, func(s *Seen) {
 			s.Root, s.Making.KVM = false, broken
