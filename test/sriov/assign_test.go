@@ -248,10 +248,9 @@ func testPlugged(s *scene) {
 func testAtOnce(s *scene) {
 	s.idle("o0", "o1", "o2")
 	out := s.Must(`for g in o0 o1 o2; do (mpps sriov assign $g --pf ` + s.pf +
-		` --wait 5m >/run/$g.out 2>&1; echo "$g $? $(grep -o 'all 2 are taken' /run/$g.out)" >/run/$g.rc) & done; wait; cat /run/o?.rc`)
+		` --wait 5m >/run/$g.out 2>&1; echo "$g $?: $(grep -o 'all 2 are taken' /run/$g.out)" >/run/$g.rc) & done; wait; cat /run/o?.rc`)
 	who := s.who()
-	got := strings.Count(out, " 0 ")
-	if got != 2 || strings.Count(out, " 1 all 2 are taken") != 1 || strings.Count(who, "defined") != 2 ||
+	if strings.Count(out, " 0:") != 2 || strings.Count(out, " 1: all 2 are taken") != 1 || strings.Count(who, "defined") != 2 ||
 		s.Must("ls /var/lib/mpps/vfs | wc -l") != "2" {
 		s.Errorf("%s\nwho: %s\n%s", out, who, s.Must("cat /run/o?.out"))
 	}
