@@ -14,12 +14,16 @@ func TestNestable(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "sys/module/kvm_amd/parameters")
 	must.Do(t, os.MkdirAll(dir, 0o755))
-	must.Equal(t, nestable(root, "processor : 0\nflags\t: fpu sse2\n"), false, "neither svm nor vmx")
-	must.Equal(t, nestable(root, "flags : fpu vmx\n"), false, "kvm_intel is not loaded")
+	must.Say(t, nestable(root, "processor : 0\nflags\t: fpu sse2\n"), "neither vmx nor svm", "neither svm nor vmx")
+	must.Say(t, nestable(root, "flags : fpu vmx\n"), "kvm_intel", "kvm_intel is not loaded")
 	for value, want := range map[string]bool{"0\n": false, "1\n": true, "Y\n": true, "N\n": false} {
 		must.Do(t, os.WriteFile(filepath.Join(dir, "nested"), []byte(value), 0o644))
-		must.Equal(t, nestable(root, "flags : fpu svm\n"), want, "nested=%q", value)
+		must.Equal(t, nestable(root, "flags : fpu svm\n") == nil, want, "nested=%q", value)
 	}
+	missing := filepath.Join(root, "kvm")
+	must.Say(t, createsVM(missing), missing, "no device")
+	must.Do(t, os.WriteFile(missing, nil, 0o644))
+	must.Say(t, createsVM(missing), "creates no machine", "no device of KVM")
 }
 
 func TestArgvNamesABusForEveryDevice(t *testing.T) {
