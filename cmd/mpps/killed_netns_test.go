@@ -116,6 +116,14 @@ func installed(name string) func(*testing.T) ([]string, string) {
 	}
 }
 
+func hasTimerlat(t *testing.T) (argv []string, lack string) {
+	if tracers, err := os.ReadFile("/sys/kernel/tracing/available_tracers"); err != nil ||
+		!slices.Contains(strings.Fields(string(tracers)), "timerlat") {
+		return nil, "this kernel has no tracer timerlat"
+	}
+	return installed("rtla")(t)
+}
+
 func hasPktgen(*testing.T) (argv []string, lack string) {
 	if _, err := os.Stat("/proc/net/pktgen"); err != nil {
 		return nil, "this kernel has no pktgen"
@@ -168,7 +176,7 @@ func (h *hostAndGuest) killedPrograms() map[string]killedProgram {
 		"latency by cyclictest": {argv: argv("latency --cpu 1 --for 1m --runs 1 --tool cyclictest"), has: 2,
 			prepare: installed("cyclictest")},
 		"latency by rtla": {argv: argv("latency --cpu 1 --for 1m --runs 1 --tool timerlat"), has: 2,
-			prepare: installed("rtla")},
+			prepare: hasTimerlat},
 		"latency beside a program": {argv: argv("latency --cpu 1 --for 1m --runs 1 --tool own --load", forks),
 			has: 6},
 		"realtime check":    {argv: argv("realtime check --cpus 1 --for 20s")},
