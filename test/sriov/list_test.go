@@ -140,12 +140,14 @@ func TestManyFunctions(t *testing.T) {
 	must.Need(t, len(cards) == 8, "interfaces of simulated cards: %v", cards)
 	s.Must("ip link set " + cards[7] + " vf 126 mac 52:54:00:00:0e:7e vlan 7 qos 3 spoofchk on trust on state " +
 		"enable; ip link set " + cards[7] + " vf 126 max_tx_rate 500 min_tx_rate 100")
-	var best time.Duration
+	var best, start time.Duration
 	for range 5 {
 		began := time.Now()
 		l := labtest.Answer[sriov.List](s, 0, "sriov", "list")
-		if took := time.Since(began); best == 0 || took < best {
-			best = took
+		listed := time.Now()
+		s.MPPS(0, "--version")
+		if took := listed.Sub(began); best == 0 || took < best {
+			best, start = took, time.Since(listed)
 		}
 		must.Need(t, len(l.VFs) == 1016, "%d functions, want 1016", len(l.VFs))
 		f := l.VFs[1015]
@@ -155,12 +157,10 @@ func TestManyFunctions(t *testing.T) {
 			t.Fatalf("the last function: %+v", f)
 		}
 	}
-	alone := s.Must("a=$(date +%s%N); mpps sriov list --json >/dev/null; b=$(date +%s%N); mpps --version >/dev/null; " +
-		"c=$(date +%s%N); echo $(((b-a)/1000000)) $(((c-b)/1000000))")
-	t.Logf("1016 functions listed in %v at best of 5, the way into the emulated host and the JSON of them included; "+
-		"in it, and a start of mpps alone, in ms: %s", best, alone)
-	if best > 5*time.Second { // emulated: tens of times slower than the CPU below
-		t.Errorf("1016 functions took %v", best)
+	t.Logf("1016 functions listed in %v at best of 5, the way into the emulated host and the JSON of them included; a "+
+		"start of mpps after it %v", best, start)
+	if best > 5*time.Second && best > 4*start { // emulated: tens of times slower than the CPU below
+		t.Errorf("1016 functions took %v, a start %v", best, start)
 	}
 	must.Contain(t, s.MPPS(0, "sriov", "list").Stdout, "1016 VFs of")
 }
