@@ -91,8 +91,8 @@ func (g *GuestSpec) backEnd(nic int) (prepare string, options []string) {
 	case Virtio:
 		more += ",vhost=off"
 	}
-	return clear + "ip tuntap add " + tap + " mode tap" + multi + "\nip link set " + tap + " master " + bridge + " up\n",
-		netdev("tap,id=%s,ifname=%s,script=no,downscript=no%s", id, tap, more)
+	return clear + "ip tuntap add " + tap + " mode tap" + multi + "\nip link set " + tap + " master " + bridge +
+		" up\n", netdev("tap,id=%s,ifname=%s,script=no,downscript=no%s", id, tap, more)
 }
 
 // machine returns QEMU's options for the machine and its memory.

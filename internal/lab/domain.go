@@ -24,11 +24,11 @@ const (
 	VF     Model = "vf"     // virtual function of an SR-IOV NIC, handed through
 	// Macvtap is Vhost behind a macvtap device in bridge mode; only with Direct.
 	Macvtap Model = "macvtap"
-	// VhostUser shares its vrings, and the guest its memory, with the process that connects to a socket of QEMU's, which
-	// waits for it; only with Direct.
+	// VhostUser shares its vrings, and the guest its memory, with the process that connects to a socket of QEMU's,
+	// which waits for it; only with Direct.
 	VhostUser Model = "vhost-user"
-	// Passt is paravirtual and behind passt, which makes sockets of L1 of the guest's packets; only with Direct, and with
-	// QEMU 10.1 or later.
+	// Passt is paravirtual and behind passt, which makes sockets of L1 of the guest's packets; only with Direct, and
+	// with QEMU 10.1 or later.
 	Passt Model = "passt"
 )
 
@@ -147,8 +147,8 @@ func (g *GuestSpec) fill() error {
 				return fmt.Errorf("guest %s: NIC %d: %w", g.Name, i, err)
 			}
 		default:
-			return fmt.Errorf("guest %s: NIC %d: model %q: want e1000, virtio, vhost, vf, macvtap, vhost-user or passt", g.Name, i,
-				n.Model)
+			return fmt.Errorf("guest %s: NIC %d: model %q: want e1000, virtio, vhost, vf, macvtap, vhost-user or passt", g.Name,
+				i, n.Model)
 		}
 	}
 	return nil

@@ -35,8 +35,8 @@ var paths = []path{
 	{name: "passt", gateway: "10.60.8.2", nic: lab.NIC{Model: lab.Passt, Bridge: "p8", UDP: "9",
 		TCP: "10.60.8.2/" + agent.Port + "," + strings.ReplaceAll(pathsPorts, " ", "-")},
 		needs: "command -v passt && qemu-system-x86_64 -netdev help | grep -x passt",
-		lacks: "the lab's QEMU has no -netdev passt (since 10.1): 'mpps-lab clean', then MPPS_LAB_MIRROR=URL for a mirror " +
-			"with Debian's backports"},
+		lacks: "the lab's QEMU has no -netdev passt (since 10.1): 'mpps-lab clean', then MPPS_LAB_MIRROR=URL for a " +
+			"mirror with Debian's backports"},
 	{name: "vhost-user", nic: lab.NIC{Model: lab.VhostUser, Socket: "/run/vhu9"},
 		needs: "[ -x " + pathsDPDK + " ] && grep -w sse4_2 /proc/cpuinfo",
 		lacks: "the lab has no Open vSwitch with DPDK, or CPUs without SSE 4.2"},
@@ -48,7 +48,7 @@ type path struct {
 	from    string  // in the namespace; empty: the pair's end
 	gateway string  // where the namespace's frames go; empty: to the guest
 	nic     lab.NIC // but for its address; without a model: vhost, with a tap
-	// needs is a script that fails where the lab cannot have the path, and lacks says what it needs then; empty: nothing
+	// needs is a script that fails where the lab cannot have the path, and lacks says what is missing then; empty: none
 	needs, lacks string
 }
 
@@ -80,8 +80,8 @@ rates are those of an emulator: only their ratios mean something, and not much.
 			"+plan is the host under 'mpps plan --pps 1M --consent security --runtime-only', applied and rolled back " +
 			"for each sample",
 		"ovs-ct and geneve-ct commit every flow to a zone, as security groups and OVN's ACLs do; nat masquerades",
-		"passt gets frames by sockets of the host, whose address is the guest's, and no vhost; vhost-user is Open vSwitch " +
-			"with DPDK: one polling thread, which sleeps when it has nothing to do, and a port on a packet socket",
+		"passt gets frames by sockets of the host, whose address is the guest's, and no vhost; vhost-user is Open " +
+			"vSwitch with DPDK: one polling thread, which sleeps when it has nothing to do, and a port on a packet socket",
 	},
 }
 
@@ -100,8 +100,8 @@ func pathsInOrder() (all []measure.Mode) {
 }
 
 // pathsSetup furnishes the host but for the guest, whose taps are in bridges at first. GRO at the host's end of a pair
-// has it take XDP frames. Frames of a measurement go to 198.19.0.0/16: routers have it by the way they came, and passt's
-// host has 198.19.0.1 itself.
+// has it take XDP frames. Frames of a measurement go to 198.19.0.0/16: routers have it by the way they came, and
+// passt's host has 198.19.0.1 itself.
 var pathsSetup = `set -e
 modprobe -a openvswitch geneve veth macvtap br_netfilter nft_flow_offload
 sysctl -qw net.bridge.bridge-nf-call-iptables=1 net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0 \
@@ -160,8 +160,8 @@ F
 done
 `
 
-// pathsPolled has Open vSwitch poll the pair's end and the guest's vrings from the last CPU. That thread sleeps for up to
-// half a millisecond when it finds nothing: it would take an emulated CPU from every other path. What the packet socket
+// pathsPolled has Open vSwitch poll the pair's end and the guest's vrings from the last CPU. That thread sleeps for up
+// to half a millisecond when it finds nothing: it would take an emulated CPU from every other path. What the packet socket
 // takes from the end must have its checksum, and is joined by nobody.
 const pathsPolled = `set -e
 ip netns exec gen ethtool -K g9 tx off

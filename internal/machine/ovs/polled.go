@@ -229,8 +229,8 @@ var (
 	showHead = form(`^(\S+@\S+):$`)
 )
 
-// queuesOf returns how many receive queues of a port the polling threads have. dpctl/show tells the number for some ports
-// only, and 3.5 in other words than 3.1 (lib/netdev-dpdk.c, netdev_dpdk_get_config).
+// queuesOf returns how many receive queues of a port the polling threads have. dpctl/show tells the number for some
+// ports only, and 3.5 in other words than 3.1 (lib/netdev-dpdk.c, netdev_dpdk_get_config).
 func queuesOf(port string, pmds []facts.PMD) (n int) {
 	for _, p := range pmds {
 		n += len(facts.Where(p.Queues, func(q facts.PMDQueue) bool { return q.Port == port }))
