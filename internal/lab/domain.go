@@ -147,8 +147,8 @@ func (g *GuestSpec) fill() error {
 				return fmt.Errorf("guest %s: NIC %d: %w", g.Name, i, err)
 			}
 		default:
-			return fmt.Errorf("guest %s: NIC %d: model %q: want e1000, virtio, vhost, vf, macvtap, vhost-user or passt", g.Name,
-				i, n.Model)
+			return fmt.Errorf("guest %s: NIC %d: model %q: want e1000, virtio, vhost, vf, macvtap, vhost-user or "+
+				"passt", g.Name, i, n.Model)
 		}
 	}
 	return nil

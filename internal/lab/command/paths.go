@@ -81,7 +81,8 @@ rates are those of an emulator: only their ratios mean something, and not much.
 			"for each sample",
 		"ovs-ct and geneve-ct commit every flow to a zone, as security groups and OVN's ACLs do; nat masquerades",
 		"passt gets frames by sockets of the host, whose address is the guest's, and no vhost; vhost-user is Open " +
-			"vSwitch with DPDK: one polling thread, which sleeps when it has nothing to do, and a port on a packet socket",
+			"vSwitch with DPDK: one polling thread, which sleeps when it has nothing to do, and a port on a packet " +
+			"socket",
 	},
 }
 
@@ -161,8 +162,8 @@ done
 `
 
 // pathsPolled has Open vSwitch poll the pair's end and the guest's vrings from the last CPU. That thread sleeps for up
-// to half a millisecond when it finds nothing: it would take an emulated CPU from every other path. What the packet socket
-// takes from the end must have its checksum, and is joined by nobody.
+// to half a millisecond when it finds nothing: it would take an emulated CPU from every other path. What
+// the packet socket takes from the end must have its checksum, and is joined by nobody.
 const pathsPolled = `set -e
 ip netns exec gen ethtool -K g9 tx off
 ip link set p9 gro_max_size 1500
