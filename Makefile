@@ -129,7 +129,7 @@ bench-path:                 ## what watching queues costs a path at its highest 
 bench-tune: deps build      ## one guest's packets as found, with two of TuneD's profiles, with all of a plan at once and with what mpps tune keeps, in rounds, in the emulated host: 30 minutes
 	MPPS_BIN=$(CURDIR)/bin/mpps $(GO) test -tags lab -count=1 -timeout 60m -v -run '^$$' -bench Against -benchtime 1x ./test/tune
 
-bench-paths: deps build     ## bridge, Open vSwitch, Geneve, NAT and macvtap in the emulated host, each as found and under a plan: an estimated 40 minutes, a page in out/paths.html
+bench-paths: deps build     ## nine ways to a guest in the emulated host, bridge to vhost-user, each as found and under a plan: an estimated 50 minutes, a page in out/paths.html
 	mkdir -p out
 	bin/mpps-lab paths --workloads pps,ndr,rr --repeat 6 --keep=false -o out/paths.json
 	bin/mpps report out/paths.json -o out/paths.html

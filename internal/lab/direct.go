@@ -2,7 +2,9 @@ package lab
 
 import (
 	"fmt"
+	"net/netip"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,9 +22,10 @@ func (g *GuestSpec) directScript(kernel, initrd, console string) (string, error)
 	}
 	argv = append(argv,
 		"qemu-system-x86_64", "-name", g.Name, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
-		"-machine", "q35,accel=kvm", "-cpu", "host", "-m", strconv.Itoa(g.MemoryMiB), "-smp", strconv.Itoa(g.VCPUs),
+		"-cpu", "host", "-smp", strconv.Itoa(g.VCPUs),
 		"-kernel", kernel, "-initrd", initrd, "-append", g.cmdline(),
 		"-serial", "file:"+console, "-pidfile", g.PIDFile(), "-daemonize")
+	argv = append(argv, g.machine()...)
 	for i, n := range g.NICs {
 		id := "n" + strconv.Itoa(i)
 		if n.Model == VF {
@@ -33,44 +36,73 @@ func (g *GuestSpec) directScript(kernel, initrd, console string) (string, error)
 			argv = append(argv, "-device", "vfio-pci,host="+n.VF+",rombar=0")
 			continue
 		}
-		tap, queues := g.tap(i), max(n.Queues, 1)
-		multi := ""
-		netdev := "tap,id=" + id + ",ifname=" + tap + ",script=no,downscript=no"
-		if queues > 1 {
-			multi, netdev = " multi_queue", netdev+",queues="+strconv.Itoa(queues)
-		}
-		prepare.WriteString("ip link del " + tap + " 2>/dev/null || true\n")
-		if n.Model == Macvtap {
-			fd := 3 + i // of the shell, which QEMU inherits
-			fmt.Fprintf(&prepare, "ip link add link %s name %s address %s type macvtap mode bridge\n"+
-				"ip link set %[2]s up\nexec %[4]d<>/dev/tap$(cat /sys/class/net/%[2]s/ifindex)\n",
-				quote([]string{n.Bridge}), tap, n.MAC, fd)
-			netdev = fmt.Sprintf("tap,id=%s,fd=%d", id, fd)
-		} else {
-			prepare.WriteString("ip tuntap add " + tap + " mode tap" + multi +
-				"\nip link set " + tap + " master " + quote([]string{n.Bridge}) + " up\n")
-		}
-		device := "e1000"
-		switch n.Model {
-		case Vhost, Macvtap:
-			netdev += ",vhost=on"
-			device = "virtio-net-pci"
-		case Virtio:
-			netdev += ",vhost=off"
-			device = "virtio-net-pci"
+		made, backend := g.backEnd(i)
+		prepare.WriteString(made)
+		argv = append(argv, backend...)
+		device := "virtio-net-pci"
+		if n.Model == E1000 {
+			device = "e1000"
 		}
 		device += ",netdev=" + id + ",mac=" + n.MAC + ",romfile=" // nothing boots from it
-		if queues > 1 {
+		if n.Queues > 1 {
 			// One vector per queue and direction, one for the configuration, one for the control queue.
-			device += ",mq=on,vectors=" + strconv.Itoa(2*queues+2)
+			device += ",mq=on,vectors=" + strconv.Itoa(2*n.Queues+2)
 		}
 		if n.RxQueue > 0 {
 			device += ",rx_queue_size=" + strconv.Itoa(n.RxQueue)
 		}
-		argv = append(argv, "-netdev", netdev, "-device", device)
+		argv = append(argv, "-device", device)
 	}
 	return "set -e\nmkdir -p " + path.Clean(directDir) + "\nrm -f " + console + " " + g.PIDFile() + "\n" +
 		prepare.String() + "exec " + quote(argv), nil
+}
+
+// backEnd returns the script that makes what a NIC is connected to in L1, and QEMU's options for it.
+func (g *GuestSpec) backEnd(nic int) (prepare string, options []string) {
+	n, id := g.NICs[nic], "n"+strconv.Itoa(nic)
+	netdev := func(format string, args ...any) []string {
+		return []string{"-netdev", fmt.Sprintf(format, args...)}
+	}
+	tap, bridge := g.tap(nic), quote([]string{n.Bridge})
+	clear := "ip link del " + tap + " 2>/dev/null || true\n"
+	switch n.Model {
+	case VhostUser:
+		return "rm -f " + n.Socket + "\n", append([]string{"-chardev", "socket,id=c" + id + ",path=" + n.Socket +
+			",server=on"}, netdev("vhost-user,id=%s,chardev=c%[1]s", id)...)
+	case Passt:
+		address := netip.MustParsePrefix(n.Addr)
+		ports := strings.NewReplacer(",", ",,") // for QEMU
+		return "", netdev("passt,id=%s,ipv6=off,interface=%s,address=%s,netmask=%d,gateway=%s,map-host-loopback=none,"+
+			"tcp-ports=%s,udp-ports=%s", id, n.Bridge, address.Addr(), address.Bits(), address.Masked().Addr().Next(),
+			ports.Replace(n.TCP), ports.Replace(n.UDP))
+	case Macvtap:
+		fd := 3 + nic // of the shell, which QEMU inherits
+		return clear + fmt.Sprintf("ip link add link %s name %s address %s type macvtap mode bridge\n"+
+			"ip link set %[2]s up\nexec %[4]d<>/dev/tap$(cat /sys/class/net/%[2]s/ifindex)\n",
+			bridge, tap, n.MAC, fd), netdev("tap,id=%s,fd=%d,vhost=on", id, fd)
+	}
+	multi, more := "", ""
+	if n.Queues > 1 {
+		multi, more = " multi_queue", ",queues="+strconv.Itoa(n.Queues)
+	}
+	switch n.Model {
+	case Vhost:
+		more += ",vhost=on"
+	case Virtio:
+		more += ",vhost=off"
+	}
+	return clear + "ip tuntap add " + tap + " mode tap" + multi + "\nip link set " + tap + " master " + bridge +
+		" up\n", netdev("tap,id=%s,ifname=%s,script=no,downscript=no%s", id, tap, more)
+}
+
+// machine returns QEMU's options for the machine and its memory.
+func (g *GuestSpec) machine() []string {
+	mem := strconv.Itoa(g.MemoryMiB)
+	if !slices.ContainsFunc(g.NICs, func(n NIC) bool { return n.Model == VhostUser }) {
+		return []string{"-machine", "q35,accel=kvm", "-m", mem}
+	}
+	return []string{"-machine", "q35,accel=kvm,memory-backend=ram", "-m", mem,
+		"-object", "memory-backend-memfd,id=ram,share=on,size=" + mem + "M"}
 }
 
 // toVFIO binds a VF to vfio-pci and sets its MAC address if its PF is in this network namespace; in another one,
@@ -115,7 +147,7 @@ fi
 rm -f %[1]s
 `, g.PIDFile())
 	for i, n := range g.NICs {
-		if n.Model != VF {
+		if n.tapped() {
 			fmt.Fprintf(&b, "ip link del %s 2>/dev/null\n", g.tap(i))
 		}
 	}

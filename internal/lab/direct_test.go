@@ -20,6 +20,15 @@ func TestDirectScript(t *testing.T) {
 			[]string{"vhost=on", "ifname=mytap,", "rx_queue_size=1024"}, []string{"t0-"}},
 		"vhost, multiqueue": {NIC{Model: Vhost, Bridge: "br0", Queues: 4},
 			[]string{"mode tap multi_queue\n", "vhost=on", "queues=4", "mq=on,vectors=10"}, nil},
+		"macvtap": {NIC{Model: Macvtap, Bridge: "p7", MAC: "52:54:00:aa:00:03"},
+			[]string{"ip link add link 'p7' name t0-guest", "exec 3<>/dev/tap", "tap,id=n0,fd=3,vhost=on"},
+			[]string{"tuntap", "memfd"}},
+		"vhost-user": {NIC{Model: VhostUser, Socket: "/run/vhu0"}, []string{"rm -f /run/vhu0\n",
+			"'socket,id=cn0,path=/run/vhu0,server=on' '-netdev' 'vhost-user,id=n0,chardev=cn0'", "memory-backend=ram",
+			"'memory-backend-memfd,id=ram,share=on,size=512M'"}, []string{"tuntap", "ip link"}},
+		"passt": {NIC{Model: Passt, Bridge: "p8", Addr: "10.60.8.2/24", TCP: "7878,50000-50099", UDP: "9"},
+			[]string{"'passt,id=n0,ipv6=off,interface=p8,address=10.60.8.2,netmask=24,gateway=10.60.8.1,",
+				"tcp-ports=7878,,50000-50099,udp-ports=9'", "arp_notify=1"}, []string{"tuntap", "vhost=", "memfd"}},
 		"vf": {NIC{Model: VF, VF: "0000:01:10.0", MAC: "52:54:00:aa:00:02"},
 			[]string{"'vfio-pci,host=0000:01:10.0,rombar=0'", "mac 52:54:00:aa:00:02", "driver_override"},
 			[]string{"tuntap", "netdev"}},
@@ -37,7 +46,7 @@ func TestDirectScript(t *testing.T) {
 		for _, never := range c.never {
 			must.Hold(t, !strings.Contains(script, never), "%s: found %q in\n%s", name, never, script)
 		}
-		if end := g.directEnd(); (name == "vf") == strings.Contains(end, "ip link del") ||
+		if end := g.directEnd(); g.NICs[0].tapped() != strings.Contains(end, "ip link del") ||
 			!strings.Contains(end, "kill -KILL") {
 			t.Errorf("%s: ended by\n%s", name, end)
 		}
@@ -47,4 +56,11 @@ func TestDirectScript(t *testing.T) {
 	}
 	g := GuestSpec{Name: "g", Direct: true, Agent: true, NICs: []NIC{{Model: Vhost, Bridge: "br0"}}}
 	must.Refuse(t, g.fill(), "an agent without libvirt was accepted")
+	for _, bad := range []NIC{{Model: VhostUser}, {Model: Passt, Bridge: "p8"}, {Model: Passt, Addr: "10.0.0.2/24"},
+		{Model: VhostUser, Socket: "/run/vhu0", Queues: 2}} {
+		g := GuestSpec{Name: "g", Direct: true, NICs: []NIC{bad}}
+		must.Refuse(t, g.fill(), "%+v was accepted", bad)
+		g.NICs[0], g.Direct = NIC{Model: VhostUser, Socket: "/run/vhu0"}, false
+		must.Refuse(t, g.fill(), "vhost-user in a definition was accepted")
+	}
 }

@@ -24,18 +24,27 @@ const (
 	VF     Model = "vf"     // virtual function of an SR-IOV NIC, handed through
 	// Macvtap is Vhost behind a macvtap device in bridge mode; only with Direct.
 	Macvtap Model = "macvtap"
+	// VhostUser shares its vrings, and the guest its memory, with the process that connects to a socket of QEMU's,
+	// which waits for it; only with Direct.
+	VhostUser Model = "vhost-user"
+	// Passt is paravirtual and behind passt, which makes sockets of L1 of the guest's packets; only with Direct, and
+	// with QEMU 10.1 or later.
+	Passt Model = "passt"
 )
 
 // NIC is a guest's NIC.
 type NIC struct {
 	Model   Model
-	Bridge  string // of L1; Macvtap: the device below; not for VF
+	Bridge  string // of L1; Macvtap: the device below; Passt: one with the guest's address; not for VF and VhostUser
 	MAC     string // empty: derived from the guest's name and the NIC's index
 	Addr    string // address with prefix length, as in 10.50.0.2/24; empty: the NIC is only brought up
 	Tap     string // name of the tap in L1; empty: libvirt's choice
 	Queues  int    // Virtio and Vhost; 0 is 1
 	RxQueue int    // descriptors, Virtio and Vhost: 256, 512 or 1024; 0: QEMU's default
 	VF      string // PCI address of the virtual function in L1, as in 0000:01:10.0
+	Socket  string // VhostUser: its path in L1
+	TCP     string // Passt: ports of L1's that are the guest's, in passt's words
+	UDP     string // likewise
 }
 
 // GuestSpec describes a guest.
@@ -116,12 +125,18 @@ func (g *GuestSpec) fill() error {
 			}
 		}
 		switch n.Model {
-		case E1000, Virtio, Vhost, Macvtap:
-			if n.Model == Macvtap && (!g.Direct || n.Queues > 1) {
-				return fmt.Errorf("guest %s: NIC %d: macvtap: only in a guest that is started directly, with one queue",
-					g.Name, i)
+		case E1000, Virtio, Vhost, Macvtap, Passt, VhostUser:
+			if n.special() && (!g.Direct || n.Queues > 1) {
+				return fmt.Errorf("guest %s: NIC %d: %s: only in a guest that is started directly, with one queue",
+					g.Name, i, n.Model)
 			}
-			if n.Bridge == "" {
+			if n.Model == VhostUser && n.Socket == "" {
+				return fmt.Errorf("guest %s: NIC %d: vhost-user wants a socket", g.Name, i)
+			}
+			if n.Model == Passt && n.Addr == "" {
+				return fmt.Errorf("guest %s: NIC %d: passt wants the address of its device", g.Name, i)
+			}
+			if n.Bridge == "" && n.Model != VhostUser {
 				return fmt.Errorf("guest %s: NIC %d: model %s wants a bridge", g.Name, i, n.Model)
 			}
 			if n.Model == E1000 && (n.Queues > 1 || n.RxQueue > 0) {
@@ -132,11 +147,18 @@ func (g *GuestSpec) fill() error {
 				return fmt.Errorf("guest %s: NIC %d: %w", g.Name, i, err)
 			}
 		default:
-			return fmt.Errorf("guest %s: NIC %d: model %q: want e1000, virtio, vhost or vf", g.Name, i, n.Model)
+			return fmt.Errorf("guest %s: NIC %d: model %q: want e1000, virtio, vhost, vf, macvtap, vhost-user or "+
+				"passt", g.Name, i, n.Model)
 		}
 	}
 	return nil
 }
+
+// special reports whether libvirt's definition of a guest has no form for the NIC here.
+func (n *NIC) special() bool { return n.Model == Macvtap || n.Model == VhostUser || n.Model == Passt }
+
+// tapped reports whether L1 has a device of the NIC's.
+func (n *NIC) tapped() bool { return n.Model != VF && n.Model != VhostUser && n.Model != Passt }
 
 // guestMAC derives an address from the guest's name and the NIC's index (FNV-1a, QEMU's prefix).
 func guestMAC(name string, nic int) string {
@@ -168,6 +190,10 @@ func (g *GuestSpec) cmdline() string {
 	}
 	for _, r := range g.Routes {
 		a = append(a, "mpps.route="+r)
+	}
+	if slices.ContainsFunc(g.NICs, func(n NIC) bool { return n.Model == Passt }) {
+		// passt learns the guest's MAC address from its frames. Before, it sends to all, which the guest's TCP ignores.
+		a = append(a, "sysctl.net.ipv4.conf.default.arp_notify=1")
 	}
 	if g.Forward {
 		a = append(a, "mpps.forward=1")

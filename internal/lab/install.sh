@@ -19,7 +19,7 @@ depmod "$kver"
 for u in serial-getty@ttyS0.service getty@tty1.service ldconfig.service e2scrub_reap.service \
 	libvirt-guests.service systemd-journal-catalog-update.service systemd-update-done.service \
 	apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer fstrim.timer \
-	openvswitch-switch.service ovsdb-server.service ovs-vswitchd.service ovs-record-hostname.service; do
+	openvswitch-switch.service ovsdb-server.service ovs-vswitchd.service ovs-record-hostname.service dpdk.service; do
 	ln -sf /dev/null "/etc/systemd/system/$u"
 done
 mkdir -p /etc/systemd/system/sysinit.target.wants /lab /share

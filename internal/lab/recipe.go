@@ -29,7 +29,10 @@ var packages = []string{
 	"systemd", "systemd-sysv", "dbus", "tuned",
 	"grub-common", "grub2-common",
 	"openvswitch-switch", // its services are masked: a scene starts the switch with ovs-ctl
-	"qemu-guest-agent",   // for guests with Agent, which take it from this tree
+	// The same switch with DPDK, a device of the kernel as its port, rings for its pools. DPDK's ABI is in the names.
+	"openvswitch-switch-dpdk", "librte-net-af-packet25", "librte-mempool-ring25",
+	"passt",
+	"qemu-guest-agent", // for guests with Agent, which take it from this tree
 }
 
 // aptConf keeps the tree small and unpacking fast.

@@ -95,7 +95,7 @@ traffic never leaves the emulated host's own network.
   mpps-lab down                       stop and remove it
   mpps-lab demo                       measure, apply and roll back a plan
   mpps-lab modes                      compare NIC modes
-  mpps-lab paths                      compare bridge, OVS, NAT and macvtap
+  mpps-lab paths                      compare bridge, OVS, NAT, macvtap, passt …
 
 Exit codes: 0 done · 1 failed · 3 not configured, or the lab is not up ·
 64 usage; 'run' returns the command's.

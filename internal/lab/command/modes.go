@@ -104,11 +104,17 @@ func (a *app) modes(ctx context.Context, f *modesFlags) (err error) {
 			return err
 		}
 	} else {
-		for _, m := range f.campaign.modesOf(wanted) {
+		for _, m := range f.campaign.modesOf(s.wanted) {
 			argv = append(argv, "--mode", modeArg(m))
+		}
+		for _, note := range s.left {
+			argv = append(argv, "--note", note)
 		}
 	}
 	failure := s.measureOn(ctx, w, argv)
+	if failure == nil {
+		failure = s.unchanged(ctx)
+	}
 	if err := w.copy(); err != nil {
 		return errors.Join(failure, err)
 	}

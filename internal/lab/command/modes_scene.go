@@ -115,6 +115,7 @@ type campaign struct {
 	modes             []measure.Mode
 	notes             []string
 	furnish           func(*modesScene, context.Context) error
+	store             string   // script that prints what must be as before in the end; empty: nothing
 	args              []string // of the emulated host's kernel
 }
 
@@ -153,6 +154,8 @@ type modesScene struct {
 	lab      *lab.Lab
 	programs programs
 	wanted   []string // modes
+	left     []string // what was wanted and cannot be had here, and why
+	stored   string   // what the campaign's store script said before anything was measured
 	guests   map[string]*lab.Guest
 	step     func(format string, args ...any)
 }
@@ -207,7 +210,41 @@ func (s *modesScene) furnishIn(ctx context.Context) error {
 		return err
 	}
 	s.guests = map[string]*lab.Guest{}
-	return s.campaign.furnish(s, ctx)
+	if err := s.campaign.furnish(s, ctx); err != nil || s.campaign.store == "" {
+		return err
+	}
+	var err error
+	s.stored, err = s.lab.Must(ctx, s.campaign.store)
+	return err
+}
+
+// unchanged returns an error unless the campaign's store is as it was furnished.
+func (s *modesScene) unchanged(ctx context.Context) error {
+	if s.campaign.store == "" {
+		return nil
+	}
+	now, err := s.lab.Must(ctx, s.campaign.store)
+	if err == nil && now != s.stored {
+		err = fmt.Errorf("the plan's rollback left the emulated host changed:\n%s", changedLines(s.stored, now))
+	}
+	return err
+}
+
+// changedLines lists the lines that only one of two texts has, the first one's with a minus.
+func changedLines(before, after string) string {
+	var changed []string
+	was, is := strings.Split(before, "\n"), strings.Split(after, "\n")
+	for _, line := range was {
+		if !slices.Contains(is, line) {
+			changed = append(changed, "- "+line)
+		}
+	}
+	for _, line := range is {
+		if !slices.Contains(was, line) {
+			changed = append(changed, "+ "+line)
+		}
+	}
+	return strings.Join(changed, "\n")
 }
 
 // furnishModes starts the guest of each mode.

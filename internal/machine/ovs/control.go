@@ -139,6 +139,9 @@ func Polled(m *tree.Tree, pid int) (s *facts.PolledSwitch, err error) {
 	if s.Ports, err = parsePorts(ports); err != nil {
 		return nil, err
 	}
+	for i := range s.Ports {
+		s.Ports[i].Queues = queuesOf(s.Ports[i].Name, s.PMDs)
+	}
 	pools, err := c.ask(askPools)
 	if errors.Is(err, errControl) { // without DPDK, or before 2.6
 		return s, nil

@@ -223,12 +223,20 @@ func parsePools(text string) ([]facts.MbufPool, error) {
 
 // Lines of dpctl/show -s (lib/dpctl.c, show_dpif). A counter that a port does not have is a question mark.
 var (
-	showPort  = form(`^  port (\d{1,9}): (\S{1,255})(?: \(([a-z0-9_-]{1,64})(?:: (.*))?\))?$`)
-	showRx    = form(`^    RX packets:(\d{1,20}|\?) errors:(?:\d+|\?) dropped:(\d{1,20}|\?) `)
-	showTx    = form(`^    TX packets:(\d{1,20}|\?) errors:(?:\d+|\?) dropped:(\d{1,20}|\?) `)
-	showQueue = form(`(?:^|, )configured_rx_queues=(\d{1,5})(?:,|$)`)
-	showHead  = form(`^(\S+@\S+):$`)
+	showPort = form(`^  port (\d{1,9}): (\S{1,255})(?: \(([a-z0-9_-]{1,64})(?:: .*)?\))?$`)
+	showRx   = form(`^    RX packets:(\d{1,20}|\?) errors:(?:\d+|\?) dropped:(\d{1,20}|\?) `)
+	showTx   = form(`^    TX packets:(\d{1,20}|\?) errors:(?:\d+|\?) dropped:(\d{1,20}|\?) `)
+	showHead = form(`^(\S+@\S+):$`)
 )
+
+// queuesOf returns how many receive queues of a port the polling threads have. dpctl/show tells the number for some
+// ports only, and 3.5 in other words than 3.1 (lib/netdev-dpdk.c, netdev_dpdk_get_config).
+func queuesOf(port string, pmds []facts.PMD) (n int) {
+	for _, p := range pmds {
+		n += len(facts.Where(p.Queues, func(q facts.PMDQueue) bool { return q.Port == port }))
+	}
+	return n
+}
 
 // parsePorts reads the ports of ovs-vswitchd's own datapath. The kernel's, which may come first, is skipped. A port
 // without counters has zeros: its guest is not connected.
@@ -250,11 +258,7 @@ func parsePorts(text string) ([]facts.PolledPort, error) {
 			if len(all) == maxRows {
 				return nil, &textError{askPorts, line}
 			}
-			p := facts.PolledPort{Name: m[2], Type: m[3]}
-			if q := showQueue().FindStringSubmatch(m[4]); q != nil {
-				p.Queues = number(q[1])
-			}
-			all = append(all, p)
+			all = append(all, facts.PolledPort{Name: m[2], Type: m[3]})
 			at = &all[len(all)-1]
 			continue
 		}

@@ -23,6 +23,7 @@ pmd thread numa_id 0 core_id 1:
   isolated : false
   port: p0                queue-id:  0 (enabled)   pmd usage: 12 %
   port: vhu0              queue-id:  0 (disabled)  pmd usage: NOT AVAIL
+  port: vhu0              queue-id:  1 (disabled)  pmd usage: NOT AVAIL
   overhead:  3 %
 `
 	statsText = `pmd thread numa_id 0 core_id 1:
@@ -60,7 +61,7 @@ netdev@ovs-netdev:
     TX packets:0 errors:0 dropped:0 aborted:0 carrier:0
     collisions:0
     RX bytes:0  TX bytes:0
-  port 2: p0 (dpdk: configured_rx_queues=1, configured_rxq_descriptors=2048, mtu=1500, tx_tso_offload=false)
+  port 2: p0 (dpdk: dpdk-devargs=eth_af_packet0,iface=v0, dpdk-lsc-interrupt=false, n_rxq=1, n_rxq_desc=2048, n_txq_desc=2048)
     RX packets:116115 errors:0 dropped:4 overruns:? frame:?
     TX packets:0 errors:0 dropped:0 aborted:? carrier:?
     collisions:?
@@ -92,13 +93,13 @@ netdev@ovs-netdev:
 
 var polledWant = &facts.PolledSwitch{
 	PMDs: []facts.PMD{{CPU: 1, Queues: []facts.PMDQueue{{Port: "p0", Enabled: true, Usage: 12},
-		{Port: "vhu0", Usage: -1}}, Packets: 310771, EMC: 310310, Megaflow: 450, Lookups: 125, Upcalls: 6, Lost: 5,
+		{Port: "vhu0", Usage: -1}, {Port: "vhu0", Queue: 1, Usage: -1}}, Packets: 310771, EMC: 310310, Megaflow: 450, Lookups: 125, Upcalls: 6, Lost: 5,
 		IdleTSC: 34152661870, BusyTSC: 6059375602, Overhead: 3}},
 	Pools: []facts.MbufPool{{Name: "ovs6ffa666e00021580065536", Size: 65536, Free: 60536}},
 	Ports: []facts.PolledPort{{Name: "ovs-netdev", Type: "tap"},
 		{Name: "p0", Type: "dpdk", Queues: 1, RxPackets: 116115, RxDropped: 4},
 		{Name: "vhu0", Type: "dpdkvhostuserclient", Queues: 2, TxPackets: 44556, TxDropped: 71550},
-		{Name: "vhu1", Type: "dpdkvhostuserclient", Queues: 1}},
+		{Name: "vhu1", Type: "dpdkvhostuserclient"}},
 }
 
 func recordedControl(t *testing.T, of map[string]string) map[string]string {

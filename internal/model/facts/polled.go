@@ -21,7 +21,7 @@ type PolledSwitch struct {
 type PolledPort struct {
 	Name      string `json:"name"`
 	Type      string `json:"type"`
-	Queues    int    `json:"rx_queues,omitempty"` // 0: not told
+	Queues    int    `json:"rx_queues,omitempty"` // 0: no thread polls it
 	RxPackets uint64 `json:"rx_packets"`
 	RxDropped uint64 `json:"rx_dropped"` // of dpdk: no descriptor was filled in time, or there was no buffer
 	TxPackets uint64 `json:"tx_packets"`
