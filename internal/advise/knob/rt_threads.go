@@ -125,7 +125,8 @@ func (v *View) realtimeVCPUs() bool {
 	return len(v.Guests) == 0 || slices.ContainsFunc(v.Guests, func(g facts.Guest) bool {
 		return slices.ContainsFunc(g.Threads, func(t facts.Thread) bool {
 			return t.Role == "vcpu" && (t.Policy == "SCHED_FIFO" || t.Policy == "SCHED_RR")
-		}) || (g.Managed || g.Platform().Kubernetes()) && v.inGoal(&g) && v.sharesCPUs(&g) == ""
+		}) || (g.Managed || g.Platform().Kubernetes()) && v.Goal.ForGuest(g.Name) &&
+			(g.Active() || v.Goal.Guest == g.Name) && v.sharesCPUs(&g) == ""
 	})
 }
 
