@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"mpps/internal/model/datapath"
+	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
 )
@@ -72,6 +73,9 @@ var cpuLatency = &Knob{
 		if _, err := fmt.Sscanf(a.Path, latencyFile, &cpu); err != nil || !v.setAside().Has(cpu) {
 			return Skips("shared with the host's own work: idle states there leave power and turbo to the busy cores")
 		}
+		if len(v.Guests) > 0 && !v.occupied().Has(cpu) {
+			return Skips("no guest's thread has it: idle states there leave power and turbo to the busy cores")
+		}
 		return judgeWakeUp(v, a)
 	},
 }
@@ -79,6 +83,24 @@ var cpuLatency = &Knob{
 // setAside returns the CPUs that were set aside for guests by hand: isolated, without a tick, or named in the goal.
 func (v *View) setAside() setting.CPUSet {
 	return v.Topology.Isolated.Or(v.Topology.NohzFull).Or(v.Goal.CPUs)
+}
+
+// occupied returns the CPUs that vCPUs and vhost threads are bound to or are to have, and those that the goal names;
+// computed at the first call.
+func (v *View) occupied() setting.CPUSet {
+	if v.taken == nil {
+		v.taken = append(setting.CPUSet{}, v.Goal.CPUs...)
+		for g := range facts.Each(v.Guests) {
+			v.taken = v.taken.Or(pinnedCPUs(g))
+		}
+		for _, p := range v.Placement().Guests {
+			v.taken = v.taken.Or(p.VCPUSet())
+			for _, w := range p.Vhost {
+				v.taken = v.taken.Or(setting.CPUs(w.CPU))
+			}
+		}
+	}
+	return v.taken
 }
 
 var limitedWakeUp = forGuestCPU(latencyFile, judgeWakeUp)

@@ -122,19 +122,27 @@ var domainEmulatorPin = &Knob{
 				"libvirt keeps them in the cpuset of the emulator", outside)).At(Medium))
 		}
 		because := "QEMU's own threads take time from vCPUs unless they run on other CPUs"
-		if len(placed.Vhost) > 0 {
+		if len(placed.Emulator.Minus(placed.VCPUSet())) == 0 {
+			because = onOwnCPUs
+		} else if len(placed.Vhost) > 0 {
 			because += ". They share the CPUs of the vhost threads: " + placed.VhostWhy
 		}
 		return v.givingWay(g.Name, v.pin(g, a, placed.Emulator.String(), because).At(Medium))
 	}),
 }
 
+// onOwnCPUs is why a guest's other threads get the CPUs of its vCPUs.
+const onOwnCPUs = "on all CPUs it takes time from other guests' vCPUs too, and no CPU that it may have is free of " +
+	"vCPUs: its guest's are left"
+
 // everywhere says why a guest's emulator threads may run on all CPUs or stay unpinned; false if they get certain ones.
 func (v *View) everywhere(g *facts.Guest, placed *placement.Placed) (Advice, bool) {
 	stays := slices.ContainsFunc(placed.Vhost, func(w placement.Vhost) bool { return len(w.Stays) > 0 })
-	switch {
+	switch group := v.OwnGroup(g); {
 	case len(g.EmulatorPin) == 0 && stays:
 		return Fine(heldVhost), true
+	case group != nil && len(group.CPUs) > 0 && len(group.CPUs.Minus(placed.Emulator)) == 0:
+		return Fine("its control group has no other CPUs"), true
 	case len(v.Topology.Online.Minus(placed.Emulator)) > 0:
 		return Advice{}, false
 	case len(v.Topology.Online.Minus(v.vcpuCPUs())) > 0:
@@ -249,7 +257,12 @@ var domainIOThreadPin = &Knob{
 		if advice, is := v.everywhere(g, placed); is {
 			return advice
 		}
-		return v.pin(g, a, placed.Emulator.String(),
-			"without a pin of its own it runs on any CPU that the guest may use, its vCPUs' too").At(Medium)
+		because := "without a pin of its own it runs on any CPU that the guest may use, its vCPUs' too"
+		if len(placed.Emulator.Minus(placed.VCPUSet())) == 0 {
+			because = onOwnCPUs
+		} else if a.Kind == setting.Domain && known && len(set) > 0 {
+			because = fmt.Sprintf("it is pinned to %s, which vCPUs have or are to have", set.Words())
+		}
+		return v.pin(g, a, placed.Emulator.String(), because).At(Medium)
 	}),
 }

@@ -183,6 +183,9 @@ func featureKnob(id, title, path, value, because string, ofHost bool, on Limit) 
 			if advice, ok := v.hasHostCPU(g.Name); ofHost && !ok {
 				return advice
 			}
+			if ofHost && windows(g) {
+				return Skips("Windows does not read KVM's hints")
+			}
 			if why := v.sharesCPUs(g); ofHost && why != "" {
 				return Skips(why + ": told otherwise, its kernel spins where it should let another vCPU run")
 			}

@@ -2,6 +2,7 @@ package knob
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"mpps/internal/advise/placement"
@@ -19,21 +20,9 @@ var nicNUMA = &Knob{
 		if len(v.Topology.Nodes) < 2 {
 			return Skips("the host has one NUMA node")
 		}
-		nodes := setting.CPUSet{}
-		var names []string
-		for _, i := range g.Interfaces {
-			if !placement.Tapped(i) {
-				continue
-			}
-			for _, name := range v.paths.Behind(i) {
-				if n := v.nics[name]; n != nil && n.Node >= 0 {
-					nodes = nodes.Or(setting.CPUs(n.Node))
-					names = append(names, name)
-				}
-			}
-		}
+		names, nodes := v.dataNICs(g)
 		if len(nodes) == 0 {
-			return Skips("no NIC behind its bridges tells its node")
+			return Skips("no NIC that carries its packets tells its node")
 		}
 		vcpus, emulator := v.nodesOf(pinnedCPUs(g)), v.nodesOf(g.EmulatorPin)
 		if len(vcpus) == 0 {
@@ -68,6 +57,29 @@ var nicNUMA = &Knob{
 		}
 		return fact(found, exact(wanted, because).At(severity))
 	}),
+}
+
+// dataNICs returns the NICs whose node is known behind a guest's NICs that carry the target, without repeats, and their
+// nodes. Those of its virtual functions are the physical functions.
+func (v *View) dataNICs(g *facts.Guest) (names []string, nodes setting.CPUSet) {
+	ask := v.ask()
+	for _, i := range g.Interfaces {
+		if placement.Tapped(i) && ask.Aside(g.Name, i.MAC) == "" {
+			names = append(names, v.paths.Behind(i)...)
+		}
+	}
+	for _, f := range placement.Functions(v.Host, g) {
+		names = append(names, f.PF)
+	}
+	slices.Sort(names)
+	names = slices.DeleteFunc(slices.Compact(names), func(name string) bool {
+		n := v.nics[name]
+		return n == nil || n.Node < 0
+	})
+	for _, name := range names {
+		nodes = nodes.Or(setting.CPUs(v.nics[name].Node))
+	}
+	return names, nodes
 }
 
 // socketsOf returns the sockets of the CPUs of some nodes.

@@ -83,8 +83,12 @@ var placementSiblings = &Knob{
 	ID: "placement.siblings", Title: "No two vCPUs on one core",
 	Stage: datapath.Placement, Risk: goal.None, Tiers: pinned(), Check: true,
 	Where: eachGuest(anyGuest, guestFact("siblings")),
-	Want: forGuest(func(v *View, g *facts.Guest, a setting.Address) Advice {
-		if len(pinnedCPUs(g)) == 0 {
+	Want: func(v *View, a setting.Address) Advice {
+		g, why, ok := v.judged(a, true)
+		switch {
+		case !ok:
+			return why
+		case len(pinnedCPUs(g)) == 0:
 			return Unsure("its vCPUs are pinned nowhere: any two can meet on a core")
 		}
 		onCore := map[int][]int{}
@@ -123,7 +127,7 @@ var placementSiblings = &Knob{
 			return Unsure(fmt.Sprintf("%s not pinned to one CPU: they can meet on a core", Count(loose, "vCPU")))
 		}
 		return fact("a core for each vCPU", Fine("no core has two vCPUs"))
-	}),
+	},
 }
 
 // otherOnCore returns an active guest other than g with a vCPU that is pinned to one CPU of a core; "": there is none.

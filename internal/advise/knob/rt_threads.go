@@ -2,6 +2,7 @@ package knob
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -42,6 +43,9 @@ func fifoKnob(kind, title string, after []string, least int, perCPU bool, becaus
 					return Skips(fmt.Sprintf("CPU %d is the host's: only the guests' CPUs %s matter", cpu, guests))
 				}
 			}
+			if !v.realtimeVCPUs() {
+				return Skips(noRealtime)
+			}
 			policy, priority, _ := strings.Cut(v.Readings.At(a).Value, " ")
 			if policy == "SCHED_FIFO" || policy == "SCHED_RR" {
 				if has, err := strconv.Atoi(priority); err == nil && has >= least {
@@ -81,6 +85,9 @@ var rtThrottling = &Knob{
 		if len(v.Guests) > 0 && len(v.guestCPUs()) == 0 {
 			return Unsure(noSplit)
 		}
+		if !v.realtimeVCPUs() {
+			return Skips(noRealtime)
+		}
 		period := v.Readings.At(setting.Of(setting.Sysctl, "kernel.sched_rt_period_us"))
 		if runtime := v.Readings.At(a); runtime.State == setting.Known && period.State == setting.Known &&
 			runtime.Value == period.Value {
@@ -102,9 +109,25 @@ var rtFairServer = &Knob{
 		if open := Exposed(v.Host); len(open) > 0 {
 			return skipExposed(open)
 		}
+		if !v.realtimeVCPUs() {
+			return Skips(noRealtime)
+		}
 		return exact("0", "an ordinary thread that waits on this CPU stops the vCPU for up to 50 ms of each second").
 			At(Low)
 	}),
+}
+
+const noRealtime = "no vCPU has a realtime priority, nor is one to get it (domain.vcpusched)"
+
+// realtimeVCPUs reports whether a vCPU has a realtime priority, or can get one: its guest has dedicated CPUs, now or by
+// what is planned, and libvirt knows it here or in a pod. A host without guests is made ready for some.
+func (v *View) realtimeVCPUs() bool {
+	return len(v.Guests) == 0 || slices.ContainsFunc(v.Guests, func(g facts.Guest) bool {
+		return slices.ContainsFunc(g.Threads, func(t facts.Thread) bool {
+			return t.Role == "vcpu" && (t.Policy == "SCHED_FIFO" || t.Policy == "SCHED_RR")
+		}) || (g.Managed || g.Platform().Kubernetes()) && v.Goal.ForGuest(g.Name) &&
+			(g.Active() || v.Goal.Guest == g.Name) && v.sharesCPUs(&g) == ""
+	})
 }
 
 // Exposed returns the CPUs on which vCPUs with a realtime priority may run now and that are not set aside: there only

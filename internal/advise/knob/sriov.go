@@ -63,6 +63,11 @@ var sriovNumVFs = &Knob{
 		if needs := onWire(v.Goal); n.Speed > 0 && needs > float64(n.Speed) {
 			return Skips(fmt.Sprintf("the target is %.0f Mb/s on the wire, more than %s's %d", needs, n.Name, n.Speed))
 		}
+		if other := facts.Find(v.NICs, func(o *facts.NIC) bool {
+			return o.Up && o.SRIOV != nil && o.Management == "" && o.Speed >= n.Speed
+		}); n.Management != "" && other != nil {
+			return Skips(n.Name + " is the operator's way in, and " + other.Name + " can have functions too")
+		}
 		limit, _ := facts.MaxVFs(n.Driver, n.SRIOV.Total, 0)
 		return Wants(setting.Least(1),
 			fmt.Sprintf("the target needs a virtual function for the guest, and %s can have %d: 'mpps sriov create "+

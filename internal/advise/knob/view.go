@@ -27,6 +27,7 @@ type View struct {
 	asked      *placement.Ask
 	placed     *placement.Result
 	vcpus      setting.CPUSet              // see vcpuCPUs
+	taken      setting.CPUSet              // see occupied
 	lists      setting.CPUSet              // see listsThen
 	own        setting.CPUSet              // see guestCPUs
 	full       *[2]bool                    // see fullSocket
@@ -168,7 +169,11 @@ func onNIC(n *facts.NIC, advice Advice) Advice {
 }
 
 // guest returns the guest of an address, or advice that says why knobs leave it alone.
-func (v *View) guest(a setting.Address) (*facts.Guest, Advice, bool) {
+func (v *View) guest(a setting.Address) (*facts.Guest, Advice, bool) { return v.judged(a, false) }
+
+// judged returns the guest of an address, or advice that says why it is left alone. One that libvirt does not know is
+// judged where its threads say enough.
+func (v *View) judged(a setting.Address, byThreads bool) (*facts.Guest, Advice, bool) {
 	g := v.guests[a.Object()]
 	switch {
 	case g == nil:
@@ -177,7 +182,7 @@ func (v *View) guest(a setting.Address) (*facts.Guest, Advice, bool) {
 		return nil, Skips("the goal is for guest " + v.Goal.Guest), false
 	case v.bystander(g.Name):
 		return nil, Skips(placement.Bystander), false
-	case !g.Managed:
+	case !g.Managed && !byThreads:
 		return nil, Skips(g.Name + " is a QEMU process that libvirt does not know: it has no " +
 			"definition to change"), false
 	case g.Migrates():

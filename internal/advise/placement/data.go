@@ -11,8 +11,8 @@ import (
 )
 
 // asideNICs returns, by MAC, why NICs of a guest carry none of the target: others are named as data NICs, carried a
-// hundred times the packets while watching, or leave by a NIC that is not the operator's way in. A guest has at least
-// one data NIC; without any evidence all are.
+// hundred times the packets while watching, or leave by a NIC that is not the operator's way in; or the target is for a
+// virtual function, which the guest has. A guest has at least one data NIC; without any evidence all are.
 func asideNICs(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.Goal) map[string]string {
 	aside := map[string]string{}
 	var nics []facts.Interface
@@ -21,7 +21,14 @@ func asideNICs(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.Goal)
 			nics = append(nics, i)
 		}
 	}
-	if len(nics) < 2 {
+	functions := len(Functions(h, guest)) > 0
+	if len(nics) < 2 && !functions {
+		return aside
+	}
+	if functions && g.Tier() == goal.Passthrough {
+		for _, i := range nics {
+			aside[i.MAC] = "a virtual function carries the target"
+		}
 		return aside
 	}
 	for _, why := range []func(facts.Interface) string{
@@ -33,7 +40,7 @@ func asideNICs(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.Goal)
 				aside[i.MAC] = text
 			}
 		}
-		if len(aside) == len(nics) {
+		if len(aside) == len(nics) && !functions {
 			clear(aside)
 		}
 		if len(aside) > 0 {
@@ -41,6 +48,18 @@ func asideNICs(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.Goal)
 		}
 	}
 	return aside
+}
+
+// Functions returns the virtual functions that are passed through to a guest.
+func Functions(h *facts.Host, guest *facts.Guest) (all []facts.VF) {
+	for _, pci := range guest.Hostdevs {
+		for _, v := range h.VFs {
+			if v.PCI == pci {
+				all = append(all, v)
+			}
+		}
+	}
+	return all
 }
 
 // notNamed says of a NIC that others of its guest are named as data NICs; "" if it is, or none.

@@ -181,12 +181,8 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 	d.handed = guest.Rewrites() && !g.Consents(goal.Platform)
 	d.resized = guest.Managed && !guest.Rewrites() && guest.VCPUs > 1 && g.ForGuest(guest.Name) && !d.vhostFollow
 	d.addStarting()
-	for _, pci := range guest.Hostdevs {
-		for _, v := range h.VFs {
-			if v.PCI == pci {
-				d.NICs = append(d.NICs, Interface{MAC: v.MAC, NIC: v.PF, VF: true, Node: nodeOf(h, v.PF)})
-			}
-		}
+	for _, v := range Functions(h, guest) {
+		d.NICs = append(d.NICs, Interface{MAC: v.MAC, NIC: v.PF, VF: true, Node: nodeOf(h, v.PF)})
 	}
 	for _, pin := range d.Masks {
 		if len(pin) != 1 {

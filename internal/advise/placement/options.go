@@ -309,10 +309,13 @@ func merge(list, more []use) []use {
 	return all
 }
 
-// nicNode returns the node of the physical NIC behind a guest's, −1 if it is not known.
+// nicNode returns the node of the physical NIC behind a guest's data NIC, −1 if it is not known.
 func (t *table) nicNode(i Interface) int {
-	if i.VF {
+	switch {
+	case i.VF:
 		return i.Node
+	case i.Aside != "":
+		return -1
 	}
 	if n := facts.Find(t.ask.NICs, func(n *NIC) bool { return n.Name == i.NIC }); n != nil {
 		return n.Node

@@ -277,7 +277,9 @@ func (t *table) keep(g *Guest) *Placed {
 	const well = "its vCPUs are pinned well already: one CPU each, no two on a core but threads of one that the " +
 		"guest is shown"
 	placed := &Placed{Name: g.Name, Kept: true, Why: well + ", one node", Nodes: t.nodesOf(setting.CPUs(g.Pins...))}
-	switch {
+	switch other := t.onSameCores(g); {
+	case faults == nil && other != "":
+		placed.Why = "its vCPUs are pinned one by one, and stay, although " + other + " has vCPUs on the same cores"
 	case faults == nil && len(placed.Nodes) > 1 && g.cells:
 		placed.Why = well + "; over several nodes, which it is shown as cells"
 	case faults == nil && len(placed.Nodes) > 1:
@@ -330,6 +332,22 @@ func (t *table) faults(g *Guest) (faults []string) {
 		add("its vCPUs are spread over nodes %s", nodes)
 	}
 	return faults
+}
+
+// onSameCores returns the first other guest that is pinned one by one and has a vCPU on a core of a guest's; "" if none.
+func (t *table) onSameCores(g *Guest) string {
+	cores := map[int]bool{}
+	for _, cpu := range g.Pins {
+		cores[t.coreOf(cpu)] = true
+	}
+	for o := range facts.Each(t.ask.Guests) {
+		if o.Name != g.Name && len(o.Pins) == o.VCPUs && slices.ContainsFunc(o.Pins, func(cpu int) bool {
+			return cores[t.coreOf(cpu)]
+		}) {
+			return o.Name
+		}
+	}
+	return ""
 }
 
 // fitsOneNode reports whether a guest that is pinned over several nodes could be on one: a node has cores and memory

@@ -111,7 +111,7 @@ func leaveOwn(ask *Ask, r *Result, changes []change, before, after map[string]br
 		g := own[c.guest.Name]
 		was, is := before[g.Name], after[g.Name]
 		drags := g.threadsStay && len(is.worse(was, threadRules)) > 0
-		if was != nil && len(g.Emulator) > 0 && !g.pinStays && !g.Fixed &&
+		if was != nil && len(g.Emulator) > 0 && !g.pinStays && !g.Fixed && !g.freesCores(was, is) &&
 			(drags || len(is.worse(was, emulatorRules)) > 0) {
 			g.pinStays, left = true, true
 		}
@@ -138,6 +138,12 @@ func leaveOwn(ask *Ask, r *Result, changes []change, before, after map[string]br
 		}
 	}
 	return left
+}
+
+// freesCores reports whether the emulator threads of a guest that is to answer in time leave the isolated cores that
+// vCPUs have. Whom they meet instead gives way.
+func (g *Guest) freesCores(was, is breaches) bool {
+	return g.Realtime && was[EmulatorAside] > 0 && was[EmulatorCore] > 0 && is[EmulatorAside] == 0
 }
 
 // stayNear looks for a place of a guest on its own nodes, if they are known, before it leaves it as it is because of a

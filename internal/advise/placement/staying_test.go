@@ -59,3 +59,33 @@ func TestOffIsolated(t *testing.T) {
 		t.Errorf("%s: %+v", picture(r), p)
 	}
 }
+
+// TestEmulatorLeavesIsolatedCores: the emulator threads of a realtime guest leave the other threads of its vCPUs' cores
+// for CPUs that other guests share, their pin takes the vhost threads along, and what gets worse is said.
+func TestEmulatorLeavesIsolatedCores(t *testing.T) {
+	ask := sized(1, 8, 2).guest("rt", 2, 1).guest("web", 2, 0)
+	for i := range ask.CPUs {
+		ask.CPUs[i].Isolated = ask.CPUs[i].Core >= 4
+	}
+	rt, web := &ask.Guests[0], &ask.Guests[1]
+	rt.Pins, rt.Emulator, rt.Realtime = []int{4, 5}, setting.CPUs(12, 13), true
+	rt.Workers = []Worker{{NIC: rt.NICs[0].MAC, CPUs: rt.Emulator}}
+	rt.vhostFollow, rt.threadsStay, web.Shared = true, true, true
+	web.Masks = []setting.CPUSet{{0, 1, 2, 3, 8, 9, 10, 11}, {0, 1, 2, 3, 8, 9, 10, 11}}
+	web.stayAsIs(Bystander)
+	r := Place(ask)
+	p := r.Guest("rt")
+	if p == nil || len(p.Emulator.And(setting.CPUs(4, 5, 12, 13))) > 0 || !p.Vhost[0].Stays.Equal(p.Emulator) ||
+		len(r.GivesWay) == 0 {
+		t.Errorf("%s: %+v, %+v", picture(r), p, r.GivesWay)
+	}
+}
+
+// TestOnSameCores: of pins that share cores with another guest's, a placement does not say that they are well.
+func TestOnSameCores(t *testing.T) {
+	ask := sized(1, 4, 2).guest("a", 2, 0).guest("b", 2, 0)
+	ask.Guests[0].Pins, ask.Guests[1].Pins = []int{2, 3}, []int{6, 7}
+	r := Place(ask)
+	const want = "its vCPUs are pinned one by one, and stay, although b has vCPUs on the same cores"
+	must.Equal(t, r.Guest("a").Why, want, "%s", picture(r))
+}

@@ -40,9 +40,11 @@ func (t *table) placeThreads(r *Result, items []item, choice []int) {
 			t.leaveThreads(p, &g)
 			t.placeEmulator(r, p, &g, pool)
 			t.explainVhost(p, &items[j], o)
+			t.followEmulator(p, &g)
 		case g.Seat == nil:
 			t.leaveThreads(p, &g)
 			t.placeEmulator(r, p, &g, nil)
+			t.followEmulator(p, &g)
 			t.explainQueues(p, &g)
 		}
 	}
@@ -193,6 +195,19 @@ func (t *table) leaveThreads(p *Placed, g *Guest) {
 	if len(g.Declined) > 0 {
 		p.VhostWhy = fmt.Sprintf("they stay where they may run today: mpps has no rules for the way of its packets "+
 			"(%s)", reach.Words(g.Declined))
+	}
+}
+
+// followEmulator puts the vhost threads that no plan moves by themselves where the emulator's new pin takes them.
+func (t *table) followEmulator(p *Placed, g *Guest) {
+	pin := g.repinned(p, t.anywhere())
+	for v := range facts.Each(p.Vhost) {
+		if to := g.reaches(v, v.Stays, pin); len(v.Stays) > 0 && !to.Equal(v.Stays) {
+			v.Stays, p.VhostWhy = to, "libvirt keeps them in the cpuset of the emulator, which moves"
+			if !to.Has(v.CPU) {
+				v.CPU = t.fewestVhost(to)
+			}
+		}
 	}
 }
 
