@@ -81,7 +81,9 @@ func mainDifferences(differences []facts.Difference) (kept []facts.Difference, r
 }
 
 // vfOf returns the element of the inventory's list of functions that an attribute belongs to: "ens1f0 3".
-func vfOf(a setting.Address) string { return a.Object() + " " + setting.Address{Path: a.Rest()}.Object() }
+func vfOf(a setting.Address) string {
+	return a.Object() + " " + setting.Address{Path: a.Rest()}.Object()
+}
 
 // readingOf returns the address of a reading's difference.
 func readingOf(path string) (setting.Address, bool) {
