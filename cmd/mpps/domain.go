@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -120,7 +121,8 @@ func (a *app) domainRenderCommand() *cobra.Command {
 			described := &g
 			if len(given) > 0 {
 				if name := describingFlag(cmd); name != "" {
-					return usage(fmt.Errorf("a file and --%s: expected one of them", name), "the file has all of it")
+					return usage(fmt.Errorf("%s is a file of a description, and --%s is given too: expected one of them",
+						given[0], name), "--name names the guest; a file has the whole description")
 				}
 				var err error
 				if described, err = definition.Read(given[0], a.stdin); err != nil {
@@ -133,7 +135,7 @@ func (a *app) domainRenderCommand() *cobra.Command {
 			switch {
 			case err == nil:
 			case len(given) == 0:
-				return usage(err, outcome.HintOf(err, ""))
+				return usage(withFlag(cmd, err), outcome.HintOf(err, ""))
 			default:
 				return outcome.Failed(fmt.Errorf("%s: %w", given[0], err), outcome.HintOf(err, ""))
 			}
@@ -158,6 +160,19 @@ func (a *app) domainRenderCommand() *cobra.Command {
 	f.BoolVar(&g.Windows, "windows", false, "tune for a Windows guest")
 	cli.OutputVar(f, &output, "output,o", "", "write the definition to this file; - is standard output")
 	return cmd
+}
+
+// withFlag names the flag in an error about a description that flags gave.
+func withFlag(cmd *cobra.Command, err error) error {
+	var bad *domain.DescriptionError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	name := strings.ReplaceAll(bad.What, "_", "-")
+	if cmd.Flags().Lookup(name) == nil {
+		return err
+	}
+	return fmt.Errorf("--%s: %s", name, bad.Problem)
 }
 
 // describingFlag returns a flag on the command line that describes the guest; empty if there is none.

@@ -8,9 +8,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"mpps/internal/advise/knob"
 	"mpps/internal/cli"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
+	"mpps/internal/words"
 )
 
 var (
@@ -35,8 +37,37 @@ func badFlag(cmd *cobra.Command, err error) error {
 	if errors.As(err, &none) && none.GetSpecifiedName() == "lab" {
 		return usage(err, "'mpps-lab "+cmd.Name()+"' does it on an emulated host")
 	}
+	hint := cli.SeeHelp(cmd.CommandPath())
+	if none != nil {
+		hint = flagHint(cmd, none.GetSpecifiedName(), hint)
+	}
 	err = cli.FlagError(err)
-	return usage(err, outcome.HintOf(err, cli.SeeHelp(cmd.CommandPath())))
+	return usage(err, outcome.HintOf(err, hint))
+}
+
+// otherNames are flags that some commands have under another name.
+var otherNames = map[string]string{"for": "duration", "duration": "for", "time": "duration", "file": "output",
+	"force": "insist"}
+
+// flagHint returns the hint for a flag that a command does not have: the one spelled nearly so, or called so elsewhere.
+func flagHint(cmd *cobra.Command, name, otherwise string) string {
+	if name == "yes" { // a command that asks has it
+		return "this command does not ask: leave --yes out" + words.If(cmd.Flags().Lookup("dry-run") != nil,
+			"; --dry-run shows what it would do")
+	}
+	best, most := "", len(name)/3
+	if other := otherNames[name]; other != "" && cmd.Flags().Lookup(other) != nil {
+		best, most = other, -1
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if d := knob.Distance(name, f.Name); d <= most && !f.Hidden {
+			best, most = f.Name, d-1
+		}
+	})
+	if best == "" {
+		return otherwise
+	}
+	return "did you mean --" + best + "?"
 }
 
 // movedCommand returns a hidden verb that refers to mpps-lab.

@@ -206,6 +206,7 @@ func (a *app) command() *cobra.Command {
 	root.SetHelpCommandGroupID(moreGroup)
 	addHelp(root)
 	a.complete(root)
+	cli.Completion(root)
 	return root
 }
 

@@ -79,7 +79,8 @@ func (a *app) snapshotDiffCommand() *cobra.Command {
 			err = a.out.Answer(report.Answer{
 				Verb: "snapshot-diff", Host: after.Name, Result: result,
 				Text: func(t *report.Text) {
-					report.SnapshotDiff(t, result.Compared, result.Differences, result.Siblings)
+					report.SnapshotDiff(t, result.Compared, result.Differences, result.Siblings,
+						a.verbose)
 				},
 			})
 			return cmp.Or(err, exitIf(!result.Identical, outcome.CodeDrifted))

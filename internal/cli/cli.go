@@ -36,6 +36,16 @@ func Root(root *cobra.Command, alone func(*cobra.Command) error) {
 	})
 }
 
+// Completion adds the command 'completion' to a root that has its verbs, and refuses a shell that does not exist.
+func Completion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Args, c.RunE = Args(cobra.NoArgs), func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
+}
+
 // Flags adds the flags that every verb has.
 func Flags(flags *pflag.FlagSet, json, quiet, noColor, verbose *bool) {
 	flags.BoolVar(json, "json", false, "print JSON (schemas in docs/schemas)")

@@ -6,7 +6,6 @@ import (
 
 	"mpps/internal/advise/knob"
 	"mpps/internal/advise/lookup"
-	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/words"
 )
@@ -106,24 +105,6 @@ func Advice(t *Text, e lookup.Entry) {
 		{"not here", e.NotHere}, {"instead", e.Instead}} {
 		t.Blank()
 		t.Wrap(t.In(Cyan, Pad(p[0], 10)), p[1])
-	}
-}
-
-// SnapshotDiff draws what differs in the configuration of two snapshots. siblings says that they are of two hosts.
-func SnapshotDiff(t *Text, compared int, differences []facts.Difference, siblings bool) {
-	t.WrapIf(siblings, "", "two hosts: compared by role and slot, without guests, names and addresses")
-	switch {
-	case siblings && len(differences) == 0:
-		t.Line("alike: %d values", compared)
-		return
-	case len(differences) == 0:
-		t.Line("identical: %d settings and the whole inventory", compared)
-		return
-	}
-	t.Line("%s:", words.Count(len(differences), "difference"))
-	for _, d := range differences {
-		t.Wrap("  ", d.Path)
-		t.Diff("    ", d.Before, d.After)
 	}
 }
 

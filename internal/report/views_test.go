@@ -53,7 +53,7 @@ func views(t *testing.T, h *facts.Host) map[string]func(*Text) {
 		"plan":          func(t *Text) { Plan(t, p) },
 		"plan, no yes":  func(t *Text) { Plan(t, unsure) },
 		"catalogue":     func(t *Text) { Knobs(t, knob.Catalogue()) },
-		"snapshot diff": func(t *Text) { SnapshotDiff(t, len(h.Readings), facts.Diff(h, other), false) },
+		"snapshot diff": func(t *Text) { SnapshotDiff(t, len(h.Readings), facts.Diff(h, other), false, true) },
 		"apply": func(t *Text) {
 			ApplyResult(t, apply.Result{TX: "20261120T210912.123456-4711", Changes: outcomes}, false, true)
 		},

@@ -54,11 +54,13 @@ var guestMitigations = &Knob{
 		var costly []string
 		on := 0
 		for name, state := range v.Kernel.Vulnerabilities {
-			if strings.HasPrefix(state, "Mitigation") {
-				on++
+			kind, _, _ := strings.Cut(state, ";") // what follows are parts, such as PBRSB-eIBRS: Not affected
+			if !strings.HasPrefix(kind, "Mitigation") {
+				continue
 			}
-			if name == "meltdown" && strings.Contains(state, "PTI") || name == "spectre_v2" && (strings.Contains(state,
-				"Retpolines") || strings.Contains(state, "IBRS") && !strings.Contains(state, "Enhanced")) {
+			on++
+			if name == "meltdown" && strings.Contains(kind, "PTI") || name == "spectre_v2" && (strings.Contains(kind,
+				"Retpolines") || strings.Contains(kind, "IBRS") && !strings.Contains(kind, "Enhanced")) {
 				costly = append(costly, name+": "+state)
 			}
 		}

@@ -86,13 +86,10 @@ var nicIRQBalance = &Knob{
 	Where: fixed(setting.Of(setting.Service, "irqbalance")),
 	Want: func(v *View, a setting.Address) Advice {
 		const moves = "it moves interrupts that are placed one by one"
-		if loose := v.floaters(); len(loose) > 0 && v.allFloat() {
-			return Fine(isIn(loose) + " not pinned: no CPU is a guest's alone, and it spreads interrupts over all")
+		if v.allFloat() {
+			return Fine(isIn(v.floaters()) + " not pinned: no CPU is a guest's alone, and it spreads interrupts over all")
 		}
-		b := (*facts.IRQBalance)(nil)
-		if v.Isolation != nil {
-			b = v.Isolation.IRQBalance
-		}
+		b := v.balancer()
 		if b != nil && b.Script != "" {
 			return Unsure("its policy script decides for each interrupt whether it is moved, and was not asked: " +
 				b.Script)
@@ -106,6 +103,23 @@ var nicIRQBalance = &Knob{
 		}
 		return exact("stopped", moves+", onto guests' CPUs too")
 	},
+}
+
+// balancer returns how irqbalance is configured, nil if that is not known.
+func (v *View) balancer() *facts.IRQBalance {
+	if v.Isolation == nil {
+		return nil
+	}
+	return v.Isolation.IRQBalance
+}
+
+// balanced reports whether irqbalance moves an interrupt of a NIC and may run (see nic.irqbalance): then it would soon
+// undo any other place.
+func (v *View) balanced(n *facts.NIC, a setting.Address) bool {
+	b := v.balancer()
+	leaves := func(irq facts.IRQ) bool { return n.Address(irq) == a && slices.Contains(b.IRQs, irq.Number) }
+	return v.allFloat() && v.Readings.At(irqbalance).Value == "running" &&
+		(b == nil || b.Script == "" && !slices.ContainsFunc(n.IRQs, leaves))
 }
 
 // banned returns the CPUs that irqbalance leaves alone, none if that is not known: those that its configuration names,
@@ -160,6 +174,9 @@ var nicIRQAffinity = &Knob{
 		serving := v.serving(n.Name)
 		if serving == nil {
 			return Skips("no CPU may serve it: guests have them all")
+		}
+		if v.balanced(n, a) {
+			return Fine("irqbalance moves it by load: " + isIn(v.floaters()) + " not pinned, so that no CPU is a guest's alone")
 		}
 		home, isQueue := v.irqHomes(n, serving)[a]
 		if !isQueue {

@@ -82,9 +82,9 @@ func (v *View) mayPin(g *facts.Guest) bool {
 	return g.Managed && !g.Rewrites() && v.Goal.ForGuest(g.Name)
 }
 
-// allFloat reports whether no active guest has dedicated CPUs, or will have.
+// allFloat reports whether there are active guests and none has dedicated CPUs, or will have.
 func (v *View) allFloat() bool {
-	return !slices.ContainsFunc(v.Guests, func(g facts.Guest) bool {
+	return len(v.floaters()) > 0 && !slices.ContainsFunc(v.Guests, func(g facts.Guest) bool {
 		return g.Active() && !slices.Contains(v.floaters(), g.Name)
 	})
 }

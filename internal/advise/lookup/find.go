@@ -219,10 +219,12 @@ func either[T any](is bool, yes, no T) T {
 
 // emptyWords tell nothing by themselves.
 var emptyWords = stems(`
-	a an and are at best better by can cat dev did didn do does doesn don echo enable for from good grep guide have help high host how i
-	id if improve in increase into is isn it kvm linux many me my name no not of off on optimization optimize
-	options or performance please proxmox qemu s set setting should slow sudo t sysctl sysctlconf tee than that the
-	this to too tuning type use using versus virsh vs want what when which why will with won yes you`)
+	a an and any are at been best better by can cannot cat could couldn dev did didn do does doesn don each echo
+	enable ever every few for from get gets good got grep guide had happens has have help high host how i id if
+	improve in increase into is isn it just keeps kvm linux makes many me minutes my name never no not of off on
+	only optimization optimize options or our performance please proxmox qemu s see seems set setting should show
+	shows slow some sudo sysctl sysctlconf t tee than that the their then there they this to too tuning type
+	use using versus very virsh vs want was we were what when which why will with won yes yesterday you`)
 
 // frameWords stand around each setting of a program, or are its value: they tell something only where no word between
 // them does. Those of programs that serve one thing tell what it is about.

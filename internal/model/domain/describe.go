@@ -42,7 +42,7 @@ type NICDescription struct {
 	Coalesce, MTU, VLAN         int
 }
 
-// DescriptionError reports an invalid description.
+// DescriptionError reports an invalid description. What is a field as a YAML file has it, or "NIC 0".
 type DescriptionError struct{ What, Problem, Advice string }
 
 func (e *DescriptionError) Error() string { return e.What + ": " + e.Problem }
@@ -85,10 +85,10 @@ func (s Description) check() error {
 	if s.Emulator != "" {
 		set, err := ParseSet(s.Emulator)
 		if err != nil {
-			return bad("emulator CPUs", err.Error(), "such as 0-1")
+			return bad("emulator_cpus", err.Error(), "such as 0-1")
 		}
 		if slices.ContainsFunc(set, func(n int) bool { return slices.Contains(cpus, n) }) {
-			return bad("emulator CPUs", fmt.Sprintf("%s and the vCPUs' %s overlap", s.Emulator, s.CPUs),
+			return bad("emulator_cpus", fmt.Sprintf("%s and the vCPUs' %s overlap", s.Emulator, s.CPUs),
 				"QEMU's own threads would take time from a vCPU in the middle of a burst")
 		}
 	}
@@ -130,10 +130,10 @@ func (s Description) cpus() ([]int, error) {
 	}
 	set, err := ParseSet(s.CPUs)
 	if err != nil {
-		return nil, &DescriptionError{"CPUs", err.Error(), "such as 2-5"}
+		return nil, &DescriptionError{"cpus", err.Error(), "such as 2-5"}
 	}
 	if len(set) != s.VCPUs {
-		return nil, &DescriptionError{"CPUs", fmt.Sprintf("found %d (%s), expected %d, one for each vCPU", len(set),
+		return nil, &DescriptionError{"cpus", fmt.Sprintf("found %d (%s), expected %d, one for each vCPU", len(set),
 			FormatSet(set), s.VCPUs), "vCPUs that share a CPU lose packets"}
 	}
 	return set, nil

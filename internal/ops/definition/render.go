@@ -11,6 +11,7 @@ import (
 	"mpps/internal/model/domain"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
+	"mpps/internal/words"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -144,9 +145,10 @@ func (g *Description) Render() (*domain.Doc, error) {
 	var ok bool
 	if s.MemoryKiB, ok = domain.ParseSize(g.Memory); !ok {
 		return nil, &domain.DescriptionError{
-			What:    "memory",
-			Problem: fmt.Sprintf("found %s, expected an amount with its unit", strconv.Quote(g.Memory)),
-			Advice:  "such as 8GiB or 512MiB",
+			What: "memory",
+			Problem: fmt.Sprintf("found %s, expected an amount with its unit", words.Either(g.Memory == "", "nothing",
+				strconv.Quote(g.Memory))),
+			Advice: "such as 8GiB or 512MiB",
 		}
 	}
 	if g.HugePages != "" {
