@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"mpps/internal/advise/knob"
 	"mpps/internal/cli"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
@@ -60,7 +59,7 @@ func flagHint(cmd *cobra.Command, name, otherwise string) string {
 		best, most = other, -1
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if d := knob.Distance(name, f.Name); d <= most && !f.Hidden {
+		if d := words.Distance(name, f.Name); d <= most && !f.Hidden {
 			best, most = f.Name, d-1
 		}
 	})

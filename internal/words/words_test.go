@@ -26,3 +26,15 @@ func TestDigits(t *testing.T) {
 		must.Equal(t, Digits(c.v, c.lo, c.hi), c.want, "%v [%v, %v]", c.v, c.lo, c.hi)
 	}
 }
+
+func TestDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"abc", "abc", 0}, {"abc", "acb", 1}, {"pcie_asmp", "pcie_aspm", 1}, {"abc", "", 3},
+		{"kitten", "sitting", 3}} {
+		if got := Distance(c.a, c.b); got != c.want || Distance(c.b, c.a) != c.want {
+			t.Errorf("Distance(%q, %q) = %d; expected %d", c.a, c.b, got, c.want)
+		}
+	}
+}

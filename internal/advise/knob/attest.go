@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // attestable lists, by ID, what a person can attest about things that the operating system cannot see; the wanted value
@@ -56,11 +57,11 @@ func Attestable(id string) (values, near []string) {
 		return slices.Clone(values), nil
 	}
 	for _, other := range AttestableIDs() {
-		if Distance(id, other) <= max(2, len(other)/4) || isPartOf(id, other) {
+		if words.Distance(id, other) <= max(2, len(other)/4) || isPartOf(id, other) {
 			near = append(near, other)
 		}
 	}
-	slices.SortStableFunc(near, func(a, b string) int { return Distance(id, a) - Distance(id, b) })
+	slices.SortStableFunc(near, func(a, b string) int { return words.Distance(id, a) - words.Distance(id, b) })
 	return nil, near[:min(3, len(near))]
 }
 

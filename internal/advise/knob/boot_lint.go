@@ -11,6 +11,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // kernelParameters are the names of documented kernel parameters; scripts/kernel-parameters.sh updates the list.
@@ -144,7 +145,7 @@ func nearParameters(name string, names map[string]bool) []string {
 		if len(other) < 4 || len(other)-len(name) > most || len(name)-len(other) > most {
 			continue
 		}
-		if d := Distance(name, other); d <= most {
+		if d := words.Distance(name, other); d <= most {
 			near = append(near, other)
 			distance[other] = d
 		}

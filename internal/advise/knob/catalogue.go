@@ -6,6 +6,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // Catalogue lists every knob in the order in which a packet meets what it is about.
@@ -88,8 +89,8 @@ func Near(id string) []string {
 	}
 	var found []near
 	for _, k := range Catalogue() {
-		d := Distance(id, k.ID)
-		if d <= max(2, len(k.ID)/3) || isPartOf(id, k.ID) || len(id) >= 6 && Distance(id, firstOf(k.ID, id)) <= 1 {
+		d := words.Distance(id, k.ID)
+		if d <= max(2, len(k.ID)/3) || isPartOf(id, k.ID) || len(id) >= 6 && words.Distance(id, firstOf(k.ID, id)) <= 1 {
 			found = append(found, near{k.ID, d})
 		}
 	}
@@ -102,3 +103,6 @@ func firstOf(id, like string) string {
 	parts := strings.Split(id, ".")
 	return strings.Join(parts[:min(len(parts), strings.Count(like, ".")+1)], ".")
 }
+
+// isPartOf reports whether part occurs in an ID ("bridge", "ring.rx").
+func isPartOf(part, id string) bool { return len(part) >= 3 && strings.Contains(id, part) }

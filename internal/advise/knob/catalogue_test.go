@@ -267,18 +267,6 @@ func TestNear(t *testing.T) {
 	}
 }
 
-func TestDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"abc", "abc", 0}, {"abc", "acb", 1}, {"pcie_asmp", "pcie_aspm", 1}, {"abc", "", 3},
-		{"kitten", "sitting", 3}} {
-		if got := Distance(c.a, c.b); got != c.want || Distance(c.b, c.a) != c.want {
-			t.Errorf("Distance(%q, %q) = %d; expected %d", c.a, c.b, got, c.want)
-		}
-	}
-}
-
 func TestQueueOf(t *testing.T) {
 	for name, want := range map[string]int{
 		"TxRx-0": 0, "eth0-TxRx-13": 13, "rx-7": 7, "input.2": 2, "output.2": 2, "comp3@pci:0000:41:00.0": 3,

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode"
 
-	"mpps/internal/advise/knob"
+	"mpps/internal/words"
 )
 
 // find returns the places of a word, the best one of each document: the word as a whole, or else the parts of a path,
@@ -82,7 +82,7 @@ func markNear(all []posting) []posting {
 // findAny returns the places of the words of a text, added up.
 func (x *index) findAny(text string) []posting {
 	var found []posting
-	for _, w := range words(text) {
+	for _, w := range readWords(text) {
 		found = merge(found, x.places(w.key))
 	}
 	return found
@@ -94,7 +94,7 @@ func (x *index) findPath(path string) []posting {
 	var found []posting
 	parts := strings.Split(path, "/")
 	for i, part := range parts {
-		for _, w := range words(part) {
+		for _, w := range readWords(part) {
 			at := x.places(w.key)
 			if len(at) == 0 || isEmpty(w) {
 				continue
@@ -132,7 +132,7 @@ func (x *index) misspelled(w *word) []posting {
 		if len(w.key) < leastNear || abs(len(w.key)-len(key)) > 2 || key[0] == '-' {
 			return 0
 		}
-		switch d := knob.Distance(w.key, key); {
+		switch d := words.Distance(w.key, key); {
 		case d <= 1:
 			return oneOff
 		case d == 2 && min(len(w.key), len(key)) >= 8:
@@ -142,7 +142,7 @@ func (x *index) misspelled(w *word) []posting {
 	})
 	long := synonyms().long
 	for _, other := range slices.Sorted(maps.Keys(long)) {
-		if abs(len(w.key)-len(other)) > 2 || knob.Distance(w.key, other) > either(len(other) >= 8, 2, 1) {
+		if abs(len(w.key)-len(other)) > 2 || words.Distance(w.key, other) > either(len(other) >= 8, 2, 1) {
 			continue
 		}
 		for _, key := range long[other] {
@@ -282,7 +282,7 @@ func Nearest(text string) []string {
 		for raw := range offered {
 			// Letters say how near a spelling is; a Chinese character is a word, and no other is near it.
 			if !strings.ContainsFunc(asked+raw, isHan) {
-				off := float64(knob.Distance(asked, raw)) / float64(max(len(asked), len(raw)))
+				off := float64(words.Distance(asked, raw)) / float64(max(len(asked), len(raw)))
 				all = append(all, near{raw, off})
 			}
 		}

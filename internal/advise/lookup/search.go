@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"mpps/internal/advise/knob"
+	"mpps/internal/words"
 )
 
 // Hit is a knob, or advice that is no knob, that a search found.
@@ -53,7 +54,7 @@ func Find(text string) Hits {
 // nothing has are taken for misspelled ones, then left out.
 func Search(text string) []Hit {
 	x := catalogue()
-	all := words(joinHan(x.settings(text[:min(maxSearch, len(text))])))
+	all := readWords(joinHan(x.settings(text[:min(maxSearch, len(text))])))
 	framing := func(w *word) bool { return isEmpty(w) || frameWords[w.key] }
 	if slices.ContainsFunc(all, func(w *word) bool { return !framing(w) && !isOption(w) }) {
 		if hits := x.search(all, framing); len(hits) > 0 {
@@ -88,7 +89,7 @@ var anAssignment = regexp.MustCompile(`([A-Za-z][\w.:/-]*)\s*=\s*(?:"[\w.:/-]+"|
 func (x *index) settings(text string) string {
 	return anAssignment.ReplaceAllStringFunc(text, func(all string) string {
 		parts := anAssignment.FindStringSubmatch(all)
-		for _, w := range words(parts[1]) {
+		for _, w := range readWords(parts[1]) {
 			if isEmpty(w) || frameWords[w.key] || len(x.find(w)) > 0 {
 				return all
 			}
@@ -319,7 +320,7 @@ func Suggest(id string) []string {
 	near := knob.Near(id)
 	for _, e := range Advice() {
 		short := strings.TrimPrefix(e.ID, advicePrefix)
-		if id == short || knob.Distance(id, e.ID) <= 2 {
+		if id == short || words.Distance(id, e.ID) <= 2 {
 			near = append([]string{e.ID}, near...)
 		}
 	}

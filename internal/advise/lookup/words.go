@@ -20,10 +20,10 @@ type word struct {
 	token   int    // its number in an index, counted from 1; 0 if it is in none
 }
 
-// words returns the words of a text. A name with dots, slashes, dashes or underscores is one word, and so is the option
-// -g. Numbers that the table of synonyms does not
-// know, masks and names of devices are no words. Words that mean the same have the same key.
-func words(text string) []*word { return newReader().words(punctuation.Replace(text)) }
+// readWords returns the words of a text. A name with dots, slashes, dashes or underscores is one word, and so is the
+// option -g. Numbers that the table of synonyms does not know, masks and names of devices are no words. Words that mean
+// the same have the same key.
+func readWords(text string) []*word { return newReader().words(punctuation.Replace(text)) }
 
 // reader reads many texts and remembers the words that it has read.
 type reader struct {

@@ -1,6 +1,4 @@
-package knob
-
-import "strings"
+package words
 
 // Distance returns how many letters must be inserted, deleted, replaced or swapped with their neighbour to turn a into
 // b (optimal string alignment). For texts longer than 200 bytes it is their length.
@@ -30,6 +28,3 @@ func Distance(a, b string) int {
 	}
 	return last[len(b)]
 }
-
-// isPartOf reports whether part occurs in an ID ("bridge", "ring.rx").
-func isPartOf(part, id string) bool { return len(part) >= 3 && strings.Contains(id, part) }
