@@ -121,8 +121,8 @@ func (a *app) domainRenderCommand() *cobra.Command {
 			described := &g
 			if len(given) > 0 {
 				if name := describingFlag(cmd); name != "" {
-					return usage(fmt.Errorf("%s is a file of a description, and --%s is given too: expected one of them",
-						given[0], name), "--name names the guest; a file has the whole description")
+					return usage(fmt.Errorf("%s is a file of a description, and --%s is given too: expected one of "+
+						"them", given[0], name), "--name names the guest; a file has the whole description")
 				}
 				var err error
 				if described, err = definition.Read(given[0], a.stdin); err != nil {

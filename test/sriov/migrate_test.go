@@ -85,8 +85,8 @@ func (s *scene) carryOut(steps []sriov.MigrateStep) []sriov.MigrateStep {
 	for _, step := range steps[:len(steps)-1] {
 		for _, command := range step.Commands {
 			if strings.HasPrefix(command, "virsh migrate --live") {
-				// Without --bypass-cache libvirt 11.3 hands QEMU the file itself, which QEMU 11.1 refuses ("fd: migration to
-				// a file is not supported"); with it, a pipe.
+				// Without --bypass-cache libvirt 11.3 hands QEMU the file itself, which QEMU 11.1 refuses ("fd:
+				// migration to a file is not supported"); with it, a pipe.
 				file := tenant + ".save"
 				command = "virsh save " + tenant + " " + file + " && virsh restore --bypass-cache " + file
 			}

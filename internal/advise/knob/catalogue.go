@@ -90,7 +90,8 @@ func Near(id string) []string {
 	var found []near
 	for _, k := range Catalogue() {
 		d := words.Distance(id, k.ID)
-		if d <= max(2, len(k.ID)/3) || isPartOf(id, k.ID) || len(id) >= 6 && words.Distance(id, firstOf(k.ID, id)) <= 1 {
+		if d <= max(2, len(k.ID)/3) || isPartOf(id, k.ID) ||
+			len(id) >= 6 && words.Distance(id, firstOf(k.ID, id)) <= 1 {
 			found = append(found, near{k.ID, d})
 		}
 	}

@@ -87,7 +87,8 @@ var nicIRQBalance = &Knob{
 	Want: func(v *View, a setting.Address) Advice {
 		const moves = "it moves interrupts that are placed one by one"
 		if v.allFloat() {
-			return Fine(isIn(v.floaters()) + " not pinned: no CPU is a guest's alone, and it spreads interrupts over all")
+			return Fine(isIn(v.floaters()) + " not pinned: no CPU is a guest's alone, and it spreads interrupts over " +
+				"all")
 		}
 		b := v.balancer()
 		if b != nil && b.Script != "" {
@@ -176,7 +177,8 @@ var nicIRQAffinity = &Knob{
 			return Skips("no CPU may serve it: guests have them all")
 		}
 		if v.balanced(n, a) {
-			return Fine("irqbalance moves it by load: " + isIn(v.floaters()) + " not pinned, so that no CPU is a guest's alone")
+			return Fine("irqbalance moves it by load: " + isIn(v.floaters()) + " not pinned, so that no CPU is a " +
+				"guest's alone")
 		}
 		home, isQueue := v.irqHomes(n, serving)[a]
 		if !isQueue {

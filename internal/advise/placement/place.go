@@ -334,7 +334,7 @@ func (t *table) faults(g *Guest) (faults []string) {
 	return faults
 }
 
-// onSameCores returns the first other guest that is pinned one by one and has a vCPU on a core of a guest's; "" if none.
+// onSameCores returns the first other guest that is pinned one by one and has a vCPU on a core of a guest's; "": none.
 func (t *table) onSameCores(g *Guest) string {
 	cores := map[int]bool{}
 	for _, cpu := range g.Pins {
