@@ -145,6 +145,7 @@ func untilSignal(ctx context.Context, reads *atomic.Bool, command func() error) 
 // execute runs one command line.
 func (a *app) execute(ctx context.Context, args []string) error {
 	root := a.command()
+	cli.Completion(root)
 	root.SetArgs(args)
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
@@ -206,7 +207,6 @@ func (a *app) command() *cobra.Command {
 	root.SetHelpCommandGroupID(moreGroup)
 	addHelp(root)
 	a.complete(root)
-	cli.Completion(root)
 	return root
 }
 

@@ -36,7 +36,7 @@ func Root(root *cobra.Command, alone func(*cobra.Command) error) {
 	})
 }
 
-// Completion adds the command 'completion' to a root that has its verbs, and refuses a shell that does not exist.
+// Completion has the command 'completion' of a root that has its verbs refuse a shell that does not exist.
 func Completion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

@@ -55,7 +55,7 @@ func TestKillAfter(t *testing.T) {
 	until("open")
 	l := handle(&Tree{}, func(string) {}, must.Get(readState(c.Name))(t))
 	ctx, cancel := context.WithCancel(t.Context())
-	l.KillAfter(ctx)
+	killed := l.KillAfter(ctx)
 	canceled := make(chan time.Time, 1)
 	go func() {
 		until("began")
@@ -63,6 +63,7 @@ func TestKillAfter(t *testing.T) {
 		cancel()
 	}()
 	must.Fail(l.Shell(ctx, "sleep 600"))(t, "the command ended well")
+	killed()
 	must.Do(t, l.Stop(t.Context()))
 	took := time.Since(<-canceled)
 	must.Hold(t, took < 5*time.Second && !qemu.Alive() && !exists(dir) && !exists(dataDir(s.Cache, c.Name)),

@@ -59,12 +59,14 @@ func quantity(v float64, unit string) string {
 		return words.Share(v)
 	case strings.HasPrefix(unit, "share of "):
 		return words.Share(v) + strings.TrimPrefix(unit, "share")
-	case unit == "queues": // what they are follows
+	case unit == "queues" || unit == "rounds" || unit == "threads": // what they are follows
 		return fmt.Sprintf("%.0f", v)
+	case unit == "exits":
+		return words.SI(v, 3)
 	case unit == "node":
 		return fmt.Sprintf("node %.0f", v)
-	case unit == "us" && v >= 1000:
-		return words.SI(v/1000, 3) + " ms"
+	case unit == "us":
+		return words.Either(v < 1000, words.SI(v, 3)+" µs", words.SI(v/1000, 3)+" ms")
 	case v < 10000 && v == math.Trunc(v):
 		return fmt.Sprintf("%.0f %s", v, unit)
 	case unit == "packets/s":

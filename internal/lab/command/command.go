@@ -40,6 +40,7 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer stop()
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
 	root := a.root()
+	cli.Completion(root)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
