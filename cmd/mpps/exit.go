@@ -41,7 +41,8 @@ func badFlag(cmd *cobra.Command, err error) error {
 		hint = flagHint(cmd, none.GetSpecifiedName(), hint)
 	}
 	err = cli.FlagError(err)
-	return usage(err, outcome.HintOf(err, hint))
+	_, its := outcome.Of(err)
+	return usage(err, cmp.Or(its, hint))
 }
 
 // otherNames are flags that some commands have under another name.

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"mpps/internal/advise/knob"
 	"mpps/internal/advise/site"
 	"mpps/internal/cli"
 	"mpps/internal/model/goal"
@@ -23,7 +24,8 @@ type goalFlags struct {
 	from string         // the file that the flags come from; empty: the command line
 }
 
-// add adds the flags. The host's goal file counts where none of them is given and the command has no --snapshot.
+// add adds the flags. The host's goal file counts where none of them but --leave is given and the command has no
+// --snapshot.
 func (f *goalFlags) add(cmd *cobra.Command, host *app) {
 	flags := cmd.Flags()
 	f.set, f.host = flags, host
@@ -37,7 +39,9 @@ func (f *goalFlags) add(cmd *cobra.Command, host *app) {
 	flags.String("nic", "", "NIC type of the guest: virtio or vf")
 	flags.StringSlice("data-nic", nil, "guests' NICs that carry the target, by MAC, tap, bridge or "+
 		"network (default: recognised)")
+	flags.StringSlice("leave", nil, "settings to leave alone, by ID or family, such as domain.*")
 	flags.StringSlice("consent", nil, "risks to accept: security, data, connectivity, platform")
+	cli.Check(flags, "leave", checkKnobs)
 	for _, name := range []string{"pps", "bulk", "latency", "frame", "loss", "cpus", "nic", "consent"} {
 		cli.Check(flags, name, func(text string) error {
 			var alone goal.Goal
@@ -48,6 +52,18 @@ func (f *goalFlags) add(cmd *cobra.Command, host *app) {
 			return cli.Colon(err)
 		})
 	}
+}
+
+// checkKnobs refuses an ID or a family of knobs that the catalogue does not have.
+func checkKnobs(text string) error {
+	for name := range strings.SplitSeq(text, ",") {
+		if !slices.ContainsFunc(knob.Catalogue(), func(k *knob.Knob) bool {
+			return goal.Includes([]string{name}, k.ID)
+		}) {
+			return cli.Colon(unknownKnob(name))
+		}
+	}
+	return nil
 }
 
 // addWatch adds the flag of commands that plan what makes values last.
@@ -90,9 +106,10 @@ func (f *goalFlags) goal() (goal.Goal, error) {
 	return g, nil
 }
 
-// load gives the flags the values of the goal file, if none was given.
+// load gives the flags the values of the goal file, if none was given but for what is left alone.
 func (f *goalFlags) load() error {
-	if f.host == nil || slices.ContainsFunc(append([]string{"snapshot"}, goal.Names()...), f.set.Changed) {
+	given := func(name string) bool { return name != "leave" && f.set.Changed(name) }
+	if f.host == nil || slices.ContainsFunc(append([]string{"snapshot"}, goal.Names()...), given) {
 		return nil
 	}
 	file, err := site.LoadGoal(f.host.root)
@@ -100,6 +117,9 @@ func (f *goalFlags) load() error {
 		return err
 	}
 	for _, part := range file.Parts {
+		if f.set.Changed(part.Name) {
+			continue
+		}
 		if err := setAgain(f.set, part.Name, part.Values); err != nil {
 			return outcome.Failed(fmt.Errorf("goal file: %s: %w", part.Name, err), "")
 		}

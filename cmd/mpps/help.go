@@ -43,7 +43,8 @@ func (a *app) complete(root *cobra.Command) {
 	if words := strings.Fields(root.Use); len(words) > 1 && arguments[words[1]] != nil {
 		root.ValidArgsFunction = completion(arguments[words[1]])
 	}
-	lists := map[string]func(*cobra.Command) []string{"guest": a.guests, "only": knobIDs, "fail-on": severities}
+	lists := map[string]func(*cobra.Command) []string{"guest": a.guests, "only": knobIDs, "leave": knobIDs,
+		"fail-on": severities}
 	root.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 		list := lists[f.Name]
 		if few, is := f.Value.(interface{ Choices() []string }); is && len(few.Choices()) > 0 {

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"mpps/internal/advise/knob"
 	"mpps/internal/cli"
 	"mpps/internal/measure/rig"
 	"mpps/internal/model/facts"
@@ -61,7 +60,8 @@ func (f *tuneFlags) add(cmd *cobra.Command, a *app) {
 	flags.BoolVar(&f.Resume, "resume", false, "continue after the restart that the last --restarts run waited for")
 	flags.BoolVar(&f.Propose, "propose", false, "revert everything; show what would be kept")
 	flags.BoolVar(&f.RuntimeOnly, "runtime-only", false, "do not make kept changes persistent")
-	flags.StringSliceVar(&f.Only, "only", nil, "try only these settings, by ID")
+	flags.StringSliceVar(&f.Only, "only", nil, "try only these settings, by ID or family, such as nic.*")
+	cli.Check(flags, "only", checkKnobs)
 	flags.StringSliceVar(&f.Learned, "learned", nil, "effects.json of another host, to order the trials")
 	addKeep(flags, &f.Keep, "result")
 	cli.OutputVar(flags, &f.page, "report", "", "write an HTML report to this file; or run 'mpps report RESULT' later")
@@ -85,9 +85,6 @@ func (f *tuneFlags) target() (goal.Goal, error) {
 			"see 'mpps sriov assign'")
 	case f.Propose && f.Restarts:
 		return g, usage(errors.New("--propose and --restarts: nothing stays of what is proposed"), "")
-	case f.unknownKnob() != "":
-		return g, usage(fmt.Errorf("--only %s: there is no such knob", f.unknownKnob()),
-			"'mpps explain --list' has them all")
 	case f.command == "" && f.set.Changed("max-pps"):
 		return g, usage(errors.New("--max-pps belongs to --trial-command"), "")
 	}
@@ -97,16 +94,6 @@ func (f *tuneFlags) target() (goal.Goal, error) {
 	g.Frame = max(g.Frame, 64)
 	f.path.frame.bytes = g.Frame
 	return g, nil
-}
-
-// unknownKnob returns the first of --only that the catalogue does not have.
-func (f *tuneFlags) unknownKnob() string {
-	for _, id := range f.Only {
-		if !slices.ContainsFunc(knob.Catalogue(), func(k *knob.Knob) bool { return k.ID == id }) {
-			return id
-		}
-	}
-	return ""
 }
 
 func (a *app) runTune(ctx context.Context, f *tuneFlags) (err error) {

@@ -156,6 +156,8 @@ func adviceOf(k *knob.Knob, v *knob.View, a setting.Address, adjust Adjust) knob
 	speaks, advice := k.AppliesTo(v.Tier), knob.NoOpinion()
 	limit, limited := k.Limited(v.Host, a)
 	switch why := declines(v.Role(), k.Stage); {
+	case goal.Includes(v.Goal.Leave, k.ID):
+		return knob.Skips("the goal leaves it alone (--leave)")
 	case why != "":
 		advice = knob.Skips(why)
 	case speaks && !limited:

@@ -68,7 +68,7 @@ func TestGoalRefused(t *testing.T) {
 func TestGoalParts(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{"pps": "1M", "bulk": "25G", "latency": "20us", "frame": "128", "loss": "0.01",
-		"cpus": "2-3", "guest": "vm1", "nic": "vf", "data-nic": "br0", "consent": "data"}
+		"cpus": "2-3", "guest": "vm1", "nic": "vf", "data-nic": "br0", "leave": "nic.*", "consent": "data"}
 	for _, name := range goal.Names() {
 		f, err := ParseGoal([]byte(name + ": " + values[name]))
 		must.Hold(t, err == nil && strings.Contains(f.Goal.Flags(), "--"+name+" "), "%s: %+v, %v", name, f, err)

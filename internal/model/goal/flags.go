@@ -37,6 +37,9 @@ func (g Goal) Flags() string {
 	if len(g.DataNICs) > 0 {
 		add("data-nic", strings.Join(g.DataNICs, ","))
 	}
+	if len(g.Leave) > 0 {
+		add("leave", strings.Join(g.Leave, ","))
+	}
 	if len(g.Consent) > 0 {
 		add("consent", strings.Trim(strings.ReplaceAll(fmt.Sprint(g.Consent), " ", ","), "[]"))
 	}

@@ -65,13 +65,23 @@ type Goal struct {
 	NIC     string         `json:"nic,omitempty"`         // how the guest is attached: "", virtio or vf
 	// the guests' NICs that carry the target, each by MAC address, tap, bridge or network; empty: as recognised
 	DataNICs []string `json:"data_nics,omitempty"`
-	Consent  []Risk   `json:"consent,omitempty"` // risks the user accepted by name
-	Unnamed  bool     `json:"unnamed,omitempty"` // the user named no target: it is that of Gentlest
-	From     string   `json:"from,omitempty"`    // the file that named the goal; empty: the command line
+	// knobs to leave alone: IDs, or families such as nic.*
+	Leave   []string `json:"leave,omitempty"`
+	Consent []Risk   `json:"consent,omitempty"` // risks the user accepted by name
+	Unnamed bool     `json:"unnamed,omitempty"` // the user named no target: it is that of Gentlest
+	From    string   `json:"from,omitempty"`    // the file that named the goal; empty: the command line
 }
 
 // Consents reports whether the goal allows a change of the given risk.
 func (g Goal) Consents(r Risk) bool { return !r.NeedsConsent() || slices.Contains(g.Consent, r) }
+
+// Includes reports whether some IDs of knobs or families of them, such as nic.*, include a knob.
+func Includes(names []string, id string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		family, is := strings.CutSuffix(name, "*")
+		return name == id || is && strings.HasSuffix(family, ".") && strings.HasPrefix(id, family)
+	})
+}
 
 // Inside returns the goal inside a guest, where CPUs are vCPUs and no guest has that name.
 func (g Goal) Inside() Goal {

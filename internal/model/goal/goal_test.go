@@ -123,3 +123,11 @@ func TestGentlest(t *testing.T) {
 		t.Errorf("%s is not the first tier above %s", g.Tier(), Default)
 	}
 }
+
+// TestIncludes: an ID includes its knob, a family all of it, and nothing else does.
+func TestIncludes(t *testing.T) {
+	for name, want := range map[string]bool{"nic.ring.rx": true, "nic.*": true, "nic.ring.*": true, "nic": false,
+		"nic.": false, "nic*": false, "*": false, ".*": false, "": false, "nic.ring": false} {
+		must.Equal(t, Includes([]string{"domain.queues", name}, "nic.ring.rx"), want, "%q", name)
+	}
+}

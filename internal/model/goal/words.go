@@ -13,11 +13,11 @@ import (
 
 // Names returns the names of a goal's parts, as the command line and goal.yaml spell them.
 func Names() []string {
-	return []string{"pps", "bulk", "latency", "frame", "loss", "cpus", "guest", "nic", "data-nic", "consent"}
+	return []string{"pps", "bulk", "latency", "frame", "loss", "cpus", "guest", "nic", "data-nic", "leave", "consent"}
 }
 
 // Lists reports whether a part of a goal is a list.
-func Lists(name string) bool { return name == "data-nic" || name == "consent" }
+func Lists(name string) bool { return name == "data-nic" || name == "leave" || name == "consent" }
 
 // Set sets a part of the goal, given by one of Names. Only lists have other than one value.
 func (g *Goal) Set(name string, values ...string) (err error) {
@@ -45,6 +45,8 @@ func (g *Goal) Set(name string, values ...string) (err error) {
 		g.NIC = text
 	case "data-nic":
 		g.DataNICs = values
+	case "leave":
+		g.Leave = values
 	case "consent":
 		g.Consent = nil
 		for _, risk := range values {

@@ -29,7 +29,7 @@ type trialHost struct {
 	goal    goal.Goal
 	gauge   Gauge
 	trial   time.Duration
-	only    []string // knobs that may be tried; none: all
+	only    []string // knobs and families that may be tried; none: all
 	session *journal.Session
 	engine  *change.Engine
 	orphans *change.OrphanGuard
@@ -115,7 +115,7 @@ func (h *trialHost) refresh(ctx context.Context) error {
 	if err == nil {
 		gear := fmt.Sprintf("mpps-%d", os.Getpid()) // the port through which our own packets enter a bridge
 		h.plan.Changes = slices.DeleteFunc(h.plan.Changes, func(c plan.Change) bool {
-			return strings.Contains(c.Address.String(), gear) || len(h.only) > 0 && !slices.Contains(h.only, c.ID)
+			return strings.Contains(c.Address.String(), gear) || len(h.only) > 0 && !goal.Includes(h.only, c.ID)
 		})
 		h.plan.Seal()
 	}

@@ -25,7 +25,7 @@ type Options struct {
 	Goal          goal.Goal
 	Budget, Trial time.Duration
 	Seed          uint64
-	Only          []string                             // knobs that may be tried; none: all
+	Only          []string                             // knobs and families that may be tried; none: all
 	Learned       []string                             // files of effects measured on other hosts
 	Propose       bool                                 // leave nothing changed
 	RuntimeOnly   bool                                 // do not make lasting what is kept
