@@ -99,6 +99,9 @@ func Start(ctx context.Context, c Config) (l *Lab, err error) {
 	} else if len(reaped) > 0 {
 		c.Log(fmt.Sprintf("cleaned labs whose owner is gone: %v", reaped))
 	}
+	if _, lack := BestAccel(); lack != nil && !asked {
+		c.Log(fmt.Sprintf("emulated: only ratios count; no nested KVM: %v", lack))
+	}
 	l = newLab(c)
 	l.accelChosen, l.over = asked, over
 	end := l.KillAfter(ctx)
@@ -114,15 +117,11 @@ func Start(ctx context.Context, c Config) (l *Lab, err error) {
 func (c *Config) fill() {
 	c.Name, c.Mode = cmp.Or(c.Name, "default"), cmp.Or(c.Mode, Shell)
 	c.CPUs, c.MemoryMiB = cmp.Or(c.CPUs, 4), cmp.Or(c.MemoryMiB, 6144)
+	if c.Accel == "" {
+		c.Accel, _ = BestAccel()
+	}
 	if c.Log == nil {
 		c.Log = func(string) {}
-	}
-	if c.Accel == "" {
-		var lack error
-		if c.Accel, lack = BestAccel(); lack != nil {
-			c.Log(fmt.Sprintf("the host is emulated, without nested KVM: %v; only ratios of its rates mean something",
-				lack))
-		}
 	}
 }
 
