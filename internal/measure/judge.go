@@ -314,8 +314,12 @@ func (r *Run) warn() {
 			r.Load.Repeat)})
 	}
 	if n := len(r.Samples); n > 0 && r.Median.Level < 0.9 {
-		r.Warn(Warning{Code: "few-samples", Text: fmt.Sprintf("%s: the interval is their whole range and has a "+
-			"confidence of %s", samples(n), percent(r.Median.Level)),
+		text := samples(n) + ": there is no interval"
+		if n > 1 {
+			text = fmt.Sprintf("%s: the interval is their whole range and has a confidence of %s", samples(n),
+				percent(r.Median.Level))
+		}
+		r.Warn(Warning{Code: "few-samples", Text: text,
 			Hint: "use --repeat 6 or more (with --plan: --blocks 3) for an interval of 95 %"})
 	}
 	if n := len(r.Samples); n >= 3 && r.Median.Value > 0 && (r.Median.Hi-r.Median.Lo)/r.Median.Value > 0.2 {

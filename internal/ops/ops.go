@@ -84,6 +84,14 @@ func Count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
+// Elapsed returns how much of a time is over, or since when it runs where beginning and end take longer.
+func Elapsed(since, whole time.Duration) string {
+	if since > whole+time.Second {
+		return fmt.Sprintf("%v, begun %v ago", whole, since.Truncate(time.Second))
+	}
+	return fmt.Sprintf("%v of %v", since.Truncate(time.Second), whole)
+}
+
 // Countdown shows the progress of something that takes a known time, until done is called. Nothing else may be printed
 // meanwhile.
 func (e *Env) Countdown(what string, whole time.Duration) (done func()) {
@@ -96,7 +104,7 @@ func (e *Env) Countdown(what string, whole time.Duration) (done func()) {
 		for began := time.Now(); ; {
 			select {
 			case <-ticks.C:
-				e.Out.Progress("%s: %.0f of %.0f s", what, time.Since(began).Seconds(), whole.Seconds())
+				e.Out.Progress("%s: %s", what, Elapsed(time.Since(began), whole))
 			case <-stop:
 				return
 			}

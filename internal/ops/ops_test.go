@@ -169,8 +169,8 @@ func TestCountdown(t *testing.T) {
 		time.Sleep(2500 * time.Millisecond)
 		done()
 		time.Sleep(5 * time.Second)
-		if want := []string{"watching for 5s", "watching: 1 of 5 s", "watching: 2 of 5 s"}; !slices.Equal(heard.lines, want) {
-			t.Errorf("said %q, expected %q", heard.lines, want)
-		}
+		want := []string{"watching for 5s", "watching: 1s of 5s", "watching: 2s of 5s"}
+		must.Hold(t, slices.Equal(heard.lines, want), "said %q, expected %q", heard.lines, want)
+		must.Equal(t, Elapsed(41500*time.Millisecond, 10*time.Second), "10s, begun 41s ago", "its beginning took time")
 	})
 }

@@ -34,9 +34,9 @@ func (d *Doc) requireVirtio(nic *element) *ValueError {
 		return nil
 	case model == "":
 		return never("an interface without a model: the hypervisor's default is an emulated one",
-			"give it the model virtio first")
+			"give it the model virtio (--model virtio)")
 	}
-	return never("an interface of model "+clip(model), "give it the model virtio first")
+	return never("an interface of model "+clip(model), "give it the model virtio (--model virtio)")
 }
 
 // nicQueues is the number of queue pairs. A tap has at most MAX_TAP_QUEUES, 256 (drivers/net/tun.c).

@@ -142,13 +142,18 @@ func readOne(file source, g goal.Goal, f *fleet.Fleet, alone *sync.RWMutex) {
 	judge(file.name, h, g, f)
 }
 
-// judge adds a host and its audit. A host that crashes the audit costs only itself.
+// judge adds a host and its audit. A host that crashes the audit costs only itself, and so does a file of
+// 'mpps diagnose -o', which has no settings.
 func judge(file string, h *facts.Host, g goal.Goal, f *fleet.Fleet) {
 	defer func() {
 		if crash := recover(); crash != nil {
 			f.Refuse(file, fmt.Sprintf("what it holds crashed the audit (%.200v): please report this", crash))
 		}
 	}()
+	if h.Load != nil && len(h.Readings) == 0 {
+		f.Refuse(file, "it holds what 'mpps diagnose' watched and no settings; 'mpps snapshot -o FILE' records these")
+		return
+	}
 	f.Add(file, h, judging.Audit(h, g, nil))
 }
 

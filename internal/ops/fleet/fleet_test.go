@@ -37,12 +37,16 @@ func TestLinksOutOfFolder(t *testing.T) {
 	}
 }
 
-// TestCrashAlone: a host that crashes the audit is named, and costs no other.
+// TestCrashAlone: a host that crashes the audit is named, and costs no other; so is a file that has no settings.
 func TestCrashAlone(t *testing.T) {
 	f := fleet.New()
 	judge("crash.json", nil, goal.Goal{PPS: 1000}, f)
 	judge("fine.json", facts.Synthetic(facts.Size{CPUs: 4, NICs: 1, Queues: 1, Guests: 1}), goal.Goal{PPS: 1000}, f)
+	watched := facts.Synthetic(facts.Size{CPUs: 4, NICs: 1, Queues: 1, Guests: 1})
+	watched.Load, watched.Readings = &facts.Load{}, nil
+	judge("load.json", watched, goal.Goal{PPS: 1000}, f)
 	r := f.Report()
-	must.Hold(t, len(r.Hosts) == 1 && len(r.Refused) == 1 && r.Refused[0].File == "crash.json",
+	must.Hold(t, len(r.Hosts) == 1 && len(r.Refused) == 2 && r.Refused[0].File == "crash.json" &&
+		r.Refused[1].File == "load.json",
 		"found %+v, refused %+v", r.Hosts, r.Refused)
 }

@@ -252,8 +252,7 @@ func (t *target) showProgress(r *wakeup.Run, o *Options, number int) {
 	if r.Latency != nil {
 		text = ", longest so far " + time.Duration(r.Latency.MaxNs).String()
 	}
-	t.env.Out.Progress("run %d of %d: %v of %v%s", number, o.Runs, time.Since(r.Started).Truncate(time.Second), o.For,
-		text)
+	t.env.Out.Progress("run %d of %d: %s%s", number, o.Runs, ops.Elapsed(time.Since(r.Started), o.For), text)
 }
 
 // addCaveats adds warnings that qualify the result.

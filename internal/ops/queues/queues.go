@@ -97,7 +97,7 @@ func otherNamespaces(h *facts.Host) []outcome.Warning {
 
 func progress(env *ops.Env, whole time.Duration) func(time.Duration) {
 	return func(done time.Duration) {
-		env.Out.Progress("watching queues: %.0f of %.0f s", done.Seconds(), whole.Seconds())
+		env.Out.Progress("watching queues: %s", ops.Elapsed(done, whole))
 	}
 }
 

@@ -41,8 +41,8 @@ func drawThreads(t *report.Text, r *measure.Run) {
 			fmt.Sprintf("%.2f", c.CPUs.Value), waited, busiest})
 	}
 	t.Table(rows)
-	t.Wrap("  ", words.If(left > 0, "%d more that used less; ", left)+"medians; the last three in CPUs (1: all the "+
-		"time). A thread's time holds the guest's and softirqs that were worked off while it ran")
+	t.Wrap("  ", words.If(left > 0, "%d more used less. ", left)+"Medians; the last three columns in CPUs (1 = one "+
+		"full CPU). Thread time includes guest time, and softirqs handled on it")
 }
 
 // threadsName returns a group's role and guest, short enough for a narrow table.

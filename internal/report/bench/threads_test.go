@@ -35,7 +35,7 @@ func TestThreadsAreDrawn(t *testing.T) {
 	must.Do(t, report.NewPrinter(&out, &out, report.Options{}).Answer(answer))
 	text := out.String()
 	must.Contain(t, text, "ns/packet", "softirq 300k guest 600k", "vcpu of web", "0.50 of 2",
-		"vhost of a guest", "0.12", "2 more that used less", "softirqs")
+		"vhost of a guest", "0.12", "2 more used less", "softirqs")
 	must.Hold(t, strings.Index(text, "vcpu of web") <= strings.Index(text, "vhost of") &&
 		!strings.Contains(text, "ksoftirqd"), "not the largest first, or something that did not run:\n%s", text)
 	must.Fit(t, text, 80, report.Visible)
