@@ -73,6 +73,7 @@ func (h *hostAndGuest) traces() string {
 			fmt.Fprintln(&text, name)
 		}
 	}
+	fmt.Fprintln(&text, must.Get(filepath.Glob("/dev/shm/cyclictest*"))(h.t))
 	must.Do(h.t, filepath.WalkDir("/sys/fs/bpf", func(path string, _ os.DirEntry, err error) error {
 		fmt.Fprintln(&text, path)
 		return err

@@ -81,7 +81,7 @@ func (p Proc) kill() error {
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("end %s (%d): %w", p.Role, p.PID, err)
 	}
-	end := time.Now().Add(15 * time.Second)
+	end := time.Now().Add(killedWithin)
 	for time.Now().Before(end) {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 1000)
 		if n > 0 {
@@ -91,8 +91,12 @@ func (p Proc) kill() error {
 			return fmt.Errorf("end %s (%d): %w", p.Role, p.PID, err)
 		}
 	}
-	return fmt.Errorf("end %s (%d): still there 15 s after SIGKILL", p.Role, p.PID)
+	return fmt.Errorf("end %s (%d): still there %v after SIGKILL", p.Role, p.PID, killedWithin)
 }
+
+// killedWithin is how long a process may take to end: QEMU closes its taps under the kernel's RTNL, which network
+// namespaces that end at the same time hold for long (tun_chr_close, drivers/net/tun.c).
+const killedWithin = time.Minute
 
 func killAll(procs []Proc) error {
 	var errs []error

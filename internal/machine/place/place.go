@@ -159,10 +159,10 @@ func (p *Place) runHere(ctx context.Context, planned time.Duration, argv []strin
 }
 
 // start starts a program in its own process group, because the terminal's Ctrl-C is forwarded. It ends when end is
-// called and when mpps does, with all that it has started. rtla must not be killed, because it would leave its tracer
-// running in the kernel: it is interrupted.
+// called and when mpps does, with all that it has started. Two must not be killed when mpps dies but interrupted: rtla
+// would leave its tracer running in the kernel, and cyclictest its file in /dev/shm.
 func start(cmd *exec.Cmd) (end func(), err error) {
-	if filepath.Base(cmd.Path) != "rtla" {
+	if base := filepath.Base(cmd.Path); base != "rtla" && base != "cyclictest" {
 		return owned.StartAll(cmd)
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGINT, Setpgid: true}
