@@ -94,10 +94,7 @@ func (v *View) occupied() setting.CPUSet {
 			v.taken = v.taken.Or(pinnedCPUs(g))
 		}
 		for _, p := range v.Placement().Guests {
-			v.taken = v.taken.Or(p.VCPUSet())
-			for _, w := range p.Vhost {
-				v.taken = v.taken.Or(setting.CPUs(w.CPU))
-			}
+			v.taken = v.taken.Or(p.VCPUSet()).Or(p.VhostCPUs())
 		}
 	}
 	return v.taken

@@ -158,13 +158,10 @@ const heldVhost = "its vhost threads are held in the emulator's CPUs, and they s
 // the first call.
 func (v *View) vcpuCPUs() setting.CPUSet {
 	if v.vcpus == nil {
-		all := append([]int{}, v.guestCPUs()...)
+		v.vcpus = append(setting.CPUSet{}, v.guestCPUs()...)
 		for _, p := range v.Placement().Guests {
-			for _, vcpu := range p.VCPUs {
-				all = append(all, vcpu.CPU)
-			}
+			v.vcpus = v.vcpus.Or(p.VCPUSet())
 		}
-		v.vcpus = setting.CPUs(all...)
 	}
 	return v.vcpus
 }
@@ -257,7 +254,7 @@ var domainIOThreadPin = &Knob{
 		if advice, is := v.everywhere(g, placed); is {
 			return advice
 		}
-		because := "without a pin of its own it runs on any CPU that the guest may use, its vCPUs' too"
+		because := "without a pin, it runs on any CPU that the guest may use, including those of its vCPUs"
 		if len(placed.Emulator.Minus(placed.VCPUSet())) == 0 {
 			because = onOwnCPUs
 		} else if a.Kind == setting.Domain && known && len(set) > 0 {

@@ -68,7 +68,7 @@ func (v *View) dataNICs(g *facts.Guest) (names []string, nodes setting.CPUSet) {
 			names = append(names, v.paths.Behind(i)...)
 		}
 	}
-	for _, f := range placement.Functions(v.Host, g) {
+	for _, f := range v.FunctionsOf(g) {
 		names = append(names, f.PF)
 	}
 	slices.Sort(names)

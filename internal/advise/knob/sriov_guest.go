@@ -36,13 +36,7 @@ var sriovAttach = &Knob{
 				byInterface++
 			}
 		}
-		bare := 0
-		for _, f := range v.VFs {
-			if slices.Contains(g.Hostdevs, f.PCI) {
-				bare++
-			}
-		}
-		bare = max(0, bare-byInterface)
+		bare := max(0, len(v.FunctionsOf(g))-byInterface)
 		has := fmt.Sprintf("%s by interface, %d by hostdev", Count(byInterface, "function"), bare)
 		if bare > 0 {
 			return fact(has, exact("interface type='hostdev'",

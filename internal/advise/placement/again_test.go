@@ -58,7 +58,7 @@ func TestCoresBesideVCPUs(t *testing.T) {
 	ask := sized(1, 16, 2).nic(0).guest("vm", 4, 60)
 	first := Place(ask)
 	again := Place(ask.with(func(g *Guest) { g.Pins = first.Guest("vm").VCPUSet() }))
-	if one, two := first.Guest("vm").vhostCPUs(), again.Guest("vm").vhostCPUs(); !one.Equal(two) {
+	if one, two := first.Guest("vm").VhostCPUs(), again.Guest("vm").VhostCPUs(); !one.Equal(two) {
 		t.Errorf("first %s, then %s", one, two)
 	}
 }

@@ -21,7 +21,7 @@ func asideNICs(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.Goal)
 			nics = append(nics, i)
 		}
 	}
-	functions := len(Functions(h, guest)) > 0
+	functions := len(h.FunctionsOf(guest)) > 0
 	if len(nics) < 2 && !functions {
 		return aside
 	}
@@ -48,18 +48,6 @@ func asideNICs(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.Goal)
 		}
 	}
 	return aside
-}
-
-// Functions returns the virtual functions that are passed through to a guest.
-func Functions(h *facts.Host, guest *facts.Guest) (all []facts.VF) {
-	for _, pci := range guest.Hostdevs {
-		for _, v := range h.VFs {
-			if v.PCI == pci {
-				all = append(all, v)
-			}
-		}
-	}
-	return all
 }
 
 // notNamed says of a NIC that others of its guest are named as data NICs; "" if it is, or none.

@@ -181,7 +181,7 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 	d.handed = guest.Rewrites() && !g.Consents(goal.Platform)
 	d.resized = guest.Managed && !guest.Rewrites() && guest.VCPUs > 1 && g.ForGuest(guest.Name) && !d.vhostFollow
 	d.addStarting()
-	for _, v := range Functions(h, guest) {
+	for _, v := range h.FunctionsOf(guest) {
 		d.NICs = append(d.NICs, Interface{MAC: v.MAC, NIC: v.PF, VF: true, Node: nodeOf(h, v.PF)})
 	}
 	for _, pin := range d.Masks {

@@ -34,7 +34,7 @@ func TestManyThreads(t *testing.T) {
 	for _, w := range p.Vhost {
 		on[w.CPU]++
 	}
-	must.Hold(t, len(on) >= 4 && len(house.And(p.vhostCPUs())) <= 0,
+	must.Hold(t, len(on) >= 4 && len(house.And(p.VhostCPUs())) <= 0,
 		"expected four free cores or more and none of %s, found %v", house, on)
 }
 

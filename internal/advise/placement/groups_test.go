@@ -30,7 +30,7 @@ func TestGroups(t *testing.T) {
 			t.Errorf("%s has no place: %+v", g.Name, r.Refusal(g.Name))
 			continue
 		}
-		for what, cpus := range map[string]setting.CPUSet{"vCPUs": p.VCPUSet(), "vhost": p.vhostCPUs(),
+		for what, cpus := range map[string]setting.CPUSet{"vCPUs": p.VCPUSet(), "vhost": p.VhostCPUs(),
 			"emulator": p.Emulator} {
 			must.Hold(t, len(cpus) != 0 && len(cpus.Minus(g.Confined)) <= 0,
 				"%s of %s on %s, its group has %s", what, g.Name, cpus, g.Confined)

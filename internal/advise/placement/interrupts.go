@@ -54,8 +54,8 @@ func (t *table) reportRelaxed(r *Result) {
 			}
 			cores[core] = true
 		}
-		if n := len(p.vhostCPUs()); n < len(p.Vhost) {
-			r.relax("%d vhost threads of %s share %s (%s)", len(p.Vhost), p.Name, count(n, "CPU"), p.vhostCPUs())
+		if n := len(p.VhostCPUs()); n < len(p.Vhost) {
+			r.relax("%d vhost threads of %s share %s (%s)", len(p.Vhost), p.Name, count(n, "CPU"), p.VhostCPUs())
 		}
 		switch {
 		case g.paged && p.Kept || !g.Hugepages || p.PageSize > 0:

@@ -316,11 +316,12 @@ func (p *Placed) CPU(vcpu int) (int, bool) {
 
 // VCPUSet returns the CPUs of all its vCPUs.
 func (p *Placed) VCPUSet() setting.CPUSet {
-	all := make([]int, len(p.VCPUs))
-	for i, v := range p.VCPUs {
-		all[i] = v.CPU
-	}
-	return setting.CPUs(all...)
+	return setting.CPUs(facts.Map(p.VCPUs, func(v VCPU) int { return v.CPU })...)
+}
+
+// VhostCPUs returns the CPUs of all its vhost threads.
+func (p *Placed) VhostCPUs() setting.CPUSet {
+	return setting.CPUs(facts.Map(p.Vhost, func(v Vhost) int { return v.CPU })...)
 }
 
 // Queue returns the place of one vhost thread, nil if the queue has none.

@@ -94,7 +94,7 @@ func TestBusyQueues(t *testing.T) {
 func TestKeptWorkers(t *testing.T) {
 	ask := sized(1, 8, 2).nic(0).guest("vm", 4, 2)
 	first := Place(ask).Guest("vm")
-	mac, own := first.Vhost[0].NIC, first.vhostCPUs()
+	mac, own := first.Vhost[0].NIC, first.VhostCPUs()
 	must.Need(t, len(own) >= 2, "%+v", first.Vhost)
 	again := Place(ask.with(func(g *Guest) {
 		g.Pins, g.Emulator = first.VCPUSet(), own

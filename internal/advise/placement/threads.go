@@ -20,7 +20,7 @@ func (t *table) placeThreads(r *Result, items []item, choice []int) {
 		}
 	}
 	for p := range facts.Each(r.Guests) { // those that stay
-		t.onKept += len(r.Housekeeping.And(p.vhostCPUs()))
+		t.onKept += len(r.Housekeeping.And(p.VhostCPUs()))
 	}
 	taken := make([]option, len(items)) // guests of one kind share their options
 	for j := range items {
@@ -274,7 +274,7 @@ func (t *table) placeEmulator(r *Result, p *Placed, g *Guest, pool setting.CPUSe
 	if len(g.Emulator) > 0 && len(g.Emulator.Minus(t.online())) == 0 {
 		own := g.Emulator
 		if !g.threadsStay {
-			own = own.Or(p.vhostCPUs())
+			own = own.Or(p.VhostCPUs())
 		}
 		holds := g.threadsStay && (g.pinStays || !g.vhostFollow) // a pin elsewhere would take vhost threads along
 		if holds || !crowds(own) && (g.pinStays || !aside(own) && own.Equal(g.Emulator)) {
@@ -287,11 +287,11 @@ func (t *table) placeEmulator(r *Result, p *Placed, g *Guest, pool setting.CPUSe
 		choices = append(choices, pool)
 	}
 	if len(p.Vhost) > 0 && !g.threadsStay {
-		choices = append(choices, p.vhostCPUs())
+		choices = append(choices, p.VhostCPUs())
 	}
 	if kept := t.kept(r, p); len(kept) > 0 {
 		if !g.threadsStay {
-			kept = kept.Or(p.vhostCPUs())
+			kept = kept.Or(p.VhostCPUs())
 		}
 		choices = append(choices, kept)
 	}
@@ -333,13 +333,6 @@ func within(choices []setting.CPUSet, cpus setting.CPUSet) (all []setting.CPUSet
 func (t *table) online() setting.CPUSet {
 	all := facts.Map(t.ask.CPUs, func(c CPU) int { return c.ID })
 	return setting.CPUs(all...)
-}
-
-func (p *Placed) vhostCPUs() (set setting.CPUSet) {
-	for _, v := range p.Vhost {
-		set = append(set, v.CPU)
-	}
-	return setting.CPUs(set...)
 }
 
 // explainVhost sets how many queues a guest's NICs have and where its vhost threads run, and why.
@@ -449,7 +442,7 @@ func (t *table) describePlace(p *Placed, o *option, taken bool) string {
 	case onCores:
 		text := fmt.Sprintf("%s of node %d", count(o.vhost.cores, "core"), t.cells[o.vhost.cell].node)
 		if taken {
-			text += fmt.Sprintf(" (%s)", cpuList(p.vhostCPUs()))
+			text += fmt.Sprintf(" (%s)", cpuList(p.VhostCPUs()))
 		}
 		return text
 	case onSiblings:

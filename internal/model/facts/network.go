@@ -2,6 +2,7 @@ package facts
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -291,4 +292,9 @@ type RuleSet struct {
 	Rules int      `json:"rules"` // number of rules in all chains
 	Lines []string `json:"lines"` // one rule each in the tool's save format, without counters; at most 2000
 	Cut   bool     `json:"cut,omitempty"`
+}
+
+// FunctionsOf returns the virtual functions that are passed through to a guest.
+func (h *Host) FunctionsOf(g *Guest) []VF {
+	return Where(h.VFs, func(v VF) bool { return slices.Contains(g.Hostdevs, v.PCI) })
 }
