@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,8 +22,8 @@ const (
 )
 
 // BestAccel returns the accelerator for a lab with guests, and why it is not KVM. /dev/kvm is not enough: L1's guests
-// need svm or vmx on L0's CPU and nested KVM.
-func BestAccel() (best Accel, lack error) {
+// need svm or vmx on L0's CPU and nested KVM. It looks once.
+var BestAccel = sync.OnceValues(func() (best Accel, lack error) {
 	b, err := os.ReadFile("/proc/cpuinfo")
 	if err == nil {
 		err = cmp.Or(createsVM("/dev/kvm"), nestable("/", string(b)))
@@ -31,7 +32,7 @@ func BestAccel() (best Accel, lack error) {
 		return TCG, err
 	}
 	return KVM, nil
-}
+})
 
 // nestable checks what needs no device: the CPU flags and KVM's nested parameter.
 func nestable(root, cpuinfo string) error {

@@ -233,17 +233,15 @@ func (s *modesScene) unchanged(ctx context.Context) error {
 // changedLines lists the lines that only one of two texts has, the first one's with a minus.
 func changedLines(before, after string) string {
 	var changed []string
-	was, is := strings.Split(before, "\n"), strings.Split(after, "\n")
-	for _, line := range was {
-		if !slices.Contains(is, line) {
-			changed = append(changed, "- "+line)
+	only := func(mark, of, other string) {
+		for line := range strings.SplitSeq(of, "\n") {
+			if !slices.Contains(strings.Split(other, "\n"), line) {
+				changed = append(changed, mark+line)
+			}
 		}
 	}
-	for _, line := range is {
-		if !slices.Contains(was, line) {
-			changed = append(changed, "+ "+line)
-		}
-	}
+	only("- ", before, after)
+	only("+ ", after, before)
 	return strings.Join(changed, "\n")
 }
 

@@ -162,8 +162,8 @@ done
 `
 
 // pathsPolled has Open vSwitch poll the pair's end and the guest's vrings from the last CPU. That thread sleeps for up
-// to half a millisecond when it finds nothing: it would take an emulated CPU from every other path. What
-// the packet socket takes from the end must have its checksum, and is joined by nobody.
+// to half a millisecond when it finds nothing: it would take an emulated CPU from every other path. A packet socket
+// needs finished checksums and frames that GRO has not merged.
 const pathsPolled = `set -e
 ip netns exec gen ethtool -K g9 tx off
 ip link set p9 gro_max_size 1500
