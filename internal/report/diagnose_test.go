@@ -21,6 +21,9 @@ func TestDiagnosis(t *testing.T) {
 					Source: "/proc/2113/task/2117/schedstat"},
 				{What: "lost before vm1", Value: 44200, Unit: "packets/s"}, {What: "wait for a CPU, 99th percentile",
 					Value: 5240, Unit: "us"}, {What: "queues of vm1", Value: 4, Unit: "queues"},
+				{What: "exits of its vCPUs for each packet", Value: 12.4, Unit: "exits"},
+				{What: "rounds cut short", Value: 10, Unit: "rounds"}, {What: "vhost threads of vm1", Unit: "threads"},
+				{What: "its time for each packet", Value: 246.2, Unit: "us"},
 			},
 		}, Next: &bottleneck.Bottleneck{Kind: bottleneck.GuestCPU, Say: "vm1 vCPU 2 is at 43 %", Confidence: 0.47},
 		Stages: []bottleneck.Stage{{Name: "nic", Object: "eth0", Use: -1, PPS: 1.2e6},
@@ -37,6 +40,7 @@ func TestDiagnosis(t *testing.T) {
 	must.Contain(t, one, "vhost-2113 (queue 3) is at 99 % of CPU 17 while vCPUs are at 43 %", "confidence 93 %", "do fewer vCPUs",
 		"knobs domain.queues, vhost.threads", "99 % share of CPU 17",
 		"/proc/2113/task/2117/schedstat", "44.2 kpps lost before vm1", "5.24 ms wait", "4 queues of vm1",
+		"12.4 exits of its vCPUs", "10 rounds cut short", "0 vhost threads", "246 µs its time",
 		"then the guest's CPUs have no time left: vm1 vCPU 2 is at 43 % (47 %)",
 		"nic eth0 – 1.20 M", "▶ vhost", "221 k packets lost: tap", "took 48 ms of a CPU")
 }
