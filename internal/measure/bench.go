@@ -50,6 +50,9 @@ type Path interface {
 	Progress() uint64
 	// Arrived reads the receiver.
 	Arrived(ctx context.Context) (Arrived, error)
+	// Starved reports whether nothing was heard of another machine for so long that what is sent must end, or its control
+	// connection is lost. Where both ends are here it is false.
+	Starved() bool
 	// Latency returns the one-way delays since Prepare; nil if the ends do not share a clock or no delays were taken.
 	Latency(ctx context.Context) (*Latency, error)
 	// CPU reads the CPU times of every machine on the path. The near machine, which runs the device, comes first.

@@ -67,6 +67,8 @@ func (d *device) Send(_ context.Context, load Load) (Sent, error) {
 
 func (d *device) Progress() uint64 { return 0 }
 
+func (d *device) Starved() bool { return false }
+
 func (d *device) Arrived(context.Context) (Arrived, error) {
 	if d.looks > 0 && d.looks <= len(d.late) {
 		d.arrived.Frames += d.late[d.looks-1]

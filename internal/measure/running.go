@@ -45,6 +45,7 @@ func (b *Bench) Start(ctx context.Context, load Load) (*Running, error) {
 			s.err = fmt.Errorf("send: %w", err)
 		}
 	}()
+	go s.watch()
 	limit := time.Now().Add(startWithin)
 	for {
 		// A generator that is used again has the old count until it begins.
@@ -57,6 +58,23 @@ func (b *Bench) Start(ctx context.Context, load Load) (*Running, error) {
 		}
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
+		}
+	}
+}
+
+// watch ends sending once it starves the control connection of another machine.
+func (s *Running) watch() {
+	t := time.NewTicker(100 * time.Millisecond)
+	defer t.Stop()
+	for {
+		select {
+		case <-s.over:
+			return
+		case <-t.C:
+			if s.path.Starved() {
+				s.stop()
+				return
+			}
 		}
 	}
 }

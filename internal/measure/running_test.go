@@ -18,6 +18,7 @@ type wire struct {
 	clock      bool          // the receiver has its own clock
 	still      time.Duration // after which nothing arrives any more; 0: never
 	broken     error
+	starves    time.Duration // after which nothing is heard of the far end; 0: never
 
 	began, ended time.Time
 }
@@ -60,6 +61,8 @@ func (w *wire) Arrived(context.Context) (Arrived, error) {
 	return a, nil
 }
 
+func (w *wire) Starved() bool { return w.starves > 0 && w.lasted() > w.starves }
+
 // TestRunning: parts of what is sent are measured without an end of it, by the receiver's clock if it has one, and a
 // path that stops carrying in the middle is not taken for a fast one.
 func TestRunning(t *testing.T) {
@@ -96,6 +99,7 @@ func TestRunningEnds(t *testing.T) {
 	}{
 		{"its time is over", wire{pps: 1e6, share: 1}, nil},
 		{"the generator fails", wire{pps: 1e6, share: 1, broken: broken}, broken},
+		{"it starves the far end", wire{pps: 1e6, share: 1, starves: 100 * time.Millisecond}, nil},
 	} {
 		t.Run(c.name, inNoTime(func(t *testing.T) {
 			load := Load{Rate: c.pps, Duration: 300 * time.Millisecond}
@@ -104,6 +108,7 @@ func TestRunningEnds(t *testing.T) {
 				t.Errorf("%+v, %v", s, err)
 			}
 			must.Is(t, r.Close(), c.want, "r.Close")
+			must.Hold(t, (c.lasted() < load.Duration) == (c.broken != nil || c.starves > 0), "sent for %v", c.lasted())
 		}))
 	}
 	t.Run("nothing is ever sent", inNoTime(func(t *testing.T) {

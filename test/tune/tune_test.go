@@ -86,7 +86,7 @@ func TestTune(t *testing.T) {
 			"--seed %d -o /share/tune.json", goals, candidates, seed)))(t)
 		t.Logf("exit %d\n%s\n%s", r.Code, r.Stderr, r.Stdout)
 		if r.Code != 0 && r.Code != 2 {
-			t.Fatalf("exit status %d", r.Code)
+			t.Fatalf("exit status %d: %s", r.Code, r.Stderr)
 		}
 		text := must.Get(os.ReadFile(filepath.Join(s.Lab.ShareDir(), "tune.json")))(t)
 		if dir := os.Getenv("MPPS_KEEP"); dir != "" {

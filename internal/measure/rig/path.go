@@ -173,6 +173,14 @@ func (p *Path) Progress() uint64 {
 	return n
 }
 
+// Starved reports whether the control connection of an agent is.
+func (p *Path) Starved() bool {
+	return slices.ContainsFunc(p.machines, func(m machine) bool {
+		f, is := m.(*far)
+		return is && f.client.Starved()
+	})
+}
+
 // together calls f for all elements concurrently and waits.
 func together[E any](all []E, f func(int, E)) {
 	var wait sync.WaitGroup

@@ -124,10 +124,13 @@ func (p *pathGauge) exactly(ctx context.Context, pps float64, length time.Durati
 	return Trial{Sent: perSecond(s.Sent, s.Seconds), PPS: s.PPS}, nil
 }
 
-// whileSending calls act while the rate is sent, for length at least. If sending ends meanwhile, both are begun once
-// more: an interface that goes down for a moment, when it gets other queues, ends a generator.
+// sendAgain is how often a load is begun that ends by itself: by an interface that goes down for a moment, when it gets
+// other queues, or where the load starves the control connection of the agent.
+const sendAgain = 5
+
+// whileSending calls act while the rate is sent, for length at least. If sending ends meanwhile, both are begun again.
 func (p *pathGauge) whileSending(ctx context.Context, pps float64, length time.Duration, act func() error) error {
-	for again := false; ; again = true {
+	for n := 1; ; n++ {
 		err := p.send(ctx, pps, length)
 		if err == nil {
 			err = act()
@@ -136,7 +139,7 @@ func (p *pathGauge) whileSending(ctx context.Context, pps float64, length time.D
 			return err
 		}
 		why := p.stop()
-		if again || !errors.Is(err, measure.ErrOver) {
+		if n == sendAgain || !errors.Is(err, measure.ErrOver) {
 			return errors.Join(err, why)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"mpps/internal/measure/traffic"
@@ -209,9 +210,9 @@ func TestElsewhere(t *testing.T) {
 		"10.0.0.2:0": "", "10.0.0.2:99999": "", "10.0.0.2:http": "", "": "", "10.0.0.2": "",
 	} {
 		near, far := net.Pipe()
-		c := &Client{wire: newWire(near), timeout: time.Second, waiting: map[uint64]chan response{},
-			done: make(chan struct{})}
-		go c.read(time.Second)
+		c := &Client{wire: newWire(near), timeout: time.Second, silence: time.Second,
+			waiting: map[uint64]chan response{}, done: make(chan struct{})}
+		go c.read()
 		go func() {
 			w := newWire(far)
 			var r request
@@ -246,6 +247,61 @@ func TestLost(t *testing.T) {
 	}
 	must.Succeed(t, <-served, "serve")
 	must.Is(t, must.Err(c.Stat(t.Context())), ErrLost, "c.Stat")
+}
+
+// TestStarved: an agent of which nothing is heard starves long before it is lost, and one that answers does not.
+func TestStarved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		c := &Client{wire: newWire(near), timeout: time.Second, silence: 20 * time.Second,
+			waiting: map[uint64]chan response{}, done: make(chan struct{}), heard: time.Now()}
+		go c.read()
+		w := newWire(far)
+		for range 3 {
+			must.Hold(t, !c.Starved(), "starved at once")
+			time.Sleep(4 * time.Second)
+			must.Try(t, w.send(response{}, time.Second))
+			synctest.Wait()
+		}
+		time.Sleep(6 * time.Second)
+		must.Hold(t, c.Starved(), "nothing was heard for 6 s")
+		time.Sleep(15 * time.Second)
+		must.Hold(t, !c.Starved(), "it is lost")
+		c.Close()
+		far.Close()
+	})
+}
+
+// TestClosing: closing what was started on an agent that is gone, or silent, is no failure; what it refuses is one.
+func TestClosing(t *testing.T) {
+	for name, answer := range map[string]func(w *wire, r request){
+		"gone":    func(w *wire, _ request) { w.conn.Close() },
+		"silent":  func(*wire, request) {},
+		"stopped": func(w *wire, r request) { _ = w.send(response{ID: r.ID}, time.Second) },
+		"refuses": func(w *wire, r request) { _ = w.send(response{ID: r.ID, Error: remoteError(errRefused)}, time.Second) },
+	} {
+		near, far := net.Pipe()
+		defer far.Close()
+		c := &Client{wire: newWire(near), timeout: 100 * time.Millisecond, silence: time.Minute,
+			waiting: map[uint64]chan response{}, done: make(chan struct{})}
+		defer c.Close()
+		go c.read()
+		go func() {
+			w := newWire(far)
+			for {
+				var r request
+				if w.receive(&r, time.Minute) != nil {
+					return
+				}
+				answer(w, r)
+			}
+		}()
+		for _, started := range []interface{ Close() error }{&Sink{c: c}, &TCPServer{c: c}} {
+			if err := started.Close(); (err != nil) != (name == "refuses") {
+				t.Errorf("%s: %T: %v", name, started, err)
+			}
+		}
+	}
 }
 
 // FuzzReceive: whatever comes over the connection is a message or an error.

@@ -31,8 +31,10 @@ type Client struct {
 	Agent   Hello // the agent's hello
 	wire    *wire
 	timeout time.Duration
+	silence time.Duration // without a sign of life of the agent that ends the session
 
 	mu      sync.Mutex
+	heard   time.Time // when the agent last gave a sign of life
 	last    uint64
 	waiting map[uint64]chan response
 	err     error // why the session is over
@@ -41,6 +43,9 @@ type Client struct {
 
 // ErrLost means that the connection to the agent is gone.
 var ErrLost = errors.New("lost the agent")
+
+// errNoAnswer means that a request took longer than it may.
+var errNoAnswer = errors.New("no answer")
 
 // Dial opens a session with the agent at host:port, or at unix:/path.
 func Dial(ctx context.Context, addr string, o DialOptions) (*Client, error) {
@@ -56,7 +61,7 @@ func Dial(ctx context.Context, addr string, o DialOptions) (*Client, error) {
 	hangUp := context.AfterFunc(ctx, func() { conn.Close() }) // which ends what waits for the hello
 	c := &Client{wire: newWire(conn), timeout: o.Timeout, waiting: map[uint64]chan response{},
 		done: make(chan struct{})}
-	silence, err := c.hello(o)
+	err = c.hello(o)
 	if !hangUp() {
 		err = context.Cause(ctx)
 	}
@@ -64,66 +69,69 @@ func Dial(ctx context.Context, addr string, o DialOptions) (*Client, error) {
 		conn.Close()
 		return nil, fmt.Errorf("agent %s: %w", addr, err)
 	}
-	go c.read(silence)
-	go c.ping(silence / 4)
+	c.heard = time.Now()
+	go c.read()
+	go c.ping(c.silence / 8)
 	return c, nil
 }
 
-func (c *Client) hello(o DialOptions) (time.Duration, error) {
+func (c *Client) hello(o DialOptions) error {
 	if err := c.wire.receive(&c.Agent, o.Timeout); err != nil {
-		return 0, err
+		return err
 	}
 	if c.Agent.Challenge == "" {
-		return 0, ErrHello
+		return ErrHello
 	}
 	if c.Agent.Protocol != Protocol {
-		return 0, fmt.Errorf("%w: found %d (mpps %.40s), expected %d", ErrVersion, c.Agent.Protocol, c.Agent.MPPS,
+		return fmt.Errorf("%w: found %d (mpps %.40s), expected %d", ErrVersion, c.Agent.Protocol, c.Agent.MPPS,
 			Protocol)
 	}
 	if len(o.Secret) > 0 && !c.Agent.Secret {
-		return 0, fmt.Errorf("%w: the agent has none", ErrSecret)
+		return fmt.Errorf("%w: the agent has none", ErrSecret)
 	}
 	ours, err := challenge()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	r := helloReply{MPPS: o.Version, Protocol: Protocol, Challenge: ours, SilenceMS: o.Silence.Milliseconds()}
 	if c.Agent.Secret {
 		r.Proof = mac(o.Secret, "client", c.Agent.Challenge, ours)
 	}
 	if err := c.wire.send(r, o.Timeout); err != nil {
-		return 0, err
+		return err
 	}
 	var d helloDone
 	if err := c.wire.receive(&d, o.Timeout); err != nil {
-		return 0, err
+		return err
 	}
 	switch {
 	case d.Error == "protocol":
-		return 0, ErrVersion
+		return ErrVersion
 	case d.Error == "busy":
-		return 0, ErrBusy
+		return ErrBusy
 	case d.Error != "":
-		return 0, ErrSecret
+		return ErrSecret
 	case c.Agent.Secret && !same(d.Proof, mac(o.Secret, "server", c.Agent.Challenge, ours)):
-		return 0, fmt.Errorf("%w: the agent could not prove that it has it", ErrSecret)
+		return fmt.Errorf("%w: the agent could not prove that it has it", ErrSecret)
 	case d.SilenceMS < leastSilence.Milliseconds() || d.SilenceMS > maxSilence.Milliseconds():
-		return 0, fmt.Errorf("%w: it waits for %d ms", ErrHello, d.SilenceMS)
+		return fmt.Errorf("%w: it waits for %d ms", ErrHello, d.SilenceMS)
 	}
+	c.silence = time.Duration(d.SilenceMS) * time.Millisecond
 	c.wire.begin(o.Secret, c.Agent.Challenge, ours, "client", "server", maxAnswer)
-	return time.Duration(d.SilenceMS) * time.Millisecond, nil
+	return nil
 }
 
 // read passes answers to their callers. If the agent does not even answer pings for as long as it would wait itself,
 // the session is over.
-func (c *Client) read(silence time.Duration) {
+func (c *Client) read() {
 	for {
 		var r response
-		if err := c.wire.receive(&r, silence); err != nil {
+		if err := c.wire.receive(&r, c.silence); err != nil {
 			c.end(err)
 			return
 		}
 		c.mu.Lock()
+		c.heard = time.Now()
 		ch := c.waiting[r.ID]
 		delete(c.waiting, r.ID)
 		c.mu.Unlock()
@@ -149,6 +157,14 @@ func (c *Client) ping(every time.Duration) {
 	}
 }
 
+// Starved reports whether the agent gave no sign of life for a quarter of the time that ends the session. TCP doubles its
+// timeout with every loss: if nothing floods the link any more, the session outlives that.
+func (c *Client) Starved() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err == nil && time.Since(c.heard) > c.silence/4
+}
+
 func (c *Client) end(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,10 +181,20 @@ func (c *Client) Close() error {
 	return nil
 }
 
+// stop stops what the session started on the agent. That the agent is lost or does not answer is no error: what it
+// counted was read before, and it stops everything when the session is over.
+func (c *Client) stop(verb string, started Started) error {
+	err := c.call(context.Background(), verb, handle{started.Handle}, nil, 0)
+	if errors.Is(err, ErrLost) || errors.Is(err, errNoAnswer) {
+		return nil
+	}
+	return err
+}
+
 // call makes one request and waits for the answer, for as long as the request takes plus the client's timeout.
 func (c *Client) call(ctx context.Context, verb string, args, result any, takes time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, takes+c.timeout, fmt.Errorf("agent: no answer to %s within %v", verb,
-		takes+c.timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, takes+c.timeout, fmt.Errorf("agent: %w to %s within %v", errNoAnswer,
+		verb, takes+c.timeout))
 	defer cancel()
 	raw, err := json.Marshal(args)
 	if err != nil {

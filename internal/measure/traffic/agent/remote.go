@@ -58,7 +58,7 @@ func (s *Sink) Reset() error {
 }
 
 func (s *Sink) Close() error {
-	return s.c.call(context.Background(), "sink.stop", s.handle(), nil, 0)
+	return s.c.stop("sink.stop", s.started)
 }
 
 // A Generator is a traffic.Generator on the agent. The agent makes a new one for each run.
@@ -171,5 +171,5 @@ func (s *TCPServer) Counts(ctx context.Context) (talk.ServerCounts, error) {
 }
 
 func (s *TCPServer) Close() error {
-	return s.c.call(context.Background(), "tcp.stop", handle{s.started.Handle}, nil, 0)
+	return s.c.stop("tcp.stop", s.started)
 }

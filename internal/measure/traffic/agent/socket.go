@@ -33,10 +33,18 @@ func listen(netns, addr string) (l net.Listener, err error) {
 		return own.Listen(context.Background(), "unix", path)
 	}
 	err = traffic.Endpoint{Netns: netns}.Do(func() error {
-		l, err = net.Listen("tcp", addr)
+		l, err = (&net.ListenConfig{Control: thin}).Listen(context.Background(), "tcp", addr)
 		return err
 	})
 	return l, err
+}
+
+// thin has TCP repeat six times what was lost before it doubles its timeout (tcp_retransmit_timer in
+// net/ipv4/tcp_timer.c): test frames may flood the link. Accepted sockets inherit it. A kernel without it waits longer.
+func thin(_, _ string, c syscall.RawConn) error {
+	return c.Control(func(fd uintptr) {
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_THIN_LINEAR_TIMEOUTS, 1)
+	})
 }
 
 // dialSocket connects to host:port from a network namespace, or to a unix socket that root or this user listens on.
@@ -51,7 +59,7 @@ func dialSocket(ctx context.Context, netns, addr string) (c net.Conn, err error)
 		return c, nil
 	}
 	err = traffic.Endpoint{Netns: netns}.Do(func() error {
-		c, err = (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+		c, err = (&net.Dialer{Control: thin}).DialContext(ctx, "tcp", addr)
 		return err
 	})
 	return c, err
