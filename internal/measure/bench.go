@@ -50,8 +50,8 @@ type Path interface {
 	Progress() uint64
 	// Arrived reads the receiver.
 	Arrived(ctx context.Context) (Arrived, error)
-	// Starved reports whether nothing was heard of another machine for so long that what is sent must end, or its control
-	// connection is lost. Where both ends are here it is false.
+	// Starved reports whether nothing was heard of another machine for so long that what is sent must end, or its
+	// control connection is lost. It is false where both ends are here.
 	Starved() bool
 	// Latency returns the one-way delays since Prepare; nil if the ends do not share a clock or no delays were taken.
 	Latency(ctx context.Context) (*Latency, error)

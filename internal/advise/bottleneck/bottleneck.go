@@ -21,6 +21,8 @@ type Diagnosis struct {
 	Besides []Bottleneck   `json:"besides,omitempty"`
 	Stages  []Stage        `json:"stages"` // in path order, without those that the host does not have
 	Unseen  []facts.Unseen `json:"unseen"`
+	// 0–1: share of the busiest sender's CPU in which packets are received there; 0: none are, or no sender is busy
+	OnSender float64 `json:"on_sender,omitempty"`
 }
 
 // Bottleneck is a stage that holds the path back, and why.

@@ -96,6 +96,7 @@ func Find(h *facts.Host, l *facts.Load) *Diagnosis {
 			p.rate(p.packets)))
 		return d
 	}
+	d.OnSender = p.onSender()
 	var all []suspect
 	for _, rule := range rules {
 		all = append(all, rule(p)...)
@@ -125,6 +126,20 @@ func Find(h *facts.Host, l *facts.Load) *Diagnosis {
 		d.Next = p.nextByUse(d.Stages, d.Bottleneck.Stage)
 	}
 	return d
+}
+
+// onSender returns the share of the busiest sender's CPU in which packets are received there.
+func (p *path) onSender() float64 {
+	t := most(facts.Each(p.l.Threads), func(t *facts.ThreadLoad) float64 {
+		if sends(t) && t.Ran >= 0.5 {
+			return t.Ran
+		}
+		return -1
+	})
+	if t == nil {
+		return 0
+	}
+	return p.softirqUse(cpuOf(t))
 }
 
 // withRole adds to a sentence that says that nothing is wrong what the machine is, if no guest runs on it.

@@ -2,11 +2,13 @@ package bottleneck
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
 
 	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 	"mpps/internal/must"
 )
 
@@ -60,6 +62,22 @@ func TestPlanted(t *testing.T) {
 		t.Errorf("first answer right in %d of %d, by counters alone in %d of %d", right, all, rightBlind, allBlind)
 	}
 	t.Logf("first answer right in %d of %d, by counters alone in %d of %d", right, all, rightBlind, allBlind)
+}
+
+// TestOnSender: packets that are received in their sender's time take its CPU, not those of a thread that hardly sends.
+func TestOnSender(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		role                string
+		ran, softirq, wants float64
+	}{{"pktgen", 0.99, 0.85, 0.85}, {"mpps", 0.99, 0.02, 0.02}, {"mpps", 0.2, 0.7, 0}, {"other", 0.99, 0.85, 0}} {
+		s := newScene(1)
+		s.l.Threads = append(s.l.Threads, facts.ThreadLoad{PID: 60, TID: 60, Comm: "sends", Role: c.role, VCPU: -1,
+			Queue: -1, CPU: 15, Affinity: setting.CPUs(15), Ran: c.ran})
+		s.cpu(15, facts.CPULoad{System: 0.1, Softirq: c.softirq})
+		got := Find(s.h, s.l).OnSender
+		must.Hold(t, math.Abs(got-c.wants) < 0.01, "%+v: %g", c, got)
+	}
 }
 
 func TestEveryKindIsPlanted(t *testing.T) {

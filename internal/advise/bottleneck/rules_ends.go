@@ -363,10 +363,13 @@ func packetSockets(p *path) (found []suspect) {
 	return found
 }
 
+// sends reports whether a thread may be one that sends test packets.
+func sends(t *facts.ThreadLoad) bool { return t.Role == "pktgen" || t.Role == "mpps" }
+
 // generators blames senders that cannot send faster. They rank last: only if nothing on the path is full.
 func generators(p *path) (found []suspect) {
 	for t := range facts.Each(p.l.Threads) {
-		if t.Role != "pktgen" && t.Role != "mpps" {
+		if !sends(t) {
 			continue
 		}
 		at := cpuOf(t)

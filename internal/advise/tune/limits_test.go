@@ -128,6 +128,38 @@ func TestHeldBack(t *testing.T) {
 	}
 }
 
+// unsteady is a host whose path runs on the generator's CPU and whose guest, at first, does not keep up either.
+type unsteady struct {
+	backpressed
+	trials   int
+	onSender float64
+}
+
+func (u *unsteady) Sample(ctx context.Context, pps float64, length int, exact bool) (float64, error) {
+	v, err := u.backpressed.Sample(ctx, pps, length, exact)
+	if u.trials++; u.trials < 6 {
+		v *= 0.9
+	}
+	return v, err
+}
+
+func (u *unsteady) Diagnose(ctx context.Context, pps float64) (*bottleneck.Diagnosis, error) {
+	d, err := u.Host.Diagnose(ctx, pps)
+	d.OnSender = u.onSender
+	return d, err
+}
+
+// TestPathOnSender: a generator that is late only now and then is held back by the path if that takes most of its CPU;
+// else what a change does to it is no gain.
+func TestPathOnSender(t *testing.T) {
+	for share, want := range map[float64][]string{0.85: {"a.helps"}, 0.1: {}} {
+		h := &unsteady{backpressed: backpressed{Host: simulated.New(calm(helps("a.helps", "a", 1.4)), 1)}, onSender: share}
+		if r := runOn(t, h, tune.Options{Goal: goal.Goal{PPS: 1e9}}); !slices.Equal(r.Kept, want) {
+			t.Errorf("with %.0f %% of the generator's CPU: kept %v: %s", 100*share, r.Kept, r.Why)
+		}
+	}
+}
+
 // fickle is a host of which one search, counted from 1, finds little.
 type fickle struct {
 	*simulated.Host

@@ -200,15 +200,16 @@ func (l *loop) baseline(ctx context.Context) (done bool, err error) {
 	if r.Before = l.diagnosis; l.Earlier != nil {
 		r.Before, r.After, r.resumed = l.Earlier.Before, l.diagnosis, l.diagnosis
 	}
-	if r.Baseline.LimitedBy == "generator" && l.hostLimits() {
+	if r.Baseline.LimitedBy == "generator" && l.hostLimits() ||
+		l.diagnosis != nil && l.diagnosis.OnSender >= mostlyPath {
 		l.backpressure = true
-		r.Warnings = append(r.Warnings, Warning{Code: "generator-late", Text: "the generator sent less than it was " +
-			"asked for; it runs a part of the path on its own CPU, and as " + l.diagnosis.Bottleneck.Say +
-			" the host was held responsible: what makes sending cheaper counts as a gain too"})
 	}
 	l.judgeBaseline()
 	return r.Verdict != "", nil
 }
+
+// mostlyPath is the share of the generator's CPU from which on the path is what it has no time for.
+const mostlyPath = 0.5
 
 // diagnose finds the current bottleneck.
 func (l *loop) diagnose(ctx context.Context) (err error) {

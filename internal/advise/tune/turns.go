@@ -143,6 +143,7 @@ func (l *loop) runPairs(ctx context.Context, c Candidate, a *Attempt, m *compari
 		}
 		pair.Before, pair.After = before.received, after.received
 		pair.SentBefore, pair.SentAfter = before.sent, after.sent
+		l.warnOfLate(before, after)
 		if pair.Short = l.short(before) || l.short(after); pair.Short {
 			if m.short++; m.short > 1 { // one late trial says nothing
 				l.load = slower * min(before.sent, after.sent)
@@ -204,10 +205,25 @@ const (
 	maxShort   = 6 // pairs of a candidate that do not count
 )
 
-// short reports whether the generator was the limit: it sent less than the load, nearly all of it arrived, and the path
-// does not run on its CPU. If packets were lost, the path was overloaded, however little was sent.
-func (l *loop) short(t trial) bool {
-	return t.sent > 0 && t.sent < sentEnough*t.load && t.loss() < 1-sentEnough && !l.backpressure
+// short reports whether the generator was the limit: it was late, and the path does not run on its CPU.
+func (l *loop) short(t trial) bool { return t.late() && !l.backpressure }
+
+// late reports whether less than the load was sent, and nearly all of it arrived. If packets were lost, the path was
+// overloaded, however little was sent.
+func (t trial) late() bool {
+	return t.sent > 0 && t.sent < sentEnough*t.load && t.loss() < 1-sentEnough
+}
+
+// warnOfLate says once that trials count although the generator was late.
+func (l *loop) warnOfLate(trials ...trial) {
+	const code = "generator-late"
+	known := slices.ContainsFunc(l.result.Warnings, func(w Warning) bool { return w.Code == code })
+	if known || !l.backpressure || !slices.ContainsFunc(trials, trial.late) {
+		return
+	}
+	l.result.Warnings = append(l.result.Warnings, Warning{Code: code, Text: "the generator sent less than it was " +
+		"asked for. A part of the path runs on its CPU and the host was held responsible: what makes sending cheaper " +
+		"counts as a gain too"})
 }
 
 // littleLeft reports whether what a change could still gain is not worth more pairs.

@@ -27,6 +27,8 @@ type Gauge interface {
 	Search(ctx context.Context) (tune.Rate, error)
 	// Netns returns the network namespaces of the path; the empty name is that of this process.
 	Netns() []string
+	// SendsHere reports whether packets leave from this machine's own generator.
+	SendsHere() bool
 	Close() error
 }
 
@@ -76,6 +78,7 @@ type pathGauge struct {
 	goal   goal.Goal
 	budget time.Duration // of the whole run; 0: none
 	spaces []string
+	away   bool // the far end sends
 
 	running *measure.Running // nil: nothing is sent
 	load    measure.Load     // of running
@@ -96,7 +99,8 @@ func NewPathGauge(ctx context.Context, env *ops.Env, p *bench.Path, load measure
 			spaces = append(spaces, end.Netns)
 		}
 	}
-	return &pathGauge{Gauge: opened, env: env, goal: g, budget: budget, spaces: spaces}, nil
+	return &pathGauge{Gauge: opened, env: env, goal: g, budget: budget, spaces: spaces,
+		away: p.Reverse && p.Agent != ""}, nil
 }
 
 func (p *pathGauge) Sample(ctx context.Context, pps float64, length time.Duration, exact bool) (Trial, error) {
@@ -203,6 +207,8 @@ func (p *pathGauge) Close() error {
 
 func (p *pathGauge) Netns() []string { return p.spaces }
 
+func (p *pathGauge) SendsHere() bool { return !p.away }
+
 // NewProgramGauge returns a gauge that measures by an external program's trials, at rates up to maxPPS.
 func NewProgramGauge(env *ops.Env, command string, grace time.Duration, maxPPS float64, g goal.Goal,
 	budget time.Duration) (Gauge, error) {
@@ -259,6 +265,8 @@ func (p *programGauge) Search(ctx context.Context) (tune.Rate, error) {
 }
 
 func (p *programGauge) Netns() []string { return nil }
+
+func (p *programGauge) SendsHere() bool { return false }
 
 func (p *programGauge) Close() error { return p.program.Close() }
 

@@ -171,7 +171,11 @@ func (h *trialHost) Diagnose(ctx context.Context, pps float64) (*bottleneck.Diag
 	if err != nil {
 		return nil, err
 	}
-	return h.bottleneck(found), nil
+	d := h.bottleneck(found)
+	if !h.gauge.SendsHere() { // the busy thread of ours is the receiver
+		d.OnSender = 0
+	}
+	return d, nil
 }
 
 // bottleneck judges a load as 'mpps diagnose' does for the same guest: other guests only use CPUs.

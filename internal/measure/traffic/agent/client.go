@@ -157,8 +157,8 @@ func (c *Client) ping(every time.Duration) {
 	}
 }
 
-// Starved reports whether the agent gave no sign of life for a quarter of the time that ends the session. TCP doubles its
-// timeout with every loss: if nothing floods the link any more, the session outlives that.
+// Starved reports whether the agent gave no sign of life for a quarter of the time that ends the session. TCP doubles
+// its timeout with every loss: the session outlives that if nothing floods the link any more.
 func (c *Client) Starved() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
