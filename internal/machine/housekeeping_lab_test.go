@@ -3,7 +3,6 @@
 package machine
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -16,7 +15,7 @@ import (
 // writeAndRestore sets a value, checks it with another program, restores it and checks again.
 func writeAndRestore(t *testing.T, mechanisms setting.Mechanisms, address, value, script, want string) {
 	t.Helper()
-	ctx := context.Background()
+	ctx := patient(t)
 	a := must.Get(setting.ParseAddress(address))(t)
 	before := mechanisms.Read(ctx, a)
 	if before.State != setting.Known || before.ReadOnly || before.Value == value {
@@ -94,7 +93,7 @@ func TestVirtualFunctionsAreSet(t *testing.T) {
 	} {
 		writeAndRestore(t, mechanisms, "vf-attr:"+name+"/1/"+c.attribute, c.value, show, c.want)
 	}
-	ctx := context.Background()
+	ctx := patient(t)
 	mac := setting.Of(setting.VFAttr, name, "1", "mac")
 	must.Try(t, mechanisms.Write(ctx, mac, setting.Value("52:54:00:00:09:02")))
 	if text := sh(t, show); !strings.Contains(text, "52:54:00:00:09:02") ||

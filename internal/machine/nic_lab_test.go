@@ -3,7 +3,6 @@
 package machine
 
 import (
-	"context"
 	"fmt"
 	"os/exec"
 	"path"
@@ -35,8 +34,8 @@ func sh(t *testing.T, script string) string {
 func takeStock(t *testing.T, m *Machine) *facts.Host {
 	t.Helper()
 	h := &facts.Host{}
-	link.Inventory(context.Background(), m.Tree, h)
-	netfilter.Inventory(context.Background(), m.Tree, h)
+	link.Inventory(patient(t), m.Tree, h)
+	netfilter.Inventory(patient(t), m.Tree, h)
 	return h
 }
 
@@ -109,7 +108,7 @@ func TestDriverSettingsAreWrittenAndRestored(t *testing.T) {
 	igb, virtio := byMAC(t, h, lab.MACigb0).Name, byMAC(t, h, lab.MACvirtio).Name
 	sh(t, "ip link set "+igb+" up; ip link set "+virtio+" up; sleep 1")
 	mechanisms := m.Mechanisms()
-	ctx := context.Background()
+	ctx := patient(t)
 	for _, c := range []struct {
 		address, value string
 		seen           func() string
@@ -192,7 +191,7 @@ func TestInterruptIsFoundAfterRenumbering(t *testing.T) {
 	must.Need(t, at >= 0, "interrupts of %s: %+v, want rx-1 among them", name, nic.IRQs)
 	a := nic.Address(nic.IRQs[at])
 	mechanisms := m.Mechanisms()
-	ctx := context.Background()
+	ctx := patient(t)
 	before := mechanisms.Read(ctx, a)
 	must.Do(t, mechanisms.Write(ctx, a, setting.Value("2")))
 	file := path.Join("/proc/irq", strconv.Itoa(nic.IRQs[at].Number), "smp_affinity_list")
@@ -235,7 +234,7 @@ func TestVirtualFunctionsAreSeen(t *testing.T) {
 	m := must.Get(Open("/"))(t)
 	name := byMAC(t, takeStock(t, m), lab.MACigb0).Name
 	mechanisms := m.Mechanisms()
-	ctx := context.Background()
+	ctx := patient(t)
 	count := setting.Of(setting.Sysfs, "class", "net", name, "device", "sriov_numvfs")
 	had := mechanisms.Read(ctx, count)
 	sh(t, "ip link set "+name+" up; modprobe vfio-pci; echo 0 > /sys/class/net/"+name+"/device/sriov_drivers_autoprobe")

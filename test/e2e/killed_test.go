@@ -103,12 +103,16 @@ done; echo "too late"`, lines, signal))
 	return e.r
 }
 
+// struckBefore is the number of records, two of each change, from which on a strike may come too late: what comes after
+// two thirds of the changes takes longer than the loop that counts them may stand still.
+func struckBefore(p *plan.Plan) int { return 4 * len(p.Changes) / 3 }
+
 func nothing(string) {}
 
 // testKilled kills apply on the way, as a power cut would: status tells, nothing else is begun, rollback restores.
 // Anywhere among the changes: test/faults does it at every point.
 func testKilled(b *box, p *plan.Plan, before *survey) {
-	if r := b.strike("KILL", 2+rand.IntN(2*len(p.Changes)-20), "/share/long-plan.json", nothing); r.Code != 137 {
+	if r := b.strike("KILL", 2+rand.IntN(struckBefore(p)-2), "/share/long-plan.json", nothing); r.Code != 137 {
 		b.Errorf("killed: exit %d", r.Code)
 	}
 	if status := b.MPPS(1, "status", "--detailed-exit-code").Stdout; !strings.HasPrefix(status, "interrupted") {
@@ -126,7 +130,7 @@ func testKilled(b *box, p *plan.Plan, before *survey) {
 
 // testInterrupted presses Ctrl-C: apply itself undoes what it did.
 func testInterrupted(b *box, p *plan.Plan, before *survey) {
-	r := b.strike("INT", len(p.Changes)/2+rand.IntN(len(p.Changes)), "/share/long-plan.json", nothing)
+	r := b.strike("INT", len(p.Changes)/2+rand.IntN(struckBefore(p)-len(p.Changes)/2), "/share/long-plan.json", nothing)
 	b.undone(r)
 	b.survey(p.Addresses()...).same(b, before)
 	b.MPPS(3, "status", "--detailed-exit-code")

@@ -67,13 +67,13 @@ func (s *scene) start(argv ...string) (pid int) {
 	return started.PID
 }
 
-// hangs stops the guest's agent. The function that it returns pulls the plug of the guest's NIC, at which the agent
-// goes on, and waits until it answers.
+// hangs stops the guest's agent and returns once the guest's console says so. The function that it returns pulls the
+// plug of the guest's NIC, at which the agent goes on, and waits until it answers.
 func (s *scene) hangs() (answers func()) {
 	s.Helper()
-	s.start("sh", "-c", "p=$(pidof qemu-ga); kill -STOP $p; "+
+	s.start("sh", "-c", "p=$(pidof qemu-ga); kill -STOP $p; echo agent stopped >/dev/console; "+
 		"while [ $(cat /sys/class/net/eth0/carrier) = 1 ]; do sleep 0.2; done; kill -CONT $p")
-	time.Sleep(500 * time.Millisecond)
+	s.Must("until grep -q 'agent stopped' /run/lab/" + guestName + ".console; do sleep 0.1; done")
 	plug := func(state string) {
 		s.Must("virsh -q domif-setlink " + guestName + " $(virsh -q domiflist " + guestName + " | awk '{print $1}') " + state)
 	}

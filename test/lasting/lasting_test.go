@@ -171,8 +171,9 @@ echo '- {id: memory.numa_balancing, address: "sysctl:kernel.numa_balancing", wan
 want=$(cat $F); modprobe -r igb; modprobe igb & while [ ! -e $F ]; do :; done; s=$EPOCHREALTIME
 while read -r now <$F 2>/dev/null || true; [ "$now" != "$want" ]; do :; done; e=$EPOCHREALTIME; wait; awk "BEGIN{print $e-$s}"`)
 	t.Logf("put back %.2f s after the driver recreated its device", took)
-	if took > 5 { // 1 to 2 s, and emulated processors wait for real ones that are busy
-		t.Errorf("put back in %.2f s, expected under 5 s", took)
+	// 1 to 2 s, on a busy machine several times that. Without the event it would count as changed by hand.
+	if took > 30 {
+		t.Errorf("put back in %.2f s, expected under 30 s", took)
 	}
 	s.Must(prepare)
 	s.stands("a driver's reload")
@@ -230,7 +231,7 @@ F=/sys/class/net/$I/flags; echo $I >/root/nic; MPPS_PLAN_FILE=/root/cut.json MPP
 	}
 	before := s.Must("/opt/mpps status") // a test that comes first may have left an argument to the running kernel
 	// The shell that applies dies with its connection.
-	out := s.Must(`setsid bash -c '/opt/mpps apply --foreign --yes /root/cut.json --confirm 5s >/root/out 2>&1; kill -9 $$' || true; cat /root/out; systemctl list-timers --all --no-legend 'mpps-confirm-*'`)
+	out := s.Must(`setsid bash -c '/opt/mpps apply --foreign --yes /root/cut.json --confirm 30s >/root/out 2>&1; kill -9 $$' || true; cat /root/out; systemctl list-timers --all --no-legend 'mpps-confirm-*'`)
 	must.Hold(t, strings.Contains(out, "your way in: ") && strings.Contains(out, "mpps-confirm-"),
 		"expected the way in to be named, and a timer:\n%s", out)
 	cut := time.Now()
@@ -238,18 +239,19 @@ F=/sys/class/net/$I/flags; echo $I >/root/nic; MPPS_PLAN_FILE=/root/cut.json MPP
 		t.Fatalf("the host is reached, nothing was cut: %s", s.Must("ip -br addr; /opt/mpps history"))
 	}
 	for !reached() {
-		if time.Since(cut) > time.Minute {
+		if time.Since(cut) > 3*time.Minute {
 			t.Fatalf("not undone: %s", s.Must("/opt/mpps history; systemctl status 'mpps-confirm-*' --no-pager"))
 		}
 	}
 	t.Logf("reached again %.1f s after the path was cut", time.Since(cut).Seconds())
-	for range 600 { // the rollback ends a moment after the value is back
-		if s.Must("/opt/mpps status") == before {
+	for range 600 { // the rollback, and the service that makes it, end a moment after the value is back
+		if s.Must("/opt/mpps status") == before &&
+			s.Must("systemctl list-units --all --no-legend 'mpps-confirm-*'") == "" {
 			break
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	if got := s.Must("/opt/mpps status; /opt/mpps history; systemctl list-units --all --no-legend 'mpps-confirm-*'"); !strings.Contains(got, "not confirmed within 5s") || !strings.HasPrefix(got, before+"\n") || strings.Contains(got, "mpps-confirm") {
+	if got := s.Must("/opt/mpps status; /opt/mpps history; systemctl list-units --all --no-legend 'mpps-confirm-*'"); !strings.Contains(got, "not confirmed within 30s") || !strings.HasPrefix(got, before+"\n") || strings.Contains(got, "mpps-confirm") {
 		t.Errorf("afterwards: %s", got)
 	}
 	// Confirmed: it stays, and the timer is gone.
@@ -288,12 +290,12 @@ s=$EPOCHREALTIME; D=$(dirname $T); while ! grep -q '^Cpus_allowed_list:.2$' $D/s
 		NICs: []lab.NIC{{Model: lab.Virtio, Bridge: "br9", Addr: "10.50.0.2/24"}}}
 	must.Get(l.StartGuest(t.Context(), guest))(t)
 	select {
-	case took := <-done:
+	case took := <-done: // −1: no such thread
 		t.Logf("bound %.2f s after the vCPU's thread began", took)
-		if took < 0 || took > 2 {
-			t.Errorf("bound in %.2f s, expected under 2 s", took)
+		if took < 0 || took > 10 { // the pause between two looks without an event
+			t.Errorf("bound in %.2f s, expected under 10 s", took)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(3 * time.Minute):
 		t.Errorf("not bound: %s", s.Must("journalctl -u restore-test --no-pager | tail -20; ls /run/libvirt/qemu"))
 	}
 }

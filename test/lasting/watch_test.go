@@ -37,7 +37,9 @@ systemd-run -q --unit=watched -p StandardOutput=append:/run/events -p StandardEr
 
 	s.Must(`systemd-run -q --unit=busy taskset -c 3 dd if=/dev/zero of=/dev/null`)
 	s.told("a thread was pinned in", `"begins","code":"threads.user_ran","object":"thread dd `)
-	if got := s.Must(`sleep 3; grep -c '^mpps_realtime_findings{code="threads.user_ran",severity="high"} [1-9]' /run/mpps.prom; grep '^mpps_realtime_ok' /run/mpps.prom`); got != "1\nmpps_realtime_ok 0" {
+	// The file is written after the events of the same look.
+	if got := s.Must(`for i in $(seq 240); do grep -q '^mpps_realtime_findings{code="threads.user_ran",severity="high"} [1-9]' /run/mpps.prom && break; sleep 0.5; done
+grep -c '^mpps_realtime_findings{code="threads.user_ran",severity="high"} [1-9]' /run/mpps.prom; grep '^mpps_realtime_ok' /run/mpps.prom`); got != "1\nmpps_realtime_ok 0" {
 		t.Errorf("metrics: %q", got)
 	}
 	s.Must("systemctl stop busy")
@@ -69,7 +71,7 @@ func TestWatchService(t *testing.T) {
 	labtest.Long(t)
 	s := scene{labtest.On(t, theHost(t))}
 	s.Must(prepare + "/opt/mpps apply --yes --pps 50k --watch --confirm 0 >/dev/null 2>&1")
-	if got := s.Must("for i in $(seq 120); do [ -s /run/mpps-watch/mpps.prom ] && break; sleep 0.5; done; systemctl " +
+	if got := s.Must("for i in $(seq 480); do [ -s /run/mpps-watch/mpps.prom ] && break; sleep 0.5; done; systemctl " +
 		"is-active mpps-watch; systemctl is-enabled mpps-watch; grep ^mpps_watch_source_success " +
 		"/run/mpps-watch/mpps.prom"); !strings.HasPrefix(got,
 		"active\nenabled\nmpps_watch_source_success{source=\"values\"} 1\n") {

@@ -34,7 +34,7 @@ into gen $gen gen0 2
 ip netns exec gen ethtool -L gen0 combined 1
 into native $native native0 3
 ip netns exec native setsid mpps agent --listen 10.50.0.3:7878 --secret-file /share/secret </dev/null >/run/native.log 2>&1 &
-for i in $(seq 100); do
+for i in $(seq 600); do
 	! grep -q listening /run/native.log || exit 0
 	sleep 0.1
 done
@@ -53,14 +53,13 @@ const killedBy = `set -e
 cd /run
 setsid mpps acceptance $ARGV -o /run/killed >/run/killed.log 2>&1 </dev/null &
 pid=$!
-for i in $(seq 600); do
-	[ "$(virsh -q list --name | grep -c mpps-)" != 2 ] || break
+until [ "$(virsh -q list --name | grep -c mpps-)" = 2 ]; do
 	[ -d /proc/$pid ] || { cat /run/killed.log >&2; exit 1; }
 	sleep 0.2
 done
 kill -$SIGNAL $pid
 wait $pid || true
-for i in $(seq 100); do
+for i in $(seq 600); do
 	[ -n "$(virsh -q list --all --name)" ] || exit 0
 	sleep 0.2
 done

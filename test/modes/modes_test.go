@@ -78,8 +78,8 @@ func campaign(t *testing.T, verb string, argv ...string) *measure.Modes {
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	err := cmd.Run()
+	must.Need(t, err == nil, "mpps-lab %s: %v after %.0f s:\n%s", verb, err, time.Since(began).Seconds(), &said)
 	t.Logf("%.0f s: %s", time.Since(began).Seconds(), strings.ReplaceAll(strings.TrimSpace(said.String()), "\n", "; "))
-	must.Do(t, err)
 	m := must.Get(measure.DecodeModes(&out))(t)
 	labs, err := lab.List()
 	if err != nil || slices.ContainsFunc(labs, func(i lab.Info) bool { return strings.HasPrefix(i.Name, verb+"-") }) {

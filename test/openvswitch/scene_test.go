@@ -76,7 +76,7 @@ ip link set $t nomaster && ip link del br0 && ovs-vsctl add-port br-int $t tag=5
 // ping sends echo requests to an address from the namespace.
 func (s *scene) ping(count int, to string) string {
 	s.Helper()
-	return s.Must(fmt.Sprintf("ip netns exec g1 ping -q -i 0.01 -W 2 -c %d %s || :", count, to))
+	return s.Must(fmt.Sprintf("ip netns exec g1 ping -q -i 0.01 -W 20 -c %d %s || :", count, to))
 }
 
 // count returns a counter of a device.

@@ -121,7 +121,7 @@ func (s *scene) plugs(placed *placement.Placed) {
 	}
 	s.MPPS(0, "restore") // the others stand where they were
 	s.Must("ping -f -q -w 600 " + first.addr + " >/dev/null 2>&1 & echo $! >/run/flood")
-	s.MPPS(0, "--quiet", "snapshot", "--interval", "2s", "-o", "/share/plugged.json")
+	s.MPPS(0, "--quiet", "snapshot", "--interval", "5s", "-o", "/share/plugged.json")
 	s.Must("kill -INT $(cat /run/flood)")
 	for _, g := range s.readHost("plugged.json").Guests {
 		for _, t := range g.Threads {

@@ -118,7 +118,7 @@ touch /run/slow
 until pgrep -x 06_slow >/dev/null; do kill -0 $pid || { cat /run/apply.log; exit 1; }; sleep 0.1; done
 kill -9 $pid
 rm /run/slow
-i=0; while pgrep -x '06_slow|grub-mkconfig' >/dev/null; do i=$((i+1)); [ $i -lt 100 ] || { echo "grub-mkconfig runs on"; exit 1; }; sleep 0.1; done
+i=0; while pgrep -x '06_slow|grub-mkconfig' >/dev/null; do i=$((i+1)); [ $i -lt 1200 ] || { echo "grub-mkconfig runs on"; exit 1; }; sleep 0.1; done
 rm /etc/grub.d/06_slow`)
 	if state, _ := b.status(); state != "interrupted" {
 		b.Errorf("status after a kill is %s, expected interrupted", state)

@@ -37,11 +37,9 @@ func TestListAndCheck(t *testing.T) {
 			t.Errorf("%s of %s: %+v, expected ok", id, s.pf, got)
 		}
 	}
-	s.Must("echo 4 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; udevadm settle; ip link set " + s.pf +
-		" vf 1 mac 52:54:00:00:0e:01 vlan 100 qos 3 spoofchk off")
-	// igb limits rates only with a link
-	s.Must("for i in $(seq 600); do [ $(</sys/class/net/" + s.pf + "/carrier) = 1 ] && break; sleep 0.1; done")
-	s.Must("ip link set " + s.pf + " vf 1 trust on max_tx_rate 200")
+	s.makes(4)
+	s.Must("ip link set " + s.pf + " vf 1 mac 52:54:00:00:0e:01 vlan 100 qos 3 spoofchk off; ip link set " + s.pf +
+		" vf 1 trust on max_tx_rate 200")
 	pci := strings.Fields(s.Must("for i in 0 1 2 3; do basename $(readlink /sys/class/net/" + s.pf +
 		"/device/virtfn$i); done"))
 	define := func(name, address string) {

@@ -3,6 +3,7 @@
 package sriov
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -37,7 +38,21 @@ func openScene(t testing.TB) *scene {
 	t.Cleanup(func() { s.Must(bare) })
 	s.pf = s.Must("d=$(dirname $(grep -l " + lab.MACigb1 + " /sys/class/net/*/address)); echo ${d##*/}")
 	s.Must("ip link set " + s.pf + " up")
+	s.linked()
 	return s
+}
+
+// linked waits until the NIC has a link, which it loses when functions are made. igb limits rates only with one.
+func (s *scene) linked() {
+	s.Helper()
+	s.Must("for i in $(seq 600); do [ \"$(</sys/class/net/" + s.pf + "/carrier)\" = 1 ] && exit; sleep 0.1; done; exit 1")
+}
+
+// makes makes functions of the NIC by hand.
+func (s *scene) makes(functions int) {
+	s.Helper()
+	s.Must(fmt.Sprintf("echo %d > /sys/class/net/%s/device/sriov_numvfs; udevadm settle", functions, s.pf))
+	s.linked()
 }
 
 // guest starts a guest.

@@ -90,7 +90,7 @@ const untouched = "vlan 0 qos 0 rate 0 spoofchk on trust off"
 func TestSet(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)
-	s.Must("echo 3 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; udevadm settle")
+	s.makes(3)
 	_, before := s.vfs()
 	one := s.pf + "/1"
 	pci := s.Must("basename $(readlink /sys/class/net/" + s.pf + "/device/virtfn1)")
@@ -151,7 +151,7 @@ func TestSet(t *testing.T) {
 	}
 	must.Lack(t, s.Must("cat /var/lib/mpps/desired.json 2>/dev/null || true"), s.pf+"/1/")
 	s.MPPS(0, "rollback")
-	s.becomes(1, "mac 52:54:00:0e:00:01 vlan 0 qos 0 rate 200 spoofchk on trust on", time.Second)
+	s.becomes(1, "mac 52:54:00:0e:00:01 vlan 0 qos 0 rate 200 spoofchk on trust on", time.Minute)
 	for range 3 {
 		s.MPPS(0, "rollback")
 	}
@@ -169,7 +169,7 @@ func TestSet(t *testing.T) {
 func TestLeft(t *testing.T) {
 	labtest.Long(t)
 	s := openScene(t)
-	s.Must("echo 2 > /sys/class/net/" + s.pf + "/device/sriov_numvfs; udevadm settle")
+	s.makes(2)
 	function := s.Must("basename $(readlink /sys/class/net/" + s.pf + "/device/virtfn0)")
 	for name, words := range map[string]string{"a": ",vlan=7,mac=52:54:00:0e:00:0a", "b": ",mac=52:54:00:0e:00:0b"} {
 		s.MPPS(0, "domain", "render", "--name", name, "--vcpus", "1", "--memory", "128MiB", "--nic", "vf="+
