@@ -50,7 +50,7 @@ func startLabGuest(t *testing.T) {
 	must.Do(t, os.WriteFile(file, []byte(labGuest), 0o600))
 	sh(t, "ip link add gbr0 type bridge && ip link set gbr0 up")
 	t.Cleanup(func() { sh(t, "ip link del gbr0") })
-	sh(t, "pidof libvirtd || { virtlogd -d; libvirtd -d; for i in $(seq 50); do test -S /run/libvirt/libvirt-sock && "+
+	sh(t, "pidof libvirtd || { virtlogd -d; libvirtd -d; for i in $(seq 300); do test -S /run/libvirt/libvirt-sock && "+
 		"break; sleep 0.2; done; }")
 	sh(t, "virsh define "+file)
 	t.Cleanup(func() { sh(t, "virsh undefine 'guests of lab'") })

@@ -29,8 +29,8 @@ func TestLoadOfGuest(t *testing.T) {
 	text := must.Get(l.Must(t.Context(), `mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug
 ping -f -q -w 600 10.50.0.2 >/dev/null & flood=$!
 for i in $(seq 600); do [ "$(cat /sys/class/net/br0/statistics/tx_packets)" -gt 1000 ] && break; sleep 0.2; done
-mpps diagnose --for 8s -o -
-kill -INT $flood`))(t)
+mpps diagnose --for 8s -o -; code=$?
+kill -INT $flood; exit $code`))(t)
 	h, err := facts.ReadSnapshot(strings.NewReader(text))
 	must.Need(t, err == nil, "%v: %.400s", err, text)
 	load := h.Load

@@ -68,15 +68,16 @@ func testExact(s *scene) {
 	const each = 1000
 	s.apart()
 	counters := "ethtool -S " + s.nic + " | awk '/tx_queue_[0-9]+_packets/ {print $2}'"
-	s.Must(`mpps --json path --every-packet --for 5m >/run/path.json 2>/run/path.err & echo $! >/run/path.pid
-until bpftool prog show | grep -q 'name transmitted'; do sleep 0.2; done; sleep 2`)
+	// It watches once it has attached the two programs that see packets.
+	s.Must(`mpps --json path --every-packet --for 5m >/run/path.json 2>/run/path.err & P=$!; echo $P >/run/path.pid
+until [ $(grep -ls link_id /proc/$P/fdinfo/* | wc -l) -ge 2 ]; do [ -d /proc/$P ] || { cat /run/path.err; exit 1; }; sleep 0.2; done; sleep 2`)
 	before := s.Must(counters)
-	s.send(each, pause)
-	s.Must(fmt.Sprintf(`for g in %s; do until [ $(</sys/class/net/tap$g/statistics/rx_packets) -ge %d ]; do sleep 0.2; done; done; sleep 1
-P=$(cat /run/path.pid); kill -INT $P; while [ -d /proc/$P ]; do sleep 0.2; done`, strings.Join(guests, " "),
-		guestQueues*each))
 	var b, a [nicQueues]int
 	scan(s, before, b[:])
+	s.send(each, pause)
+	s.Must(fmt.Sprintf(`until [ $(%s | awk '{n += $1} END {print n}') -ge %d ]; do sleep 0.2; done; sleep 1
+P=$(cat /run/path.pid); kill -INT $P; while [ -d /proc/$P ]; do sleep 0.2; done`, counters,
+		b[0]+b[1]+b[2]+b[3]+len(guests)*guestQueues*each))
 	scan(s, s.Must(counters), a[:])
 	p := s.decode(s.Must("cat /run/path.json"))
 	var told [nicQueues]int

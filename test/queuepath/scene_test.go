@@ -119,8 +119,8 @@ func (s *scene) decode(text string) *queuepath.Path {
 	return &envelope.Result
 }
 
-// send has each queue of the guests send from its own vCPU: count packets, or 0 until stop; delay is in
-// nanoseconds from packet to packet.
+// send has each queue of the guests send from its own vCPU: count packets, or 0 until stop, and then it returns once
+// both guests send; delay is in nanoseconds from packet to packet.
 func (s *scene) send(count, delay int) {
 	s.Helper()
 	defer s.took(time.Now(), "the guests send")
@@ -138,6 +138,12 @@ done
 		if text, code := labtest.Inside(s, s.Lab, name, script); code != 0 {
 			s.Fatalf("pktgen in %s: %s", name, text)
 		}
+	}
+	if count == 0 {
+		s.Must(`for g in ` + strings.Join(guests, " ") + `; do
+	f=/sys/class/net/tap$g/statistics/rx_packets; n=$(<$f)
+	until [ $(<$f) -ge $((n + 100)) ]; do sleep 0.1; done
+done`)
 	}
 }
 
@@ -159,7 +165,7 @@ func (s *scene) vhost(cpus []int) {
 	words := strings.ReplaceAll(strings.Trim(fmt.Sprint(cpus), "[]"), "-1", all)
 	s.Must(`set -- ` + words + `
 for g in ` + strings.Join(guests, " ") + `; do
-	P=$(pgrep -f "guest=$g,")
+	P=$(cat /run/libvirt/qemu/$g.pid)
 	for t in $(ps -T -p $P -o spid=,comm= | awk '$2 ~ /^vhost-/ {print $1}' | sort -n); do [ $# = 0 ] || { taskset -pc $1 $t; shift; }; done
 done
 [ $# = 0 ] || { echo "$# workers too few"; exit 1; }`)
