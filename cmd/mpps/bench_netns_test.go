@@ -156,15 +156,17 @@ func TestBenchLosesDatagrams(t *testing.T) {
 	}
 	for _, argv := range [][]string{{"rr", "--udp"}, {"rr", "--udp", "--rate", "1k"}} {
 		begin := time.Now()
-		code, stdout, stderr := program(t, h.benchmark(append(argv, "--repeat", "1", "--timeout", "20ms")...)...)
+		// A reply that waits for a CPU is not to count as lost.
+		code, stdout, stderr := program(t, append(h.benchmark(append(argv, "--repeat", "1", "--timeout", "250ms")...),
+			"--duration", "3s")...)
 		if code != outcome.CodeOK && code != outcome.CodeNotDevice { // a busy machine sends late
 			t.Fatalf("exit %d: %s", code, stderr)
 		}
 		run := result(t, stdout)
 		checkLedger(t, run)
 		if share := float64(run.Lost) / float64(run.Sent); share < 0.04 || share > 0.09 ||
-			run.LimitedBy == measure.ByNothing || !strings.Contains(stdout, "were not answered within 20ms") ||
-			time.Since(begin) > 20*time.Second {
+			run.LimitedBy == measure.ByNothing || !strings.Contains(stdout, "were not answered within 250ms") ||
+			time.Since(begin) > time.Minute {
 			t.Errorf("%v: lost %d of %d, limited by %s, in %v: %v", argv, run.Lost, run.Sent, run.LimitedBy,
 				time.Since(begin), run.Warnings)
 		}
@@ -230,8 +232,9 @@ func TestBenchThroughBridge(t *testing.T) {
 				(run.From.Interface != "eth0" || run.To.Via != "br0" || !strings.HasPrefix(run.From.Where, "agent ")) {
 				t.Errorf("from %+v to %+v", run.From, run.To)
 			}
+			// Of 200 ms; a busy machine may end the trial late.
 			if s := run.Samples[0]; run.Kind == measure.Stream &&
-				(s.RampBytes == 0 || s.Bytes == 0 || s.Seconds > 0.4 || s.Seconds < 0.05) {
+				(s.RampBytes == 0 || s.Bytes == 0 || s.Seconds > 2 || s.Seconds < 0.05) {
 				t.Errorf("%d bytes behind a ramp of %d, in %g s", s.Bytes, s.RampBytes, s.Seconds)
 			}
 			h.stays(before)

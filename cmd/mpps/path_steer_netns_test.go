@@ -99,8 +99,7 @@ func TestSteerHost(t *testing.T) {
 		t.Error("after the rollback nothing is wrong any more")
 	}
 	s.end()
-	time.Sleep(50 * time.Millisecond)
-	sent, arrived := s.sent.Load(), s.arrived()
+	sent, arrived := s.counts()
 	t.Logf("%d frames sent meanwhile, %d arrived", sent, arrived)
 	if arrived < sent || arrived > sent+20 || sent < 20_000 { // the kernel sends a few of its own
 		t.Errorf("%d frames of %d arrived", arrived, sent)
@@ -167,8 +166,7 @@ func TestSteerKilled(t *testing.T) {
 	t.Logf("killed 15 times within %v: %d times between the first value and the last, %d times behind it",
 		took.Round(time.Millisecond), half, whole)
 	s.end()
-	time.Sleep(50 * time.Millisecond)
-	if sent, arrived := s.sent.Load(), s.arrived(); arrived < sent {
+	if sent, arrived := s.counts(); arrived < sent {
 		t.Errorf("%d frames of %d arrived", arrived, sent)
 	}
 }
@@ -277,13 +275,14 @@ func testSteerManyFlows(t *testing.T, kind string) {
 		return
 	}
 	s := newSteered(t, kind)
-	seen := make(chan map[uint16]int, 1)
-	go func() { seen <- outerPorts(t, 3*time.Second) }()
+	seen, enough := make(chan map[uint16]int, 1), make(chan struct{})
+	go func() { seen <- outerPorts(t, enough) }()
 	s.sendFlows(2000, false)
 	s.mpps(outcome.CodeChanges, "path", "--steer", "--for", s.during("2s", "5s"), "--detailed-exit-code")
 	for _, f := range s.watch().Faults {
 		t.Errorf("2,000 flows: %s: %s", f.Name(), f.Evidence)
 	}
+	close(enough)
 	ports := <-seen
 	shared := 0
 	for _, queues := range ports {
@@ -348,9 +347,9 @@ func (s *steered) sendFlows(flows int, roaming bool) {
 	})
 }
 
-// outerPorts are the source ports of tunnel frames that arrive at far0 within a time, with the number of guests' queues
-// whose flows have each. A tunnel without UDP has none.
-func outerPorts(t *testing.T, during time.Duration) map[uint16]int {
+// outerPorts are the source ports of tunnel frames that arrive at far0 until it is enough, with the number of guests'
+// queues whose flows have each. A tunnel without UDP has none.
+func outerPorts(t *testing.T, enough <-chan struct{}) map[uint16]int {
 	device, err := net.InterfaceByName("far0")
 	if err != nil {
 		t.Error(err)
@@ -372,7 +371,16 @@ func outerPorts(t *testing.T, during time.Duration) map[uint16]int {
 	const outer, frame = 14 + 20 + 8, 60
 	queues := map[uint16]map[int]bool{}
 	b := make([]byte, 300)
-	for began := time.Now(); time.Since(began) < during; {
+	for {
+		select {
+		case <-enough:
+			ports := map[uint16]int{}
+			for port, q := range queues {
+				ports[port] = len(q)
+			}
+			return ports
+		default:
+		}
 		n, _, err := unix.Recvfrom(fd, b, 0)
 		if err != nil || n < outer+frame || b[23] != unix.IPPROTO_UDP {
 			continue
@@ -383,9 +391,4 @@ func outerPorts(t *testing.T, during time.Duration) map[uint16]int {
 		}
 		queues[port][int(binary.BigEndian.Uint16(b[n-frame+34:])-10000)%8] = true
 	}
-	ports := map[uint16]int{}
-	for port, q := range queues {
-		ports[port] = len(q)
-	}
-	return ports
 }

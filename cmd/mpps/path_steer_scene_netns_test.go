@@ -213,11 +213,17 @@ func (s *steered) end() {
 	s.done.Wait()
 }
 
-func (s *steered) arrived() uint64 {
+// counts returns how many frames were sent and have arrived, once all have, or half a minute after the end.
+func (s *steered) counts() (sent, arrived uint64) {
 	s.t.Helper()
-	n, err := strconv.ParseUint(strings.TrimSpace(s.must("cat", "/sys/class/net/far0/statistics/rx_packets")), 10, 64)
-	must.Do(s.t, err)
-	return n
+	sent = s.sent.Load()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		text := strings.TrimSpace(s.must("cat", "/sys/class/net/far0/statistics/rx_packets"))
+		arrived = must.Get(strconv.ParseUint(text, 10, 64))(s.t)
+		if arrived >= sent || time.Now().After(end) {
+			return sent, arrived
+		}
+	}
 }
 
 // mpps runs the program and checks its exit code.

@@ -74,7 +74,7 @@ func TestLossAtQdisc(t *testing.T) {
 	for _, out := range []traffic.Endpoint{a, upper} {
 		deltas := moved(t, m, func() {
 			send(t, out, frames)
-			time.Sleep(150 * time.Millisecond) // what the bucket held back
+			time.Sleep(time.Second) // what the bucket held back: 60 ms at its rate
 		})
 		var received, refused uint64
 		for _, d := range deltas {

@@ -90,7 +90,7 @@ func TestGivenBack(t *testing.T) {
 		for i := range frames {
 			s.send(tap[i%2], frame(i%2, byte(i%2)))
 			if i%32 == 31 { // the ifb's queue is short
-				time.Sleep(time.Millisecond)
+				s.settle()
 			}
 		}
 		s.settle()

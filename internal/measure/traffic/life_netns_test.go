@@ -24,8 +24,9 @@ func TestRemoved(t *testing.T) {
 	for name, do := range map[string]func(netlink.Link) error{"removed": netlink.LinkDel, "down": netlink.LinkSetDown} {
 		a, _ := pair(t)
 		g := mustGenerator(t, Config{Out: a, Method: XDP})
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		go func() {
-			for g.Sent() == 0 && t.Context().Err() == nil {
+			for g.Sent() == 0 && ctx.Err() == nil {
 				time.Sleep(time.Millisecond)
 			}
 			must.Try(t, a.Do(func() error {
@@ -35,8 +36,11 @@ func TestRemoved(t *testing.T) {
 				}
 				return do(l)
 			}))
+			if name == "down" { // nothing else ends it
+				time.Sleep(time.Second)
+				cancel()
+			}
 		}()
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		r, err := g.Run(ctx)
 		cancel()
 		switch {
@@ -103,7 +107,7 @@ func TestCancel(t *testing.T) {
 			}()
 			r, err := g.Run(ctx)
 			took := time.Since(begin)
-			c := settle(t, s)
+			c := settle(t, s, r.Sent)
 			must.Hold(t, err == nil && r.Cancelled && r.Sent != 0 && c.Received == r.Sent,
 				"%s: %+v, %v, received %d", m, r, err, c.Received)
 			if took > 2*time.Second { // 20–50 ms on a machine that is not loaded

@@ -94,9 +94,13 @@ func mustCount(t *testing.T, s Sink) Counts {
 	return c
 }
 
-// settle reads a sink after its last frame.
-func settle(t *testing.T, s Sink) Counts {
+// settle reads a sink after its last frame: once it has counted so many, which on a busy machine takes longer than the
+// pause that ends the wait for others.
+func settle(t *testing.T, s Sink, frames uint64) Counts {
 	t.Helper()
+	for end := time.Now().Add(10 * time.Second); mustCount(t, s).Received < frames && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
 	c := must.Get(Settle(context.Background(), s, 60*time.Millisecond, 5*time.Second))(t)
 	return c
 }

@@ -38,7 +38,7 @@ func TestPlantedPktgen(t *testing.T) {
 				return nil
 			})
 			must.Do(t, <-done)
-			c := settle(t, s)
+			c := settle(t, s, 14)
 			want := StreamCounts{Received: 7, Next: 9, Duplicated: 1, Reordered: 1}
 			if unnumbered {
 				want = StreamCounts{Received: 7, Next: 7}
@@ -56,7 +56,7 @@ func TestPlantedPktgen(t *testing.T) {
 	s := mustSink(t, SinkConfig{In: b, Method: XDP, Stream: 0})
 	d := must.Get(a.Device())(t)
 	must.Do(t, unix.Send(rawSocket(t, d, 0), pktgenFrame(t, 0, 1), 0))
-	if c := settle(t, s); c.Received != 0 || c.Foreign != 0 {
+	if c := settle(t, s, 0); c.Received != 0 || c.Foreign != 0 {
 		t.Errorf("%+v", c)
 	}
 }
@@ -91,7 +91,7 @@ func TestWorkersTakeQueues(t *testing.T) {
 	s := mustSink(t, SinkConfig{In: b, Method: XDP, Streams: len(cpus)})
 	r := mustRun(t, mustGenerator(t, Config{Out: a, Method: XDP, CPUs: cpus, Duration: time.Second}))
 	must.Equal(t, len(r.Workers), len(cpus), "workers")
-	settle(t, s)
+	settle(t, s, 0)
 	var queues int
 	must.Do(t, b.Do(func() error {
 		queues = busyQueues(t, b.Iface)
