@@ -86,7 +86,7 @@ func TestRestoreOnEvents(t *testing.T) {
 		}
 		slowest = max(slowest, time.Since(began))
 		// The last value may be written and not yet read back, for which the device must be there.
-		for put.Load() < before+int32(len(values)) && time.Since(began) < 2*time.Second {
+		for put.Load() < before+int32(len(values)) && time.Since(began) < 20*time.Second {
 			time.Sleep(2 * time.Millisecond)
 		}
 		ip("link", "del", "ve0")

@@ -145,8 +145,9 @@ func TestRemovedUnderTraffic(t *testing.T) {
 				p.pace(2000) // the capture keeps up
 			}
 		})
-		rounds, began := 0, time.Now()
-		for ; time.Since(began) < 1500*time.Millisecond || rounds < 5 && time.Since(began) < time.Minute; rounds++ {
+		rounds, began, came := 0, time.Now(), p.came.Load()
+		for ; time.Since(began) < 1500*time.Millisecond ||
+			(rounds < 5 || p.came.Load()-came < 10_000) && time.Since(began) < time.Minute; rounds++ {
 			err := prog.Write([]setting.Lane{{Tap: "tap0", Base: 0, Count: 4}, {Tap: "tap1", Base: 4, Count: 4}})
 			if err == nil {
 				err = prog.Write([]setting.Lane{{Tap: "tap0", Base: 2, Count: 2}})

@@ -78,6 +78,7 @@ func newPath(t testing.TB, vxlan bool, queues ...int) *path {
 		port = "vx0"
 	}
 	ip(t, "link set "+port+" master br0")
+	forwards(t, port)
 	for i, count := range queues {
 		p.guests = append(p.guests, p.guest(byte(i), count))
 	}
@@ -103,7 +104,21 @@ func (p *path) guest(number byte, queues int) *guest {
 		g.queues = append(g.queues, f)
 	}
 	ip(p.t, fmt.Sprintf("link set %s address fe:54:00:00:00:%02x", g.tap, number), "link set "+g.tap+" up master br0")
+	forwards(p.t, g.tap)
 	return g
+}
+
+// forwards waits until a port of the bridge forwards: the kernel notices its carrier later (net/core/link_watch.c), and
+// until then the port drops what comes.
+func forwards(t testing.TB, port string) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		state := strings.TrimSpace(string(must.Get(os.ReadFile("/sys/class/net/" + port + "/brport/state"))(t)))
+		if state == "3" { // BR_STATE_FORWARDING, include/uapi/linux/if_bridge.h
+			return
+		}
+		must.Need(t, time.Now().Before(end), "port %s of the bridge is in state %s, expected 3", port, state)
+	}
 }
 
 func (g *guest) close() {
@@ -206,7 +221,7 @@ func (p *path) collect(had map[[3]int]bool) matrix {
 		}
 	}
 	missing -= len(had)
-	limit := time.After(10 * time.Second)
+	limit := time.After(time.Minute)
 	for ; missing > 0; missing-- {
 		select {
 		case s := <-p.seen:

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,10 +24,21 @@ import (
 // hearing keeps what failed.
 type hearing struct {
 	ops.Deaf
+	mu       sync.Mutex
 	failures []string
 }
 
-func (h *hearing) Failure(err error, _ string) { h.failures = append(h.failures, err.Error()) }
+func (h *hearing) Failure(err error, _ string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.failures = append(h.failures, err.Error())
+}
+
+func (h *hearing) said(text string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return strings.Contains(strings.Join(h.failures, "\n"), text)
+}
 
 // TestWatchLeavesExpiredInSandbox: a rollback of what was not confirmed before a reboot is not repeated where /etc is
 // read-only: it would put back a part. The watching process names it.
@@ -65,18 +77,24 @@ func TestWatchLeavesExpiredInSandbox(t *testing.T) {
 	must.Do(t, unix.Mount(etc, etc, "", unix.MS_BIND, ""))
 	defer func() { _ = unix.Unmount(etc, unix.MNT_DETACH) }()
 	must.Do(t, unix.Mount("", etc, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""))
-	watching := func(r *Restorer) {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		defer cancel()
-		_ = r.Watch(ctx) // a tree without a kernel has no events
+	until := func(holds func() bool) func(r *Restorer) {
+		return func(r *Restorer) {
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			go func() {
+				defer cancel()
+				for ctx.Err() == nil && !holds() {
+					time.Sleep(10 * time.Millisecond)
+				}
+				time.Sleep(300 * time.Millisecond) // and nothing else happens
+			}()
+			_ = r.Watch(ctx) // a tree without a kernel has no events
+		}
 	}
-	watch(watching)
-	if said := strings.Join(heard.failures, "\n"); value() != "128" ||
-		!strings.Contains(said, "was not confirmed before the host rebooted") {
-		t.Errorf("in the sandbox: %s, %v", value(), heard.failures)
-	}
+	const left = "was not confirmed before the host rebooted"
+	watch(until(func() bool { return heard.said(left) }))
+	must.Hold(t, value() == "128" && heard.said(left), "in the sandbox: %s, %v", value(), heard.failures)
 	must.Do(t, unix.Unmount(etc, 0))
-	if watch(watching); value() != "64" {
-		t.Errorf("outside of it: %s, %v", value(), heard.failures)
-	}
+	watch(until(func() bool { return value() == "64" }))
+	must.Hold(t, value() == "64", "outside of it: %s, %v", value(), heard.failures)
 }

@@ -3,6 +3,7 @@ package talk
 import (
 	"context"
 	"encoding/binary"
+	"math"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -149,7 +150,9 @@ func TestOpenLoop(t *testing.T) {
 				t.Errorf("udp %v, %d connections: %d due, %d sent, %d answered, %d lost, %d blocked", udp, conns, r.Due,
 					r.Sent, r.Transactions, r.Lost, r.Blocked)
 			}
-			if rate := r.PerSecond(); rate < 400 || rate > 501 {
+			// The last answer may wait for a CPU longer.
+			if rate := r.PerSecond(); rate > 501 || r.Elapsed > 20*time.Second ||
+				math.Abs(rate*r.Elapsed.Seconds()-float64(r.Transactions)) > 1 {
 				t.Errorf("udp %v, %d connections: %g a second in %v", udp, conns, rate, r.Elapsed)
 			}
 			due, sent := traffic.FromBins(r.Delays), traffic.FromBins(r.SinceSent)
