@@ -187,7 +187,7 @@ func TestAcceptancePlanted(t *testing.T) {
 		}
 		want := map[bool]int{true: outcome.CodeOK, false: outcome.CodeNotConfigured}[c.code == ""]
 		must.Hold(t, code == want && strings.Join(failed, " ") == c.code,
-			"%s: exit code %d, failed %v, expected %q", name, code, failed, c.code)
+			"%s: exit code %d, failed %v, expected %q: %s", name, code, failed, c.code, stderr)
 		for _, s := range answer.Result.Runs[0].Steps {
 			must.Hold(t, s.State != acceptance.Ended && s.State != acceptance.Broke, "%s: step %s was run", name, s.ID)
 		}

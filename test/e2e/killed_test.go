@@ -113,7 +113,7 @@ func nothing(string) {}
 // Anywhere among the changes: test/faults does it at every point.
 func testKilled(b *box, p *plan.Plan, before *survey) {
 	if r := b.strike("KILL", 2+rand.IntN(struckBefore(p)-2), "/share/long-plan.json", nothing); r.Code != 137 {
-		b.Errorf("killed: exit %d", r.Code)
+		b.Errorf("killed: exit %d\n%s", r.Code, r.Stderr)
 	}
 	if status := b.MPPS(1, "status", "--detailed-exit-code").Stdout; !strings.HasPrefix(status, "interrupted") {
 		b.Errorf("status: %s", status)

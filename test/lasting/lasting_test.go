@@ -190,7 +190,7 @@ echo $i; cat $F; ip link set $I down; ip link set $I up; sleep 2; cat $F`)
 	if r, err := l.Shell(t.Context(),
 		"journalctl -u mpps-restore --no-pager | grep 'changed by hand'; /opt/mpps restore"); err != nil ||
 		r.Code != 4 || !strings.Contains(r.Stdout, "left alone") {
-		t.Errorf("exit %d, %v: expected 4 and the value named:\n%s", r.Code, err, r.Stdout)
+		t.Errorf("exit %d, %v: expected 4 and the value named:\n%s%s", r.Code, err, r.Stdout, r.Stderr)
 	}
 	s.Must("/opt/mpps restore --insist")
 	s.stands("restore --insist")

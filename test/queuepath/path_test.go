@@ -75,7 +75,7 @@ until [ $(grep -ls link_id /proc/$P/fdinfo/* | wc -l) -ge 2 ]; do [ -d /proc/$P 
 	var b, a [nicQueues]int
 	scan(s, before, b[:])
 	s.send(each, pause)
-	s.Must(fmt.Sprintf(`until [ $(%s | awk '{n += $1} END {print n}') -ge %d ]; do sleep 0.2; done; sleep 1
+	s.Must(fmt.Sprintf(`for i in $(seq 600); do [ $(%s | awk '{n += $1} END {print n}') -lt %d ] || break; sleep 0.2; done; sleep 1
 P=$(cat /run/path.pid); kill -INT $P; while [ -d /proc/$P ]; do sleep 0.2; done`, counters,
 		b[0]+b[1]+b[2]+b[3]+len(guests)*guestQueues*each))
 	scan(s, s.Must(counters), a[:])

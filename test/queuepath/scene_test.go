@@ -142,7 +142,8 @@ done
 	if count == 0 {
 		s.Must(`for g in ` + strings.Join(guests, " ") + `; do
 	f=/sys/class/net/tap$g/statistics/rx_packets; n=$(<$f)
-	until [ $(<$f) -ge $((n + 100)) ]; do sleep 0.1; done
+	for i in $(seq 1200); do [ $(<$f) -lt $((n + 100)) ] || continue 2; sleep 0.1; done
+	echo "$g sent $(($(<$f) - n)) packets in two minutes" >&2; exit 1
 done`)
 	}
 }

@@ -251,9 +251,12 @@ func question(a setting.Address) (string, error) {
 	return "", fmt.Errorf("survey: no other program is known that tells %s", a)
 }
 
-// Threads is the command line that lists the threads of a guest's QEMU with their CPUs and their names.
+// Threads is the command line that lists the threads of a guest's QEMU with their CPUs and their names, without QEMU's
+// workers, which come and go.
 func Threads(guest string) string {
-	return "p=$(cat /run/libvirt/qemu/" + guest + ".pid); taskset -apc $p; ps -L -o tid=,comm= -p $p"
+	return "p=$(cat /run/libvirt/qemu/" + guest + ".pid); { ps -L -o tid=,comm= -p $p; echo; taskset -apc $p 2>/dev/null; } | " +
+		`awk '!NF {cpus = 1; next} !cpus && $2 != "worker" {keep[$1]; names = names $0 "\n"} cpus && ($2 + 0) in keep; ` +
+		`END {printf "%s", names}'`
 }
 
 // fileOf is the file that holds the value of an address.

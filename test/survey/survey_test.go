@@ -2,6 +2,7 @@ package survey
 
 import (
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -165,6 +166,21 @@ func TestFirstEntryIsDefault(t *testing.T) {
 		"/boot/vmlinuz-6.12.107+deb13-amd64 ro\n"); got != "6.12.107+deb13-amd64" {
 		t.Errorf("found %q", got)
 	}
+}
+
+// TestThreadsWithoutWorkers: a worker of QEMU that comes or goes between two surveys is no difference.
+func TestThreadsWithoutWorkers(t *testing.T) {
+	list := func(threads string) string {
+		command := exec.Command("bash", "-c", `cat() { echo 12; }
+ps() { for t in `+threads+`; do echo " ${t%:*} ${t#*:}"; done; }
+taskset() { for t in `+threads+`; do echo "pid ${t%:*}'s current affinity list: 0-3"; done; }
+`+Threads("vm"))
+		return string(must.Get(command.Output())(t))
+	}
+	with, without := list("12:qemu 13:CPU\\ 0/KVM 14:worker"), list("12:qemu 13:CPU\\ 0/KVM")
+	must.Equal(t, with, without, "with a worker")
+	cpus, found := thread(with, "vcpu/0")
+	must.Hold(t, found && cpus == "0-3", "vCPU 0 is on %q in\n%s", cpus, with)
 }
 
 func TestDifferences(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"mpps/internal/must"
 )
 
-// insideLimit bounds a script in a guest: on a busy machine an emulated guest takes many times as long as it does alone.
+// insideLimit bounds a script in a guest: on a busy machine an emulated guest takes many times as long as alone.
 const insideLimit = 3 * time.Minute
 
 // Inside runs a shell script in a guest that has an agent (lab.GuestSpec.Agent), for insideLimit at most, and returns
