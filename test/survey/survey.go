@@ -254,9 +254,10 @@ func question(a setting.Address) (string, error) {
 // Threads is the command line that lists the threads of a guest's QEMU with their CPUs and their names, without QEMU's
 // workers, which come and go.
 func Threads(guest string) string {
-	return "p=$(cat /run/libvirt/qemu/" + guest + ".pid); { ps -L -o tid=,comm= -p $p; echo; taskset -apc $p 2>/dev/null; } | " +
-		`awk '!NF {cpus = 1; next} !cpus && $2 != "worker" {keep[$1]; names = names $0 "\n"} cpus && ($2 + 0) in keep; ` +
-		`END {printf "%s", names}'`
+	return "p=$(cat /run/libvirt/qemu/" + guest + ".pid); " +
+		"{ ps -L -o tid=,comm= -p $p; echo; taskset -apc $p 2>/dev/null; } | " +
+		`awk '!NF {cpus = 1; next} !cpus && $2 != "worker" {keep[$1]; names = names $0 "\n"} ` +
+		`cpus && ($2 + 0) in keep; END {printf "%s", names}'`
 }
 
 // fileOf is the file that holds the value of an address.
