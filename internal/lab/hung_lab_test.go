@@ -69,8 +69,9 @@ func TestTruncatedState(t *testing.T) {
 	name := fmt.Sprintf("truncated-%d", os.Getpid())
 	begin := func() *lab.Lab {
 		l := must.Get(lab.Start(t.Context(), lab.Config{Name: name, Bare: true, MemoryMiB: 2048,
-			Log:   func(s string) { t.Log(s) },
-			Begin: &lab.Beginning{Name: "truncated", Key: name, Make: func(context.Context, *lab.Lab) error { return nil }}}))(t)
+			Log: func(s string) { t.Log(s) },
+			Begin: &lab.Beginning{Name: "truncated", Key: name,
+				Make: func(context.Context, *lab.Lab) error { return nil }}}))(t)
 		outputOf(t, l, "true")
 		return l
 	}
