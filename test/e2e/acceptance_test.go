@@ -51,7 +51,7 @@ func TestAcceptance(t *testing.T) {
 		"/share/lacking")
 
 	b.MPPS(2, argv...)
-	r := accepted(b)
+	r := accepted(b, "throughput")
 	must.Need(b, r.State == acceptance.Waiting && len(r.Standing) == 1 && strings.Contains(r.Hint, "--resume") &&
 		len(r.Owes.Restart) == 1, "%s: %s (%s); transactions %v, owes %+v", r.State, r.Why, r.Hint, r.Standing, r.Owes)
 	// It waits on, and another one is not begun over it.
@@ -60,7 +60,7 @@ func TestAcceptance(t *testing.T) {
 	must.Do(b, b.guest.Restart(b.Context()))
 	answer := b.MPPS(0, "acceptance", "throughput", "--resume", "-o", "/share/accepted")
 	b.Logf("%s", answer.Stdout)
-	r = accepted(b)
+	r = accepted(b, "throughput")
 	must.Hold(b, r.State == acceptance.Done && len(r.Standing) <= 0 && r.Restarted && r.Inputs.Short,
 		"%s: %s; transactions %v", r.State, r.Why, r.Standing)
 	for _, s := range r.Steps {
@@ -97,15 +97,13 @@ func TestAcceptance(t *testing.T) {
 	b.unchanged("first.json")
 }
 
-// accepted is the last run of the report in /share.
-func accepted(b *box) *acceptance.Run {
+// accepted is the last run of an experiment in the report in /share.
+func accepted(b *box, experiment string) *acceptance.Run {
 	b.Helper()
 	f := must.Get(os.Open(filepath.Join(b.Lab.ShareDir(), "accepted", "acceptance.json")))(b)
 	defer f.Close()
 	p := must.Get(acceptance.Decode(f))(b)
-	r := p.Last("throughput")
-	if r == nil {
-		b.Fatal("the report has no run")
-	}
+	r := p.Last(experiment)
+	must.Need(b, r != nil, "the report has no run of %s", experiment)
 	return r
 }

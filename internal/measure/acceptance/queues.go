@@ -114,7 +114,8 @@ func (in Inputs) lanes(id, does string) Step {
 func (in Inputs) look(id, does string, phase Phase, gives Gives, argv ...string) Step {
 	s := Step{ID: id, Phase: phase, Does: does, Gives: gives, Argv: append([]string{"path"}, argv...)}
 	if in.Trial == "" { // else the other generator is started by hand: it only has traffic during its trials
-		s.Beside = append(append([]string{"bench", "pps", "--frame", "64", "--repeat", "1", "--duration", "30s",
+		// It ends with the step: on a busy machine programs take half a minute until they watch.
+		s.Beside = append(append([]string{"bench", "pps", "--frame", "64", "--repeat", "1", "--duration", "10m",
 			"--keep=false"}, in.way()...), sends(in)...)
 	}
 	return s

@@ -48,6 +48,9 @@ func (d *Doc) Make(changes []Change, nics []string, host Host) ([]Edit, error) {
 	var edits []Edit
 	given := map[string]string{}
 	for _, w := range changes {
+		if r, _ := match(w.Path); r != nil && r.unset != "" && strings.TrimSpace(w.Value) == r.unset {
+			w.Off = true
+		}
 		paths, err := d.expand(w, nics)
 		if err != nil {
 			return edits, err

@@ -30,6 +30,7 @@ func TestCarryChangesWhatIsNamed(t *testing.T) {
 		{[]string{"02:00:00:00:00:02"}, Change{Path: queues, Value: "4"}, "02"},
 		{[]string{"3", "1"}, Change{Path: queues, Value: "4"}, "02 04"},
 		{nil, Change{Path: queues, Off: true}, "04"},
+		{nil, Change{Path: queues, Value: "1"}, "04"},
 		{nil, Change{Path: "interface/*/driver.name", Value: "vhost"}, "02 04 05 06 07"},
 	}
 	for _, c := range cases {

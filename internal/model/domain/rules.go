@@ -11,7 +11,9 @@ type rule struct {
 	whole    bool // other paths give its parts: left out of Paths
 	byIndex  bool // interfaces are named by index only, because the value is their other name
 	sole     bool // refused if the last element occurs more than once
-	anchor   int  // index of the step whose element value.validIn gets
+	// unset is a value that libvirt does not store, because an absent one means the same
+	unset  string
+	anchor int // index of the step whose element value.validIn gets
 }
 
 // step is one level of a path.
@@ -105,7 +107,8 @@ var rules = []rule{
 	{path: "interface/*/vlan", steps: nic("vlan", "tag"), attr: "id", value: vlanTag, sole: true, anchor: 1},
 	{path: "interface/*/model", steps: nic("model"), attr: "type", value: nicModel, anchor: 1},
 	{path: "interface/*/driver.name", steps: nic("driver"), attr: "name", value: nicDriver, anchor: 1},
-	{path: "interface/*/driver.queues", steps: nic("driver"), attr: "queues", value: nicQueues, anchor: 1},
+	{path: "interface/*/driver.queues", steps: nic("driver"), attr: "queues", value: nicQueues, unset: "1",
+		anchor: 1},
 	{path: "interface/*/driver.rx_queue_size", steps: nic("driver"), attr: "rx_queue_size", value: queueSize(false),
 		anchor: 1},
 	{path: "interface/*/driver.tx_queue_size", steps: nic("driver"), attr: "tx_queue_size", value: queueSize(true),
