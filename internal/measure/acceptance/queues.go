@@ -24,8 +24,8 @@ var queues = &Experiment{
 			"rollback",
 	},
 	Needs: []Need{NeedRoot, NeedSender, NeedWay, NeedAgents, NeedNIC, NeedTunnel},
-	NoLab: "the tunnel's two ends would share the emulated host's CPUs: test/queuepath shows there that the queues " +
-		"are kept",
+	NoLab: "the tunnel's two ends would share the emulated host's CPUs, and rates say nothing: TestAcceptanceQueues " +
+		"carries it out there",
 	Steps: func(in Inputs) []Step {
 		if in.Container {
 			return in.queuesOfContainer()

@@ -231,7 +231,7 @@ func finalNotes(r *acceptance.Run) []string {
 			", ")+"; 'mpps rollback TX', the last one first, puts it back")
 	case r.Restarted:
 		notes = append(notes, "everything is put back; what was changed for the next start (definitions, kernel "+
-			"arguments) is gone for good after one more")
+			"arguments) is gone after one more start")
 	}
 	if r.Owes.Boot {
 		notes = append(notes, "measured without what waits for a reboot of the host, as asked for")

@@ -60,7 +60,7 @@ func repeated(t *testing.T) *acceptance.Report {
 		}
 		r.Judge(o)
 		r.Notes = []string{"everything is put back; what was changed for the next start (definitions, kernel " +
-			"arguments) is gone for good after one more"}
+			"arguments) is gone after one more start"}
 		return r
 	}
 	waiting := begun("queues", 0)
