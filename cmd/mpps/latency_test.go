@@ -40,6 +40,9 @@ func TestLatencyImport(t *testing.T) {
 	line := "T: 0 ( 1234) P:95 I:200 C:3000000 Min:      5 Act:    7 Avg:    7 Max:      12\n"
 	must.Do(t, os.WriteFile(summary, []byte(line), 0o600))
 	must.Do(t, syscall.Mkfifo(fifo, 0o600))
+	noise := filepath.Join(dir, "noise.txt")
+	must.Do(t, os.WriteFile(noise, []byte("# RTLA osnoise histogram\nIndex   CPU-001\n3 9\nover: 0\ncount: 9\n"+
+		"min: 3\navg: 3.00\nmax: 3\n"), 0o600))
 	other := "../../internal/measure/wakeup/testdata/oslat-2.40.txt"
 	for _, c := range []struct {
 		argv []string
@@ -50,6 +53,8 @@ func TestLatencyImport(t *testing.T) {
 		{[]string{"--import", other, "--against", saved}, outcome.CodeOK, "13636"},
 		{[]string{"--import", summary, other}, outcome.CodeUsage, "it is of oslat"},
 		{[]string{"--import", summary, "--tool", "oslat"}, outcome.CodeFailed, "expected JSON"},
+		{[]string{"--import", noise}, outcome.CodeOK, "osnoise: how long a busy kernel thread was interrupted"},
+		{[]string{"--import", noise, "--tool", "timerlat"}, outcome.CodeFailed, "it is the output of osnoise"},
 		{[]string{"--import", fifo}, outcome.CodeFailed, "is a pipe"},
 		{[]string{"--import", filepath.Join(dir, "none")}, outcome.CodeFailed, "no such file"},
 		{[]string{summary}, outcome.CodeUsage, "--import reads files"},

@@ -93,8 +93,9 @@ func TestLargeImports(t *testing.T) {
 		"many rows":          cyclic(1, 60_000, 0),
 		"threads of one CPU": cyclic(maxThreads, 20, 1), // each merged with those before it: minutes
 		"threads of none":    cyclic(10, 6000, -1),
-		"short rows": "Index " + strings.Repeat("Thr-1 Thr-2 ", maxThreads/2) + "\n" + strings.Repeat("1 1 1\n", 50_000) +
-			"count: 1 1\nmin: 1 1\navg: 1 1\nmax: 1 1\n",
+		"short rows": "Index " + strings.Repeat("Thr-1 Thr-2 ", maxThreads/2) + "\n" + strings.Repeat("1 1 0\n", 50_000) +
+			"over: " + strings.Repeat("0 ", maxThreads) + "\ncount: 50000 " + strings.Repeat("0 ", maxThreads) +
+			"\nmin: 1\navg: 1\nmax: 1\n",
 	} {
 		got, err := Import("", text)
 		if err != nil {

@@ -189,11 +189,15 @@ func (o *Output) spikes(text string) {
 	slices.SortStableFunc(o.Long, func(a, b Long) int { return int(a.When - b.When) })
 }
 
-// parseCyclicText parses the text of "cyclictest -q -h": a line of counts for each µs, with a column per thread,
-// followed by lines starting with # for totals, minima, averages, maxima and overflows.
+// parseCyclicText parses the text of "cyclictest -h": a line of counts for each µs, with a column per thread, followed
+// by lines starting with # for totals, minima, averages, maxima and overflows (print_hist in
+// src/cyclictest/cyclictest.c). With -N it is one for each ns, which only the summary lines show.
 func parseCyclicText(text string, cap int, cpus []int) (*Output, error) {
 	var threads []sampled
 	notes := map[string][]uint64{}
+	unit := summaryUnit(text)
+	rows := 0
+	var last uint64
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if note, is := strings.CutPrefix(line, "# "); is {
@@ -213,33 +217,44 @@ func parseCyclicText(text string, cap int, cpus []int) (*Output, error) {
 		if len(numbers) != len(threads)+1 {
 			return nil, unexpected("cyclictest", "found %d columns behind lines of %d", len(numbers), len(threads)+1)
 		}
-		for i, n := range numbers[1:] {
-			threads[i].buckets = append(threads[i].buckets, measure.Bucket{FromNs: numbers[0] * 1000,
-				ToNs: numbers[0] * 1000, Count: n})
+		if rows++; rows > 1 && numbers[0] <= last {
+			return nil, unexpected("cyclictest", "length %d follows %d: there are two outputs", numbers[0], last)
 		}
+		last = numbers[0]
+		for i, n := range numbers[1:] {
+			threads[i].count += n
+			if n > 0 {
+				threads[i].buckets = append(threads[i].buckets, measure.Bucket{FromNs: last * unit, ToNs: last * unit,
+					Count: n})
+			}
+		}
+	}
+	if len(threads) == 0 {
+		return nil, unexpected("cyclictest", "expected JSON or a histogram, found %.60q", strings.TrimSpace(text))
 	}
 	if n := len(notes["Min Latencies"]); n > 0 && n+1 == len(threads) {
 		threads = threads[:n] // the last column is the sum of all (-H)
 	}
-	if len(threads) == 0 || len(notes["Max Latencies"]) < len(threads) {
-		return nil, unexpected("cyclictest", "expected JSON or a histogram, found %.60q", strings.TrimSpace(text))
+	for _, name := range []string{"Total", "Min Latencies", "Avg Latencies", "Max Latencies", "Histogram Overflows"} {
+		if len(notes[name]) < len(threads) {
+			return nil, unexpected("cyclictest", "it is cut short: %q has %d of %d threads", name, len(notes[name]),
+				len(threads))
+		}
 	}
 	out := &Output{}
-	at := func(name string, i int) uint64 {
-		if values := notes[name]; i < len(values) {
-			return values[i]
-		}
-		return 0
-	}
 	for i := range threads {
 		t := &threads[i]
-		t.capNs, t.cpu = uint64(cap)*1000, i
+		if total := notes["Total"][i]; t.count != total {
+			return nil, unexpected("cyclictest", "thread %d has %d in the histogram, and %d counted: rows are missing",
+				i, t.count, total)
+		}
+		t.capNs, t.cpu = uint64(cap)*unit, i
 		if i < len(cpus) {
 			t.cpu = cpus[i]
 		}
-		t.beyond = at("Histogram Overflows", i)
-		t.min, t.max, t.mean = at("Min Latencies", i)*1000, at("Max Latencies", i)*1000,
-			float64(at("Avg Latencies", i))*1000
+		t.beyond = notes["Histogram Overflows"][i]
+		t.min, t.max = notes["Min Latencies"][i]*unit, notes["Max Latencies"][i]*unit
+		t.mean = float64(notes["Avg Latencies"][i] * unit)
 		out.Threads = append(out.Threads, Thread{CPU: t.cpu, Distribution: t.distribution(TimerWakeup)})
 	}
 	return out, nil

@@ -24,15 +24,15 @@ const MaxText = maxText
 // Imported is an output of a tool that mpps did not start.
 type Imported struct {
 	Output
-	Tool    string // of Programs
+	Tool    string // of Programs, or osnoise
 	Summary bool   // it has no histogram: percentiles are not known
 }
 
 // Imported reports whether a file's runs were read from outputs that mpps did not take: when is known of nothing.
 func (f *File) Imported() bool { return f.Asked.For == 0 }
 
-// Import parses an output of cyclictest (JSON, -q -h, or the summary lines alone), oslat (JSON or text) or rtla
-// timerlat (hist or top). An empty tool is recognised by what each of them prints first.
+// Import parses an output of cyclictest (JSON, -h, or the summary lines alone), oslat (JSON or text), rtla timerlat
+// (hist or top) or rtla osnoise hist. An empty tool is recognised by what each of them prints first.
 func Import(tool, text string) (*Imported, error) {
 	if len(text) > maxText {
 		return nil, unexpected("import", "more than %d MiB", maxText>>20)
@@ -63,8 +63,10 @@ func Import(tool, text string) (*Imported, error) {
 		} else {
 			out, err = ParseTimerlat(text, lastRow(text)+1)
 		}
+	case "osnoise":
+		out, err = parseOsnoise(text, lastRow(text)+1)
 	default:
-		return nil, unexpected("import", "no tool %q: cyclictest, oslat and timerlat are read", tool)
+		return nil, unexpected("import", "no tool %q: cyclictest, oslat, timerlat and osnoise are read", tool)
 	}
 	if err != nil {
 		return nil, err
@@ -82,6 +84,9 @@ func toolOf(text string) string {
 	if oslatHeader.MatchString(text) {
 		return "oslat"
 	}
+	if osnoiseHeader.MatchString(text) {
+		return "osnoise"
+	}
 	if timerlatHeader.MatchString(text) || topHeader.MatchString(text) {
 		return "timerlat"
 	}
@@ -90,7 +95,8 @@ func toolOf(text string) string {
 
 var (
 	commandLine    = regexp.MustCompile(`(?m)^\s*"cmdline:?": "([^ "]*)`)
-	timerlatHeader = regexp.MustCompile(`(?m)^Index +(IRQ|Thr|Usr)-`)
+	timerlatHeader = regexp.MustCompile(`(?m)^(# RTLA timerlat |Index +(IRQ|Thr|Usr)-)`)
+	osnoiseHeader  = regexp.MustCompile(`(?m)^(# RTLA osnoise |Index +CPU-)`)
 	// A row of a histogram as text, and one of cyclictest's JSON.
 	row = regexp.MustCompile(`(?m)^(?:\s*"([0-9]{1,9})": [0-9]|([0-9]{1,9})\s)`)
 	// cyclictest's line of a thread, without -q printed over and over (print_stat in src/cyclictest/cyclictest.c).
@@ -113,23 +119,28 @@ func lastRow(text string) int {
 // do not have them.
 func parseSummary(text string) *Output {
 	last := map[int]sampled{}
+	unit := summaryUnit(text)
 	for _, m := range summaryLine.FindAllStringSubmatch(text, -1) {
 		var n [4]uint64
 		for i, text := range []string{m[2], m[3], m[5], m[6]} {
 			n[i], _ = strconv.ParseUint(text, 10, 53) // out of range: 0 wake-ups, or the largest, which check refuses
 		}
 		thread, _ := strconv.Atoi(m[1])
-		unit := uint64(1000)
-		if len(m[4]) >= nsecsWidth {
-			unit = 1
-		}
 		last[thread] = summaryOf(thread, n[0], n[1]*unit, n[2]*unit, n[3]*unit)
 	}
 	return outputOf(last)
 }
 
-// nsecsWidth is how wide Act: is with -N, and only then: figures are nanoseconds, as nothing else of the line says.
+// nsecsWidth is how wide Act: is with -N, and only then: figures are nanoseconds, as nothing else shows.
 const nsecsWidth = 8
+
+// summaryUnit returns the unit of the figures of a text with cyclictest's summary lines, in ns.
+func summaryUnit(text string) uint64 {
+	if m := summaryLine.FindStringSubmatch(text); m != nil && len(m[4]) >= nsecsWidth {
+		return 1
+	}
+	return 1000
+}
 
 // summaryOf returns what is known of a thread without a histogram.
 func summaryOf(cpu int, count, min, avg, max uint64) sampled {

@@ -37,3 +37,12 @@ func parseTop(text string) (*Output, error) {
 	}
 	return outputOf(last), nil
 }
+
+// column returns the number in a column; 0 for a missing one ("-").
+func column(fields []string, at int) uint64 {
+	n, err := strconv.ParseUint(fields[at], 10, 53)
+	if err != nil {
+		return 0
+	}
+	return n
+}

@@ -63,7 +63,7 @@ type Asked struct {
 
 // Tool is the program that measured.
 type Tool struct {
-	Name    string `json:"name"` // cyclictest, timerlat, oslat, own
+	Name    string `json:"name"` // cyclictest, timerlat, oslat, own; imported also osnoise
 	Version string `json:"version,omitempty"`
 	What    string `json:"what"`            // what its figures mean
 	Exact   bool   `json:"exact,omitempty"` // it reports when long wake-ups happened; otherwise only the slice is known

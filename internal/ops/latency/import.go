@@ -33,8 +33,8 @@ func Import(files []string, tool, name, version string) (*wakeup.File, error) {
 		out, err := wakeup.Import(tool, text)
 		if err != nil {
 			return nil, outcome.Failed(fmt.Errorf("import %s: %w", file, err),
-				"cyclictest (--json, -q -h, or its summary), oslat (--json or text) and rtla timerlat (hist or top) "+
-					"are read; --tool names one")
+				"cyclictest (--json, -h, or its summary), oslat (--json or text), rtla timerlat (hist or top) and "+
+					"rtla osnoise hist are read; --tool names one")
 		}
 		if n > 0 && out.Tool != f.Tool.Name {
 			return nil, outcome.Usage(fmt.Errorf("import %s: it is of %s, %s of %s", file, out.Tool, files[0],
@@ -64,6 +64,10 @@ func Import(files []string, tool, name, version string) (*wakeup.File, error) {
 // describe returns the tool of an imported output.
 func describe(i *wakeup.Imported) wakeup.Tool {
 	t := wakeup.Tool{Name: i.Tool, Version: i.Version}
+	if i.Tool == "osnoise" { // which mpps does not start
+		t.What = "how long a busy kernel thread was interrupted (osnoise tracer), in whole µs; nothing sleeps, and " +
+			"percentiles are of interruptions"
+	}
 	for _, p := range wakeup.Programs("mpps") {
 		if p.Name == i.Tool {
 			t.What = p.What
