@@ -55,15 +55,16 @@ func flagHint(cmd *cobra.Command, name, otherwise string) string {
 		return "this command does not ask: leave --yes out" + words.If(cmd.Flags().Lookup("dry-run") != nil,
 			"; --dry-run shows what it would do")
 	}
-	best, most := "", len(name)/3
-	if other := otherNames[name]; other != "" && cmd.Flags().Lookup(other) != nil {
-		best, most = other, -1
+	best := otherNames[name]
+	if best == "" || cmd.Flags().Lookup(best) == nil {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, f.Name)
+			}
+		})
+		best = words.Nearest(name, names)
 	}
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if d := words.Distance(name, f.Name); d <= most && !f.Hidden {
-			best, most = f.Name, d-1
-		}
-	})
 	if best == "" {
 		return otherwise
 	}

@@ -75,8 +75,8 @@ func (a *app) latencyCommand() *cobra.Command {
 	flags.StringVar(&f.Name, "name", "", "label of the result")
 	cli.OutputVar(flags, &f.output, "output,o", "", "write the result to this file")
 	flags.StringVar(&f.before, "against", "", "earlier result to compare with")
-	flags.StringArrayVar(&f.imported, "import", nil, "read outputs of cyclictest, oslat, rtla timerlat or rtla osnoise "+
-		"instead of measuring, one run each: --import `FILE` FILE…")
+	flags.StringArrayVar(&f.imported, "import", nil, "read outputs of cyclictest, oslat, rtla timerlat or rtla "+
+		"osnoise instead of measuring, one run each: --import `FILE` FILE…")
 	cmd.AddCommand(a.latencyLoop(), a.latencyLoad())
 	return cmd
 }

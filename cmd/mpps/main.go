@@ -213,7 +213,7 @@ func (a *app) command() *cobra.Command {
 // checkRoot refuses a --root that exists but is not a directory, such as a pipe, on which reads would block.
 func (a *app) checkRoot() error {
 	if info, err := os.Stat(a.root); err == nil && !info.IsDir() {
-		return outcome.Failed(fmt.Errorf("root directory of the machine: open %s: not a directory", a.root),
+		return outcome.Failed(fmt.Errorf("root directory of the machine %s: not a directory", a.root),
 			ops.RootHint)
 	}
 	return nil

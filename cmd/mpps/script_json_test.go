@@ -84,6 +84,9 @@ func complaint(ts *testscript.TestScript, args []string) {
 	ts.Check(complains(ts.ReadFile("stderr")))
 }
 
+// goError is how package os begins an error about a file.
+var goError = regexp.MustCompile(`\b(open|openat|stat|lstat|statat|read|write|mkdir|rename|readlink) [^ ]+: `)
+
 func complains(text string) error {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	switch {
@@ -95,6 +98,8 @@ func complains(text string) error {
 		return fmt.Errorf("no hint: %q", lines[1])
 	case strings.HasSuffix(lines[0], "."):
 		return fmt.Errorf("a full stop: %q", lines[0])
+	case goError.MatchString(lines[0]):
+		return fmt.Errorf("an error in Go's words: %q", lines[0])
 	}
 	return wide(text, 500)
 }

@@ -15,6 +15,7 @@ import (
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
 	"mpps/internal/report"
+	"mpps/internal/words"
 )
 
 // Root sets up a root command: Fail prints errors, help fits 80 columns, and an unknown verb is an error. alone runs
@@ -61,10 +62,13 @@ func help(root *cobra.Command) *cobra.Command {
 		Short: "show the help of a command",
 		RunE: func(_ *cobra.Command, args []string) error {
 			of, rest, err := root.Find(args)
-			if err != nil || len(rest) > 0 {
-				return unknown(root, strings.Join(args, " "))
+			if err == nil && len(rest) == 0 {
+				return of.Help()
 			}
-			return of.Help()
+			if err == nil && of.HasSubCommands() {
+				return unknown(of, rest[0])
+			}
+			return unknown(root, strings.Join(args, " "))
 		},
 	}
 }
@@ -75,9 +79,14 @@ func unknown(of *cobra.Command, name string) error {
 	if of.HasParent() {
 		text += " for " + strconv.Quote(of.CommandPath())
 	}
-	of.SuggestionsMinimumDistance = 2
-	if near := of.SuggestionsFor(name); len(near) > 0 {
-		hint = "did you mean '" + near[0] + "'?"
+	var names []string
+	for _, c := range of.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	if near := words.Nearest(name, names); near != "" {
+		hint = "did you mean '" + near + "'?"
 	}
 	return outcome.Usage(errors.New(text), hint)
 }

@@ -28,12 +28,12 @@ func ReadSnapshot(file string) (*facts.Host, error) {
 func ReadJSON[T any](file, noun, command string, decode func(io.Reader) (*T, error)) (*T, error) {
 	f, err := OpenJSON(file)
 	if err != nil {
-		return nil, outcome.Failed(fmt.Errorf("%s: %w", noun, err), "make one with '"+command+" -o FILE'")
+		return nil, outcome.Failed(fmt.Errorf("%s %w", noun, err), "make one with '"+command+" -o FILE'")
 	}
 	defer f.Close()
 	result, err := decode(f)
 	if err != nil {
-		return nil, outcome.Failed(fmt.Errorf("%s %s: %w", noun, file, err),
+		return nil, outcome.Failed(fmt.Errorf("%s %s: %w", noun, file, outcome.FileCause(err)),
 			"make a new one with '"+command+" -o FILE'")
 	}
 	return result, nil
@@ -51,7 +51,7 @@ func replaceFile(name string, text []byte, mode fs.FileMode) error {
 	info, follow, err := existing(name)
 	switch {
 	case err != nil:
-		return Cause(err)
+		return outcome.FileCause(err)
 	case info == nil:
 	case info.IsDir():
 		return errors.New("is a directory")
@@ -67,7 +67,7 @@ func replaceFile(name string, text []byte, mode fs.FileMode) error {
 	}
 	f, err := os.OpenFile(name+"."+rand.Text(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
-		return Cause(err)
+		return outcome.FileCause(err)
 	}
 	_, err = f.Write(text)
 	if info != nil {
@@ -78,7 +78,7 @@ func replaceFile(name string, text []byte, mode fs.FileMode) error {
 		err = os.Rename(f.Name(), name)
 	}
 	if err != nil {
-		return Cause(errors.Join(err, os.Remove(f.Name())))
+		return outcome.FileCause(errors.Join(err, os.Remove(f.Name())))
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func MakeFolder(name string) error {
 func existing(name string) (info fs.FileInfo, follow bool, err error) {
 	folder, err := os.Stat(filepath.Dir(name))
 	if err != nil {
-		return nil, false, err
+		return nil, false, outcome.FolderError(err)
 	}
 	stat := os.Lstat
 	if follow = owner.Check(folder) == nil; follow {
@@ -195,22 +195,13 @@ func writeInPlace(name string, text []byte, follow bool) error {
 		return errors.New("nobody reads from it")
 	}
 	if err != nil {
-		return Cause(err)
+		return outcome.FileCause(err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, func() { _ = f.SetWriteDeadline(time.Unix(1, 0)) })()
 	_, err = f.Write(text)
-	return Cause(errors.Join(err, f.Close()))
-}
-
-// Cause returns the kernel's error without the path, which may be that of a temporary file.
-func Cause(err error) error {
-	var where *fs.PathError
-	if errors.As(err, &where) {
-		return where.Err
-	}
-	return err
+	return outcome.FileCause(errors.Join(err, f.Close()))
 }
 
 // OpenFile opens a file that the user named, for reading. Only regular files are accepted: opening a named pipe could
@@ -233,7 +224,7 @@ func OpenIn(folder, name string) (*os.File, error) {
 // regular returns an open file if it is a regular one.
 func regular(f *os.File, err error) (*os.File, error) {
 	if err != nil {
-		return nil, err
+		return nil, outcome.FileError(err)
 	}
 	name := f.Name()
 	info, err := f.Stat()
@@ -250,7 +241,7 @@ func regular(f *os.File, err error) (*os.File, error) {
 		err = &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("is a %s, expected a file", kind)}
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, outcome.FileError(errors.Join(err, f.Close()))
 	}
 	_ = f.SetReadDeadline(time.Now().Add(readWithin)) // fails for files that no reader waits for
 	return f, nil
@@ -267,8 +258,8 @@ func OpenJSON(name string) (io.ReadCloser, error) {
 		return nil, err
 	}
 	if info, err := f.Stat(); err == nil && info.Size() > facts.MaxSnapshot {
-		return nil, errors.Join(&fs.PathError{Op: "open", Path: name,
-			Err: fmt.Errorf("larger than %d MiB", facts.MaxSnapshot>>20)}, f.Close())
+		return nil, outcome.FileError(errors.Join(&fs.PathError{Op: "open", Path: name,
+			Err: fmt.Errorf("larger than %d MiB", facts.MaxSnapshot>>20)}, f.Close()))
 	}
 	return struct {
 		io.Reader

@@ -46,7 +46,7 @@ const RootHint = "--root takes a directory that holds proc/ and sys/ of a machin
 func (e *Env) Open() (*machine.Machine, error) {
 	m, err := machine.Open(e.Root)
 	if err != nil {
-		return nil, outcome.Failed(err, RootHint)
+		return nil, outcome.Failed(fmt.Errorf("root directory of the machine %w", outcome.FolderError(err)), RootHint)
 	}
 	way := e.Libvirt
 	if local, err := site.Load(e.Root); err == nil && local != nil { // who reads its entries says what is wrong with it

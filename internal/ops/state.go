@@ -70,7 +70,7 @@ func (e *Env) WriteState(name string, text []byte) error {
 	draft := name + "." + rand.Text()
 	f, err := root.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return Cause(err)
+		return outcome.FileCause(err)
 	}
 	_, err = f.Write(text)
 	err = errors.Join(err, f.Close())
@@ -78,7 +78,7 @@ func (e *Env) WriteState(name string, text []byte) error {
 		err = root.Rename(draft, name)
 	}
 	if err != nil {
-		return Cause(errors.Join(err, root.Remove(draft)))
+		return outcome.FileCause(errors.Join(err, root.Remove(draft)))
 	}
 	return nil
 }

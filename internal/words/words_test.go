@@ -38,3 +38,17 @@ func TestDistance(t *testing.T) {
 		}
 	}
 }
+
+// TestNearest: a name is suggested if few of its letters were typed wrong, however short it is.
+func TestNearest(t *testing.T) {
+	names := []string{"audit", "top", "status", "report", "restore", "nic.ring.rx", "nic.mtu", "advice.ovs"}
+	for typed, want := range map[string]string{
+		"nope": "", "": "", "p": "", "zzz": "", "re": "", "advice.foo": "", "nic.foo": "", "xtopx": "",
+		"audot": "audit", "tpo": "top", "topp": "top", "to": "top", "st": "status", "reprot": "report", "sta": "status",
+		"nic.ring.xr": "nic.ring.rx", "nic.mut": "nic.mtu", "advise.ovs": "advice.ovs",
+	} {
+		if got := Nearest(typed, names); got != want {
+			t.Errorf("Nearest(%q) = %q; expected %q", typed, got, want)
+		}
+	}
+}

@@ -57,7 +57,7 @@ func Attestable(id string) (values, near []string) {
 		return slices.Clone(values), nil
 	}
 	for _, other := range AttestableIDs() {
-		if words.Distance(id, other) <= max(2, len(other)/4) || isPartOf(id, other) {
+		if words.Near(id, other) || isPartOf(id, other) {
 			near = append(near, other)
 		}
 	}

@@ -89,10 +89,9 @@ func Near(id string) []string {
 	}
 	var found []near
 	for _, k := range Catalogue() {
-		d := words.Distance(id, k.ID)
-		if d <= max(2, len(k.ID)/3) || isPartOf(id, k.ID) ||
+		if words.Near(id, k.ID) || isPartOf(id, k.ID) ||
 			len(id) >= 6 && words.Distance(id, firstOf(k.ID, id)) <= 1 {
-			found = append(found, near{k.ID, d})
+			found = append(found, near{k.ID, words.Distance(id, k.ID)})
 		}
 	}
 	slices.SortStableFunc(found, func(a, b near) int { return a.distance - b.distance })

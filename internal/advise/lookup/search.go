@@ -320,7 +320,7 @@ func Suggest(id string) []string {
 	near := knob.Near(id)
 	for _, e := range Advice() {
 		short := strings.TrimPrefix(e.ID, advicePrefix)
-		if id == short || words.Distance(id, e.ID) <= 2 {
+		if id == short || words.Near(id, e.ID) {
 			near = append([]string{e.ID}, near...)
 		}
 	}

@@ -139,7 +139,7 @@ func program(file string) (string, error) {
 	}
 	if err != nil {
 		return "", &outcome.Fault{
-			Err: fmt.Errorf("program for the emulated host: %w", err),
+			Err: fmt.Errorf("program for the emulated host %w", outcome.FileError(err)),
 			Hint: "'make build' leaves mpps, mpps-guest and mpps-lab in one directory; --mpps or MPPS_BIN names " +
 				"another mpps",
 			Code: outcome.CodeNotConfigured,

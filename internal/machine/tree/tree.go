@@ -56,11 +56,11 @@ func Open(root string) (*Tree, error) {
 		err = &fs.PathError{Op: "open", Path: root, Err: unix.ENOTDIR}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("root directory of the machine: %w", err)
+		return nil, err
 	}
 	opened, err := os.OpenRoot(root)
 	if err != nil {
-		return nil, fmt.Errorf("root directory of the machine: %w", err)
+		return nil, err
 	}
 	return &Tree{Root: opened, Path: root, live: path.Clean(root) == "/"}, nil
 }

@@ -31,7 +31,7 @@ type Machine struct {
 func OpenMachine(root string) (*Machine, error) {
 	opened, err := tree.Open(root)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("root directory of the machine: %w", err)
 	}
 	return &Machine{tree: opened}, nil
 }

@@ -66,7 +66,7 @@ func (h rtlaHist) parse(text string, entries int) (*Output, error) {
 			}
 			n, err := strconv.ParseUint(fields[at], 10, 53)
 			if err != nil {
-				return nil, unexpected(h.tool, "found %q for a count", fields[at]) // rtla's own counts overflow at 2³¹
+				return nil, unexpected(h.tool, "found %q for a count", fields[at]) // negative from 2³¹ on
 			}
 			if n > 0 {
 				threads[i].buckets = append(threads[i].buckets, measure.Bucket{FromNs: length * unit,
@@ -149,7 +149,8 @@ func (s *sampled) summarise(tool string, rows map[string][]string, at int, unit 
 	}
 	// Its rows and its counts are two maps of eBPF: the last wake-up may be in only one.
 	if max(held, s.count)-min(held, s.count) > 1 {
-		return unexpected(tool, "CPU %d has %d in the histogram, and %d counted: rows are missing", s.cpu, held, s.count)
+		return unexpected(tool, "CPU %d has %d in the histogram, and %d counted: rows are missing", s.cpu, held,
+			s.count)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func Open(dir string) (*Report, error) {
 		return &Report{&acceptance.Report{Schema: acceptance.Schema, Runs: []*acceptance.Run{}}, dir}, nil
 	}
 	if err != nil {
-		return nil, outcome.Failed(fmt.Errorf("report: %w", err), "-o takes the directory of the report")
+		return nil, outcome.Failed(fmt.Errorf("report %w", err), "-o takes the directory of the report")
 	}
 	defer f.Close()
 	p, err := acceptance.Decode(f)
@@ -85,7 +85,8 @@ func (p *Report) Add(r *acceptance.Run) error {
 		dir = p.Dir
 	}
 	if err := ops.MakeFolder(dir); err != nil {
-		return outcome.Failed(fmt.Errorf("report: %w", err), "-o takes a directory that you may write to")
+		return outcome.Failed(fmt.Errorf("report %w", outcome.FolderError(err)),
+			"-o takes a directory that you may write to")
 	}
 	return nil
 }

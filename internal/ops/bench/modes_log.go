@@ -41,7 +41,7 @@ func ResumeCampaign(name string) (*measure.ModesCampaign, *CampaignLog, error) {
 	const hint = "'mpps bench modes' names its file when it is interrupted"
 	f, err := ops.OpenFile(name)
 	if err != nil {
-		return nil, nil, outcome.Failed(fmt.Errorf("campaign: %w", err), hint)
+		return nil, nil, outcome.Failed(fmt.Errorf("campaign %w", err), hint)
 	}
 	defer f.Close()
 	c, whole, err := measure.DecodeCampaign(f)
@@ -63,7 +63,7 @@ func (l *CampaignLog) open(c *measure.ModesCampaign) (err error) {
 	}
 	if l.resumed != nil {
 		if l.file, err = ops.Reopen(l.Name, l.resumed); err != nil {
-			return outcome.Failed(fmt.Errorf("campaign: %w", err), "")
+			return outcome.Failed(fmt.Errorf("campaign %w", outcome.FileError(err)), "")
 		}
 		if err = l.file.Truncate(l.whole); err == nil {
 			_, err = l.file.Seek(0, io.SeekEnd)
@@ -80,7 +80,7 @@ func (l *CampaignLog) open(c *measure.ModesCampaign) (err error) {
 		l.file, err = ops.Create(l.Name)
 	}
 	if err != nil {
-		return outcome.Failed(fmt.Errorf("campaign: %w", err), otherLog)
+		return outcome.Failed(fmt.Errorf("campaign %w", outcome.FileError(err)), otherLog)
 	}
 	if err := errors.Join(measure.EncodeCampaign(l.file, c), l.file.Sync()); err != nil {
 		return errors.Join(outcome.Failed(fmt.Errorf("campaign %s: %w", l.Name, err), otherLog), l.close())

@@ -25,7 +25,7 @@ func Secret(file string) ([]byte, error) {
 	}
 	f, err := ops.OpenFile(file)
 	if err != nil {
-		return nil, outcome.Failed(fmt.Errorf("secret: %w", err), "the same file is needed on both sides")
+		return nil, outcome.Failed(fmt.Errorf("secret %w", err), "the same file is needed on both sides")
 	}
 	defer f.Close()
 	if err := checkSecretFile(f); err != nil {

@@ -132,7 +132,8 @@ func CheckFile(name string) error {
 func read(name string, stdin io.Reader) (p *plan.Plan, err error) {
 	defer func() {
 		if err != nil {
-			err = outcome.Failed(fmt.Errorf("plan %s: %w", name, err), "make one with 'mpps plan -o FILE'")
+			err = outcome.Failed(fmt.Errorf("plan %s: %w", name, outcome.FileCause(err)),
+				"make one with 'mpps plan -o FILE'")
 		}
 	}()
 	if name == "-" {

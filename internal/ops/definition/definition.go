@@ -96,7 +96,7 @@ func file(name string, from io.Reader) (*Definition, error) {
 	} else {
 		f, err := ops.OpenFile(name)
 		if err != nil {
-			return nil, outcome.Failed(fmt.Errorf("domain: %w", err),
+			return nil, outcome.Failed(fmt.Errorf("domain %w", err),
 				"expected the name of a guest, or a file that 'virsh dumpxml' wrote")
 		}
 		defer f.Close()
@@ -104,7 +104,7 @@ func file(name string, from io.Reader) (*Definition, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(from, domain.MaxBytes+1))
 	if err != nil {
-		return nil, outcome.Failed(fmt.Errorf("%s: %w", name, err), "")
+		return nil, outcome.Failed(fmt.Errorf("%s: %w", name, outcome.FileCause(err)), "")
 	}
 	doc, err := domain.Parse(text)
 	if err != nil {

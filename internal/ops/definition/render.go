@@ -64,7 +64,7 @@ func Read(name string, from io.Reader) (*Description, error) {
 	if name != "-" {
 		f, err := ops.OpenFile(name)
 		if err != nil {
-			return nil, outcome.Failed(fmt.Errorf("description: %w", err),
+			return nil, outcome.Failed(fmt.Errorf("description %w", err),
 				"expected a YAML file, or flags such as --name and --vcpus")
 		}
 		defer f.Close()
@@ -84,7 +84,7 @@ func Read(name string, from io.Reader) (*Description, error) {
 		err = errors.New("found nothing, expected name, vcpus, memory …")
 	}
 	if err != nil {
-		return nil, outcome.Failed(fmt.Errorf("description %s: %s", name, yamlProblem(err)),
+		return nil, outcome.Failed(fmt.Errorf("description %s: %s", name, yamlProblem(outcome.FileCause(err))),
 			"see 'mpps domain render --help' for what it may hold")
 	}
 	return described, nil

@@ -52,14 +52,15 @@ func expand(names []string) ([]source, error) {
 		info, err := os.Stat(name)
 		switch {
 		case err != nil:
-			return nil, outcome.Failed(fmt.Errorf("fleet: %w", err), "name snapshot files, or a directory of them")
+			return nil, outcome.Failed(fmt.Errorf("fleet: %w", outcome.FileError(err)),
+				"name snapshot files, or a directory of them")
 		case !info.IsDir():
 			files = append(files, source{name: filepath.Clean(name)})
 			continue
 		}
 		entries, err := os.ReadDir(name)
 		if err != nil {
-			return nil, outcome.Failed(fmt.Errorf("fleet: %w", err), "")
+			return nil, outcome.Failed(fmt.Errorf("fleet: %w", outcome.FolderError(err)), "")
 		}
 		n := len(files)
 		for _, e := range entries {
@@ -119,7 +120,7 @@ func read(ctx context.Context, env *ops.Env, files []source, g goal.Goal, f *fle
 func readOne(file source, g goal.Goal, f *fleet.Fleet, alone *sync.RWMutex) {
 	r, size, err := file.open()
 	if err != nil {
-		f.Refuse(file.name, ops.Cause(err).Error())
+		f.Refuse(file.name, outcome.FileCause(err).Error())
 		return
 	}
 	defer r.Close()

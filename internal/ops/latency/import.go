@@ -27,7 +27,7 @@ func Import(files []string, tool, name, version string) (*wakeup.File, error) {
 	for n, file := range files {
 		text, written, err := readOutput(file)
 		if err != nil {
-			return nil, outcome.Failed(fmt.Errorf("import: %w", err),
+			return nil, outcome.Failed(fmt.Errorf("import %w", outcome.FileError(err)),
 				"--import takes a file that cyclictest, oslat or rtla wrote")
 		}
 		out, err := wakeup.Import(tool, text)

@@ -86,7 +86,7 @@ func write(folder string, files []export.File) (string, error) {
 		return "", err
 	}
 	if err := ops.MakeFolder(folder); err != nil {
-		return "", ops.Cause(err)
+		return "", outcome.FileCause(err)
 	}
 	for _, f := range slices.Backward(files) { // included files first
 		if err := ops.ReplaceFile(filepath.Join(folder, f.Name), []byte(f.Text)); err != nil {

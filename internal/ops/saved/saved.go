@@ -90,7 +90,7 @@ func read(file, expected string, only bool) (*Result, error) {
 	k := kinds[expected]
 	f, err := ops.OpenJSON(file)
 	if err != nil {
-		return nil, outcome.Failed(fmt.Errorf("%s: %w", k.noun, err), "make one with 'mpps "+k.made+" -o FILE'")
+		return nil, outcome.Failed(fmt.Errorf("%s %w", k.noun, err), "make one with 'mpps "+k.made+" -o FILE'")
 	}
 	defer f.Close()
 	text, err := io.ReadAll(f)
@@ -103,7 +103,7 @@ func read(file, expected string, only bool) (*Result, error) {
 			return r, nil
 		}
 	}
-	return nil, outcome.Failed(fmt.Errorf("%s %s: %w", k.noun, file, err),
+	return nil, outcome.Failed(fmt.Errorf("%s %s: %w", k.noun, file, outcome.FileCause(err)),
 		"make a new one with 'mpps "+k.made+" -o FILE'")
 }
 

@@ -245,7 +245,7 @@ func readLearned(env *ops.Env, files []string) (own, all tune.Effects, err error
 	for _, name := range files {
 		other, err := readEffects(ops.OpenFile(name))
 		if err != nil {
-			return own, all, outcome.Failed(fmt.Errorf("--learned: %w", err),
+			return own, all, outcome.Failed(fmt.Errorf("--learned %w", err),
 				"a file such as another host's /"+effectsPath)
 		}
 		all = all.Import(other)
