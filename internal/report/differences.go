@@ -15,10 +15,10 @@ func SnapshotDiff(t *Text, compared int, differences []facts.Difference, sibling
 	t.WrapIf(siblings, "", "two hosts: compared by role and slot, without guests, names and addresses")
 	switch {
 	case siblings && len(differences) == 0:
-		t.Line("alike: %d values", compared)
+		t.Line("alike: %s", words.Count(compared, "value"))
 		return
 	case len(differences) == 0:
-		t.Line("identical: %d settings and the whole inventory", compared)
+		t.Line("identical: %s and the whole inventory", words.Count(compared, "setting"))
 		return
 	}
 	t.Line("%s:", words.Count(len(differences), "difference"))

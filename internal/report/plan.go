@@ -39,20 +39,32 @@ func Plan(t *Text, p *plan.Plan) {
 		}
 	}
 	drawHandover(t, p.Handover)
-	if len(p.Skipped) > 0 {
-		t.Section("left alone")
-		terms := func(s plan.Skipped) plan.Skipped {
+	drawSkipped(t, p.Skipped)
+	drawFooting(t, p)
+}
+
+// drawSkipped draws what is left alone: each reason once, with the values that it covers.
+func drawSkipped(t *Text, all []plan.Skipped) {
+	if len(all) == 0 {
+		return
+	}
+	t.Section("left alone")
+	for _, reason := range Group(all, func(s plan.Skipped) string { return s.Why }) {
+		t.Wrap("   ", reason[0].Why+":")
+		values := func(s plan.Skipped) plan.Skipped {
 			s.Address = setting.Address{}
 			return s
 		}
-		for _, alike := range Group(p.Skipped, terms) {
+		for _, alike := range Group(reason, values) {
 			s := alike[0]
 			places := facts.Map(alike, func(s plan.Skipped) string { return s.Address.String() })
-			t.Wrap("   "+s.ID+"  ", fmt.Sprintf("%s (found %s, wanted %s): %s", Few(places, mostBlocks),
-				brief(s.Found), brief(s.Wanted), s.Why))
+			found, wanted := words.Or(s.Found), words.Or(s.Wanted)
+			if s.Address.Kind.IsText() { // --json has all of it
+				found, wanted = brief(s.Found), brief(s.Wanted)
+			}
+			t.Wrap("     "+t.In(Bold, s.ID)+"  ", Few(places, mostBlocks)+": "+found+" → "+wanted)
 		}
 	}
-	drawFooting(t, p)
 }
 
 // drawHandover draws what only the platforms of guests can change, once where it is alike for several guests.

@@ -76,3 +76,22 @@ func TestPlanFolds(t *testing.T) {
 		"sysctl:t1/52:54:00:00:00:21/x  absent → vhost", "sysctl:t4/52:54:00:00:00:24/x  absent → vhost",
 		"takes effect after restart of the guest that each belongs to", "sysctl:mac 52:1:3", "sysctl:mac 52:2:3")
 }
+
+// TestPlanLeftAlone: a reason that holds for several values is written once, with the values whole below it.
+func TestPlanLeftAlone(t *testing.T) {
+	skipped := func(id, path, found, why string) plan.Skipped {
+		return plan.Skipped{ID: id, Address: setting.Of(setting.Sysctl, path), Found: found, Wanted: "1", Why: why}
+	}
+	mask := strings.Repeat("00000000,", 5) + "000000ff"
+	p := &plan.Plan{Skipped: []plan.Skipped{skipped("nic.xps", "a", mask, "irqbalance runs"),
+		skipped("nic.rps", "b", "2", "read only"), skipped("nic.rfs", "c", "3", "irqbalance runs"),
+		skipped("nic.rfs", "d", "3", "irqbalance runs")}}
+	text := Draw(100, func(t *Text) { Plan(t, p) })
+	_, text, _ = strings.Cut(text, "left alone\n")
+	must.Equal(t, text[:strings.Index(text, "digest")], `   irqbalance runs:
+     nic.xps  sysctl:a: `+mask+` → 1
+     nic.rfs  sysctl:c, sysctl:d: 3 → 1
+   read only:
+     nic.rps  sysctl:b: 2 → 1
+`, "what is left alone")
+}

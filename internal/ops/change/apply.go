@@ -172,7 +172,7 @@ func Transact(ctx context.Context, env *ops.Env, p *plan.Plan, h *ops.Host, o ap
 	reportWayIn(env, p, h.Facts)
 	e.Journal.Appended = func(_ string, r journal.Record) {
 		if r.Address != nil {
-			env.Out.Progress("%d/%d %s", r.N, len(p.Changes), r.Address)
+			env.Out.Progress("change %d of %d: %s", r.N, len(p.Changes), r.Address)
 		}
 	}
 	d := &Outcome{Host: h.Facts.Name, Plan: p, DryRun: o.DryRun}

@@ -56,7 +56,7 @@ func Rollback(ctx context.Context, env *ops.Env, o Undo) (*RolledBack, error) {
 	e.WatchGuests(ctx)
 	e.Journal.Appended = func(_ string, r journal.Record) {
 		if r.Address != nil {
-			env.Out.Progress("putting back %d: %s", r.N, r.Address)
+			env.Out.Progress("putting back change %d: %s", r.N, r.Address)
 		}
 	}
 	e.InHand = e.refuseInUse

@@ -41,8 +41,9 @@ func Ending(d *Document) string {
 			words.Times(ratio.Hi), 100*ratio.Level)
 	}
 	if r := d.Rollback; r != nil {
-		text += fmt.Sprintf("\n%s: %d of %d settings differ from before.",
-			words.Either(r.Identical, "All undone", "Not all undone"), len(r.Differences), r.Compared)
+		text += fmt.Sprintf("\n%s: %d of %s %s from before.",
+			words.Either(r.Identical, "All undone", "Not all undone"), len(r.Differences),
+			words.Count(r.Compared, "setting"), words.Either(len(r.Differences) == 1, "differs", "differ"))
 	}
 	return text
 }

@@ -26,7 +26,7 @@ func TestEnding(t *testing.T) {
 		{Document{Compared: compared(unproven), Rollback: &RollbackRow{Identical: true, Compared: 286}},
 			"No significant difference in packets per second.\nAll undone: 0 of 286 settings differ from before."},
 		{Document{Compared: compared(unproven), Rollback: &RollbackRow{Compared: 286, Differences: []string{"x"}}},
-			"No significant difference in packets per second.\nNot all undone: 1 of 286 settings differ from before."},
+			"No significant difference in packets per second.\nNot all undone: 1 of 286 settings differs from before."},
 	} {
 		if got := strings.ReplaceAll(Ending(&test.doc), "\u00a0", " "); got != test.want {
 			t.Errorf("got  %s\nwant %s", got, test.want)
