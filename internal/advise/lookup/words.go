@@ -80,7 +80,7 @@ func keyOf(name string) string {
 
 // isInstance matches what is another on every host: devices, bit masks, and MODULE@NUMBER and vm1 and their like.
 var isInstance = regexp.MustCompile(`^((eth|ens|enp|eno|enx|em|p\dp|vnet|tap|veth|br|virbr|vmbr|bond|team|wlan|ib|` +
-	`hostnet|net|vm|web|guest|node|cpu|tx-|rx-|input|dpdk|vhu|fwbr|fwln|fwpr|macvtap|docker|qvo|qbr)\d[\w.:-]*|0x[0-9a-f]+|f+[0-9ef]*)$`)
+	`hostnet|net|vm|web|guest|node|cpu|tx-|rx-|input|dpdk|vhu|fwbr|fwln|fwpr|macvtap|qvo|qbr)\d[\w.:-]*|0x[0-9a-f]+|f+[0-9ef]*)$`)
 
 // isOfOneHost reports whether a name is that of a device, or a mask.
 func isOfOneHost(name string) bool {
