@@ -170,7 +170,7 @@ var imports = map[string][]string{
 		"outcome", "model/facts", "model/goal", "advise/plan", "measure/acceptance", "ops", "ops/change", "ops/bench",
 		"ops/making", "report", "report/founding",
 	},
-	"cli": {"outcome", "ops", "report"},
+	"cli": {"outcome", "ops", "report", "words"},
 	"lab/command": {
 		"measure/acceptance", "advise/audit", "cli", "model/facts", "model/goal", "advise/knob", "lab", "measure",
 		"ops", "ops/accept", "ops/bench", "ops/saved", "outcome", "advise/plan",
