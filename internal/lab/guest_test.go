@@ -50,7 +50,7 @@ func startGuest(t *testing.T, l *lab.Lab, spec lab.GuestSpec) (*lab.Guest, strin
 		t.Logf("%s stopped in %.1f s", spec.Name, time.Since(start).Seconds())
 	})
 	addr, _ := g.Addr()
-	// Datagrams may be lost, and an emulated guest may answer late: each is asked for by a socket of its own.
+	// Datagrams may be lost, and an emulated guest may answer late: each is asked for by another socket.
 	out := must.Get(l.Must(t.Context(), "for i in $(seq 30); do ( exec 4<>/dev/udp/"+addr.String()+"/7; printf nics? "+
 		">&4; timeout 3 dd bs=2048 count=1 <&4 2>/dev/null ) && exit; done; exit 1"))(t)
 	return g, out

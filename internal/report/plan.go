@@ -59,7 +59,7 @@ func drawSkipped(t *Text, all []plan.Skipped) {
 			s := alike[0]
 			places := facts.Map(alike, func(s plan.Skipped) string { return s.Address.String() })
 			found, wanted := words.Or(s.Found), words.Or(s.Wanted)
-			if s.Address.Kind.IsText() { // --json has all of it
+			if s.Address.Kind.IsText() { // --json has the whole
 				found, wanted = brief(s.Found), brief(s.Wanted)
 			}
 			t.Wrap("     "+t.In(Bold, s.ID)+"  ", Few(places, mostBlocks)+": "+found+" → "+wanted)
