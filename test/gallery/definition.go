@@ -98,7 +98,7 @@ func (g *guest) tuning(line func(format string, args ...any)) {
 		case len(g.pins) == 0:
 		case g.Floating:
 			line("    <vcpupin vcpu='%d' cpuset='%s'/>", v, g.pins)
-		default:
+		case v < len(g.pins):
 			line("    <vcpupin vcpu='%d' cpuset='%d'/>", v, g.pins[v])
 		}
 	}

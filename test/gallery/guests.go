@@ -46,10 +46,11 @@ func (s *Spec) addGuests(h *facts.Host) error {
 			}
 			g.pins = seats
 			if !like.Floating && len(seats) > 0 {
-				if (i+1)*like.VCPUs > len(seats) {
+				pins := cmp.Or(like.Pinned, like.VCPUs)
+				if (i+1)*pins > len(seats) {
 					return fmt.Errorf("guest %s: no CPU of %s is left for it", g.name, like.CPUs)
 				}
-				g.pins = seats[i*like.VCPUs : (i+1)*like.VCPUs]
+				g.pins = seats[i*pins : (i+1)*pins]
 			}
 			if err := g.add(h); err != nil {
 				return fmt.Errorf("guest %s: %w", g.name, err)

@@ -190,6 +190,7 @@ type Guests struct {
 	Nodes     string   `yaml:"nodes"`    // of its memory
 	CPUs      string   `yaml:"cpus"`     // where its vCPUs are pinned: the next of these for each vCPU of each guest
 	Floating  bool     `yaml:"floating"` // each vCPU may use all of CPUs
+	Pinned    int      `yaml:"pinned"`   // how many vCPUs of a guest are pinned to these; 0: all
 	Emulator  string   `yaml:"emulator"`
 	IOThreads int      `yaml:"iothreads"`
 	Vhost     string   `yaml:"vhost"` // where its vhost threads are pinned, in turn; empty: the emulator's

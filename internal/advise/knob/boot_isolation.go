@@ -13,8 +13,7 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// bootCPU is the CPU that the kernel boots on. It keeps time for the CPUs without a tick and cannot be one of them.
-const bootCPU = 0
+const bootCPU = placement.BootCPU
 
 // dedicatedCPUs returns the CPUs to reserve for vCPUs from boot on: those that the user gives, or else the placement's;
 // never the boot CPU. note says if that was left out.

@@ -166,22 +166,40 @@ func (v *View) offCores(cpus setting.CPUSet) setting.CPUSet {
 	})
 }
 
-// vhostThen returns where each vhost thread of a placed guest may run once a plan is carried out: one that stays is
-// taken along by a pin of the emulator.
+// vhostThen returns where each vhost thread of a placed guest may run once a plan is carried out: one that no plan moves
+// by itself is taken along by a pin of the emulator, or stays where it may run today.
 func (v *View) vhostThen(p *placement.Placed) (all []setting.CPUSet) {
-	g := v.guests[p.Name]
+	g, moves := v.guests[p.Name], slices.Contains(viaKernel(), v.Tier)
 	pinned := g != nil && v.mayPin(g) && !p.Emulator.Equal(g.EmulatorPin)
 	for _, w := range p.Vhost {
-		cpus := setting.CPUs(w.CPU)
+		cpus := w.Stays
 		switch {
-		case len(w.Stays) > 0 && pinned:
-			cpus = p.Emulator
-		case len(w.Stays) > 0:
-			cpus = w.Stays
+		case len(w.Stays) == 0 && (moves || g == nil):
+			all = append(all, setting.CPUs(w.CPU))
+			continue
+		case len(w.Stays) == 0:
+			cpus = v.vhostNow(g, w)
+		}
+		if pinned {
+			cpus = placement.Within(cpus, p.Emulator)
 		}
 		all = append(all, cpus)
 	}
 	return all
+}
+
+// vhostNow returns where a vhost thread may run today, or, if there is none yet, where it will begin.
+func (v *View) vhostNow(g *facts.Guest, w placement.Vhost) setting.CPUSet {
+	t := facts.Find(g.Threads, func(t *facts.Thread) bool {
+		return t.Role == "vhost" && t.NIC == w.NIC && t.Queue == w.Queue
+	})
+	switch {
+	case t != nil && len(t.Affinity) > 0:
+		return t.Affinity
+	case len(g.EmulatorPin) > 0:
+		return g.EmulatorPin
+	}
+	return v.Topology.Online.Minus(v.SetAside())
 }
 
 // openCPUs returns the online CPUs on cores that are neither set aside nor those of poll-mode threads, nor have a vCPU

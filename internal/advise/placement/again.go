@@ -145,16 +145,22 @@ func (g *Guest) repinned(p *Placed, anywhere setting.CPUSet) setting.CPUSet {
 }
 
 // reaches returns where a placed vhost thread may run that is within a mask today, once the guest's emulator threads
-// are pinned to some CPUs, or to no others than today. A cpuset leaves a thread what it has of it, or else all of it.
+// are pinned to some CPUs, or to no others than today.
 func (g *Guest) reaches(v *Vhost, mask, emulator setting.CPUSet) setting.CPUSet {
-	switch within := mask.And(emulator); {
+	switch {
 	case len(v.Stays) == 0 && !g.vhostFollow:
 		return setting.CPUs(v.CPU)
 	case len(emulator) == 0:
 		return mask
-	case len(within) == 0:
-		return emulator
-	default:
-		return within
 	}
+	return Within(mask, emulator)
+}
+
+// Within returns where a thread with a mask may run once it is in a cpuset: that leaves it what it has of these CPUs,
+// or else all of them.
+func Within(mask, cpuset setting.CPUSet) setting.CPUSet {
+	if both := mask.And(cpuset); len(both) > 0 {
+		return both
+	}
+	return cpuset
 }

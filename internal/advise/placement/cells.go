@@ -128,7 +128,9 @@ func (t *table) houseOf(g *Guest) setting.CPUSet {
 
 // keeps reports whether the host keeps a CPU already: what vhost threads of several guests are pinned to, and emulators
 // with such threads, is its part of the CPUs, and so are its last ones (lastOrdinary).
-func (t *table) keeps(cpu int) bool { return t.ask.Kept.Has(cpu) || t.crowded.Has(cpu) }
+func (t *table) keeps(cpu int) bool {
+	return t.ask.Kept.Has(cpu) || t.ask.Host.Has(cpu) || t.crowded.Has(cpu)
+}
 
 // lastOrdinary returns the CPUs that are the host's although vhost threads have them, on nodes where guests' threads
 // have each core without a vCPU and the host keeps none: the lowest cores, as many as it should keep, since seat gives

@@ -12,6 +12,9 @@ import (
 	"mpps/internal/model/setting"
 )
 
+// BootCPU is the CPU that the kernel boots on. It keeps time for the CPUs without a tick and cannot be one of them.
+const BootCPU = 0
+
 // From returns the ask of a host for a goal. Its guests are the active ones, paused ones included, and the one that the
 // goal names. Guests that the goal does not concern stay where they are pinned; only unpinned ones are placed.
 func From(h *facts.Host, g goal.Goal) Ask {
@@ -19,6 +22,9 @@ func From(h *facts.Host, g goal.Goal) Ask {
 	aside := h.SetAside()
 	if g.Tier() == goal.Realtime {
 		ask.Quiet = g.CPUs
+		if len(aside) == 0 && len(g.CPUs) == 0 { // what guests get is to be isolated
+			ask.Host = setting.CPUs(BootCPU)
+		}
 	}
 	kinds := h.Topology.Kinds()
 	for _, c := range h.Topology.CPUs {

@@ -285,3 +285,38 @@ func TestFewForTheHost(t *testing.T) {
 		}
 	}
 }
+
+// TestCpusetWithoutIsolated checks that a guest whose control group lacks the isolated CPUs is said to need another
+// cpuset, not more isolated CPUs.
+func TestCpusetWithoutIsolated(t *testing.T) {
+	h := facts.Synthetic(facts.Size{CPUs: 32})
+	h.Topology.Isolated = setting.CPUs(8, 9, 10, 11, 12, 13, 14, 15)
+	rest := h.Topology.Online.Minus(h.Topology.Isolated)
+	h.Isolation = &facts.Isolation{Cgroups: []facts.Cgroup{{Path: "machine.slice", CPUs: rest, Effective: rest}}}
+	h.Guests = []facts.Guest{{Name: "vm", Managed: true, State: "running", VCPUs: 4, Memory: 1 << 28}}
+	r := Place(From(h, goal.Goal{Latency: 20 * time.Microsecond}))
+	f := r.Refusal("vm")
+	if f == nil {
+		t.Fatalf("it has a place: %+v", r.Guests)
+	}
+	must.Equal(t, f.Relax, "add the isolated CPUs 8-15 to the cpuset of its control group", "%s", f.Shortage)
+}
+
+// TestBootCPUIsTheHosts checks that a latency goal gives no guest the CPU that cannot be isolated, although vhost
+// threads have the host's part of the CPUs elsewhere.
+func TestBootCPUIsTheHosts(t *testing.T) {
+	h := facts.Synthetic(facts.Size{CPUs: 16})
+	h.Guests, h.Topology.Isolated, h.Topology.NohzFull, h.Kernel.CommandLine = nil, nil, nil, "ro quiet"
+	for i := range 2 {
+		run(h, fmt.Sprintf("vm%d", i), 2, nil, setting.CPUs(2, 3), setting.CPUs(2)).Memory = 1 << 28
+	}
+	ask := From(h, goal.Goal{Latency: 20 * time.Microsecond})
+	for g := range facts.Each(ask.Guests) {
+		g.Declined = nil
+	}
+	r := Place(ask)
+	must.Equal(t, len(r.Guests), 2, "guests with a place: %+v %+v", r.Refused, r.Left)
+	for _, p := range r.Guests {
+		must.Hold(t, !p.VCPUSet().Has(BootCPU), "%s has the boot CPU: %s", p.Name, p.VCPUSet())
+	}
+}

@@ -205,11 +205,11 @@ func (t *table) reserve() {
 	if t.hasIsolated() { // where emulator threads of several guests are pinned is the host's part of the CPUs
 		pinned = t.sharedBy(func(g *Guest) setting.CPUSet { return g.Emulator.And(t.emulatorOn) })
 	}
-	for _, c := range t.cells { // vhost threads of guests that stay run on some
+	for _, c := range t.cells { // vhost threads of guests that stay run on some, and some only the host can have
 		busy := 0
 		for _, core := range c.free {
 			if !c.isolated && slices.ContainsFunc(t.cores[core.id],
-				func(cpu int) bool { return t.vhostOn[cpu] > 0 || pinned.Has(cpu) }) {
+				func(cpu int) bool { return t.vhostOn[cpu] > 0 || pinned.Has(cpu) || t.ask.Host.Has(cpu) }) {
 				busy++
 			}
 		}
@@ -324,6 +324,16 @@ func (c *cell) exposure(g *Guest, isolated bool) int64 {
 // hasIsolated reports whether CPUs are isolated that guests can have: not those of poll-mode threads.
 func (t *table) hasIsolated() bool {
 	return slices.ContainsFunc(t.ask.CPUs, func(c CPU) bool { return c.Isolated && !t.ask.Taken.Has(c.ID) })
+}
+
+// isolatedCPUs returns the CPUs that are isolated today.
+func (t *table) isolatedCPUs() (cpus setting.CPUSet) {
+	for _, c := range t.ask.CPUs {
+		if c.Isolated {
+			cpus = append(cpus, c.ID)
+		}
+	}
+	return cpus
 }
 
 // nodesWithCPUs returns the nodes that have CPUs, in the kernel's order.

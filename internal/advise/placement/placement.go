@@ -50,6 +50,7 @@ type Ask struct {
 	// CPUs that will be isolated: like isolated ones, they run nothing but their guest's vCPUs
 	Quiet  setting.CPUSet
 	Kept   setting.CPUSet // CPUs already kept for the host; they stay so
+	Host   setting.CPUSet // CPUs that only the host can have: never given away
 	Taken  setting.CPUSet // CPUs of poll-mode threads, and the other threads of their cores: nobody else gets them
 	Barred setting.CPUSet // CPUs outside the cpusets that guests run in: the host has them, no guest can
 	Strict bool           // no rule gives way: a guest that would need it is refused, and the refusal says which

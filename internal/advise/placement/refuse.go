@@ -117,6 +117,9 @@ func (t remains) shortOfCPUs(g *Guest) (cpus int, text string) {
 	case len(g.Allowed) > 0:
 		return cpus, fmt.Sprintf("needs %d dedicated CPUs, and of those given to it (%s) %d are free", g.VCPUs,
 			g.Allowed, cpus)
+	case len(g.Confined) > 0 && g.Realtime && len(t.ask.unreachable(g)) > 0:
+		return cpus, fmt.Sprintf("needs %d isolated CPUs, and the cpuset of its control group (%s) lacks the isolated "+
+			"%s: of its CPUs %d are isolated and free", g.VCPUs, g.Confined, cpuList(t.ask.unreachable(g)), cpus)
 	case len(g.Confined) > 0:
 		return cpus, fmt.Sprintf("needs %d dedicated CPUs, and of those that its control group has (%s) %d are free",
 			g.VCPUs, g.Confined, cpus)
@@ -136,6 +139,16 @@ func (t remains) shortOfCPUs(g *Guest) (cpus int, text string) {
 	}
 	return cpus, fmt.Sprintf("needs %d dedicated CPUs, and %d are left (%d online, %s, the others belong to other "+
 		"guests)", g.VCPUs, cpus, len(t.ask.CPUs), kept)
+}
+
+// unreachable returns the isolated CPUs that the control groups of a guest lack and nothing polls on.
+func (a *Ask) unreachable(g *Guest) (cpus setting.CPUSet) {
+	for _, c := range a.CPUs {
+		if c.Isolated && !g.Confined.Has(c.ID) && !a.Taken.Has(c.ID) {
+			cpus = append(cpus, c.ID)
+		}
+	}
+	return setting.CPUs(cpus...)
 }
 
 // shortOfMemory returns what a guest lacks that has CPUs enough, and whether that is memory alone.
@@ -203,7 +216,16 @@ func relaxation(ask Ask, r *Result, g *Guest, memory bool) string {
 	if way := moveToFit(ask, r, fits); way != "" {
 		ways = append(ways, way)
 	}
-	if g.Realtime && len(g.Allowed) == 0 {
+	widened := false
+	if outside := ask.unreachable(g); g.Realtime && len(g.Confined) > 0 && len(outside) > 0 {
+		widened = fits(func(a *Ask, g *Guest) {
+			g.Confined, a.Barred = g.Confined.Or(outside), a.Barred.Minus(outside)
+		}) != nil
+		if widened {
+			ways = append(ways, fmt.Sprintf("add the isolated %s to the cpuset of its control group", cpuList(outside)))
+		}
+	}
+	if g.Realtime && len(g.Allowed) == 0 && !widened {
 		for n := 1; n <= g.VCPUs; n++ {
 			if more := pickIsolated(ask, r, n); len(more) == n &&
 				fits(func(a *Ask, _ *Guest) { a.CPUs = markIsolated(a.CPUs, more) }) != nil {

@@ -349,8 +349,12 @@ func (t *table) explainQueues(p *Placed, g *Guest) {
 		if n.VF {
 			continue
 		}
-		why := fmt.Sprintf("%s for each of its data NICs is what the host's CPUs allow, and no more than its %s can "+
-			"serve", count(max(1, n.Queues), "vhost thread"), count(g.VCPUs, "vCPU"))
+		allow := "what the host's CPUs allow"
+		if aside := t.isolatedCPUs(); len(aside) > 0 {
+			allow += fmt.Sprintf(" (without the isolated %s)", cpuList(aside))
+		}
+		why := fmt.Sprintf("%s for each of its data NICs is %s, and no more than its %s can serve",
+			count(max(1, n.Queues), "vhost thread"), allow, count(g.VCPUs, "vCPU"))
 		switch {
 		case g.queuesSet && !n.resized:
 			why = "as its definition says"
