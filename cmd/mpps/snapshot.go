@@ -16,6 +16,7 @@ import (
 	"mpps/internal/outcome"
 	"mpps/internal/report"
 	"mpps/internal/report/sheet"
+	"mpps/internal/words"
 )
 
 func (a *app) snapshotCommand() *cobra.Command {
@@ -41,7 +42,8 @@ func (a *app) snapshotCommand() *cobra.Command {
 				return err
 			}
 			if output != "-" {
-				a.out.Step("wrote %s: %d settings read, %d parts not seen", output, len(h.Readings), len(h.Unseen))
+				a.out.Step("wrote %s: %s read, %s not seen", output, words.Count(len(h.Readings), "setting"),
+					words.Count(len(h.Unseen), "part"))
 			}
 			return nil
 		})

@@ -164,6 +164,9 @@ func Count(n int, noun string, plural ...string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
+// Are is the verb of a number: "is" of one, "are" of any other.
+func Are(n int) string { return Either(n == 1, "is", "are") }
+
 // NoBreak keeps a figure and its unit on one line.
 func NoBreak(text string) string { return strings.ReplaceAll(text, " ", "\u00a0") }
 

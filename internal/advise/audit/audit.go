@@ -16,6 +16,7 @@ import (
 	"mpps/internal/model/goal"
 	"mpps/internal/model/reach"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // State is the result of judging one value.
@@ -300,8 +301,8 @@ func verdict(r Report, catalogue []*knob.Knob) string {
 func (r Report) summary() string {
 	if r.Tier == goal.Default {
 		if n := r.Counts[Off]; n > 0 { // only the site file can want something here
-			return fmt.Sprintf("the target needs no tuning (%s), but %d values are not as the site file wants them",
-				r.Why, n)
+			return fmt.Sprintf("the target needs no tuning (%s), but %s not as the site file wants %s",
+				r.Why, words.Count(n, "value is", "values are"), words.Either(n == 1, "it", "them"))
 		}
 		return "nothing needs tuning: " + r.Why
 	}
@@ -313,15 +314,12 @@ func (r Report) summary() string {
 	var text string
 	switch {
 	case limiting > 0:
-		text = fmt.Sprintf("%d of %d settings limit the target (worst: %s)", limiting, limiting+fine, worst)
-		switch {
-		case odd == 1:
-			text += "; 1 more differs harmlessly"
-		case odd > 1:
-			text += fmt.Sprintf("; %d more differ harmlessly", odd)
-		}
+		text = fmt.Sprintf("%d of %s %s the target (worst: %s)", limiting, words.Count(limiting+fine, "setting"),
+			words.Either(limiting == 1, "limits", "limit"), worst)
+		text += words.If(odd > 0, "; %d more %s harmlessly", odd, words.Either(odd == 1, "differs", "differ"))
 	case odd > 0:
-		text = fmt.Sprintf("no setting limits the target; %d of %d differ harmlessly", odd, odd+fine)
+		text = fmt.Sprintf("no setting limits the target; %d of %d %s harmlessly", odd, odd+fine,
+			words.Either(odd == 1, "differs", "differ"))
 		if r.Role == facts.RoleHost {
 			text = "well tuned: " + text
 		}

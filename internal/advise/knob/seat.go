@@ -166,8 +166,8 @@ func (v *View) offCores(cpus setting.CPUSet) setting.CPUSet {
 	})
 }
 
-// vhostThen returns where each vhost thread of a placed guest may run once a plan is carried out: one that no plan moves
-// by itself is taken along by a pin of the emulator, or stays where it may run today.
+// vhostThen returns where each vhost thread of a placed guest may run once a plan is carried out: one that no plan
+// moves by itself is taken along by a pin of the emulator, or stays where it may run today.
 func (v *View) vhostThen(p *placement.Placed) (all []setting.CPUSet) {
 	g, moves := v.guests[p.Name], slices.Contains(viaKernel(), v.Tier)
 	pinned := g != nil && v.mayPin(g) && !p.Emulator.Equal(g.EmulatorPin)

@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 func (r *Result) relax(format string, a ...any) {
@@ -55,7 +56,7 @@ func (t *table) reportRelaxed(r *Result) {
 			cores[core] = true
 		}
 		if n := len(p.VhostCPUs()); n < len(p.Vhost) {
-			r.relax("%d vhost threads of %s share %s (%s)", len(p.Vhost), p.Name, count(n, "CPU"), p.VhostCPUs())
+			r.relax("%d vhost threads of %s share %s (%s)", len(p.Vhost), p.Name, words.Count(n, "CPU"), p.VhostCPUs())
 		}
 		switch {
 		case g.paged && p.Kept || !g.Hugepages || p.PageSize > 0:
@@ -77,12 +78,12 @@ func (t *table) reportRelaxed(r *Result) {
 		cores, _ := t.coresOf(node)
 		if frozen := t.frozenCores(node); frozen > 0 && cores-frozen < want && kept < want {
 			r.relax("node %d keeps %s for the host where it should keep %d, because guests stay that are pinned to "+
-				"%d of its %d", node, count(kept, "core"), want, frozen, cores)
+				"%d of its %d", node, words.Count(kept, "core"), want, frozen, cores)
 			continue
 		}
 		if missing > 0 {
 			r.relax("node %d keeps %s fewer for the host than it should, because guests would not fit otherwise", node,
-				count(missing, "core"))
+				words.Count(missing, "core"))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // maxRelaxed is the number of refused guests up to which a relaxation is searched for each.
@@ -115,30 +116,32 @@ func (t remains) shortOfCPUs(g *Guest) (cpus int, text string) {
 	case cpus >= g.VCPUs:
 		return cpus, ""
 	case len(g.Allowed) > 0:
-		return cpus, fmt.Sprintf("needs %d dedicated CPUs, and of those given to it (%s) %d are free", g.VCPUs,
-			g.Allowed, cpus)
+		return cpus, fmt.Sprintf("needs %d dedicated CPUs, and of those given to it (%s) %d %s free", g.VCPUs,
+			g.Allowed, cpus, words.Are(cpus))
 	case len(g.Confined) > 0 && g.Realtime && len(t.ask.unreachable(g)) > 0:
 		return cpus, fmt.Sprintf("needs %d isolated CPUs, and the cpuset of its control group (%s) lacks the isolated "+
-			"%s: of its CPUs %d are isolated and free", g.VCPUs, g.Confined, cpuList(t.ask.unreachable(g)), cpus)
+			"%s: of its CPUs %d %s isolated and free", g.VCPUs, g.Confined, cpuList(t.ask.unreachable(g)), cpus,
+			words.Are(cpus))
 	case len(g.Confined) > 0:
-		return cpus, fmt.Sprintf("needs %d dedicated CPUs, and of those that its control group has (%s) %d are free",
-			g.VCPUs, g.Confined, cpus)
+		return cpus, fmt.Sprintf("needs %d dedicated CPUs, and of those that its control group has (%s) %d %s free",
+			g.VCPUs, g.Confined, cpus, words.Are(cpus))
 	case g.Realtime && t.hasIsolated():
 		text = fmt.Sprintf("needs %d isolated CPUs, and none is free", g.VCPUs)
 		if cpus > 0 {
-			text = fmt.Sprintf("needs %d isolated CPUs, and %d are isolated and free (%s)", g.VCPUs, cpus, free)
+			text = fmt.Sprintf("needs %d isolated CPUs, and %d %s isolated and free (%s)", g.VCPUs, cpus,
+				words.Are(cpus), free)
 		}
 		if ordinary > 0 {
-			text += fmt.Sprintf("; %d that are not isolated are free", ordinary)
+			text += fmt.Sprintf("; %d that %s not isolated %[2]s free", ordinary, words.Are(ordinary))
 		}
 		return cpus, text
 	}
-	kept := count(must, "core") + " kept for the host"
+	kept := words.Count(must, "core") + " kept for the host"
 	if len(t.shared) > 0 {
 		kept = t.shared.Words() + " and " + kept
 	}
-	return cpus, fmt.Sprintf("needs %d dedicated CPUs, and %d are left (%d online, %s, the others belong to other "+
-		"guests)", g.VCPUs, cpus, len(t.ask.CPUs), kept)
+	return cpus, fmt.Sprintf("needs %d dedicated CPUs, and %d %s left (%d online, %s, the others belong to other "+
+		"guests)", g.VCPUs, cpus, words.Are(cpus), len(t.ask.CPUs), kept)
 }
 
 // unreachable returns the isolated CPUs that the control groups of a guest lack and nothing polls on.
@@ -185,8 +188,8 @@ func (t remains) shortOfMemory(g *Guest) (text string, memory bool) {
 	}
 	if both >= 0 {
 		return fmt.Sprintf("no place was found that keeps every guest's rules: it needs %s and %.1f GiB together "+
-			"on one node, and node %d has %s free", count(g.VCPUs, "CPU"), float64(need)/1024, both,
-			count(free[both], "CPU")), false
+			"on one node, and node %d has %s free", words.Count(g.VCPUs, "CPU"), float64(need)/1024, both,
+			words.Count(free[both], "CPU")), false
 	}
 	return fmt.Sprintf("needs %d CPUs and %.1f GiB together on one node, and no node has both free (at most %d CPUs; "+
 		"%s)", g.VCPUs, float64(need)/1024, most, strings.Join(rooms, ", ")), false
@@ -229,7 +232,7 @@ func relaxation(ask Ask, r *Result, g *Guest, memory bool) string {
 		for n := 1; n <= g.VCPUs; n++ {
 			if more := pickIsolated(ask, r, n); len(more) == n &&
 				fits(func(a *Ask, _ *Guest) { a.CPUs = markIsolated(a.CPUs, more) }) != nil {
-				ways = append(ways, fmt.Sprintf("isolate %s more (%s)", count(n, "CPU"), more))
+				ways = append(ways, fmt.Sprintf("isolate %s more (%s)", words.Count(n, "CPU"), more))
 				break
 			}
 		}
@@ -238,7 +241,7 @@ func relaxation(ask Ask, r *Result, g *Guest, memory bool) string {
 		if n := largestFitting(g.VCPUs-1, func(n int) bool {
 			return fits(func(_ *Ask, g *Guest) { g.VCPUs, g.Pins, g.Seat = n, nil, nil }) != nil
 		}); n > 0 {
-			ways = append(ways, fmt.Sprintf("give it %s", count(n, "vCPU")))
+			ways = append(ways, fmt.Sprintf("give it %s", words.Count(n, "vCPU")))
 		}
 	}
 	if gib := int(g.Memory >> 30); memory || len(ways) == 0 {

@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // seat assigns CPUs to the chosen options: each node's lowest cores to the host, the next to the guests, the largest
@@ -215,7 +216,7 @@ func (t *table) explainSeat(p *Placed) {
 		queues, names := t.busyOn(wanted[0])
 		p.Why = fmt.Sprintf("node %s: on node %s it would leave too few CPUs for the interrupts of %s there (%s, "+
 			"which need %s); that would cost more than its packets' way between the nodes", p.Nodes, wanted,
-			strings.Join(names, ", "), count(queues, "busy queue"), count(t.servingCPUs(wanted[0]), "CPU"))
+			strings.Join(names, ", "), words.Count(queues, "busy queue"), words.Count(t.servingCPUs(wanted[0]), "CPU"))
 	default:
 		p.Why = fmt.Sprintf("node %s: on the NIC's node %s it would cost others more, or there are too few free "+
 			"cores or too little memory for it", p.Nodes, wanted)

@@ -10,6 +10,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 const (
@@ -245,16 +246,16 @@ func (t *table) serveBusy(r *Result, n NIC) Serving {
 		s.Others = append(s.Others, Alternative{
 			What: fmt.Sprintf("%s (%s)", g.words(), cpuList(setting.CPUs(g.cpus...))), Chosen: len(take) > 0,
 			Cost: pointsPair*pairs(queues, len(g.cpus)) + g.points*int64(queues),
-			Why:  fmt.Sprintf("all %s there: %d for a CPU", count(queues, "queue"), perCPU(queues, len(g.cpus))),
+			Why:  fmt.Sprintf("all %s there: %d for a CPU", words.Count(queues, "queue"), perCPU(queues, len(g.cpus))),
 		})
 	}
 	need = max(need, 1)
 	s.Why = fmt.Sprintf("%s; %s of %s are to have %s, one for each %d", strings.Join(from, ", then "),
-		count(queues, "busy queue"), strings.Join(names, ", "), count(need, "CPU"), queuesPerCPU)
+		words.Count(queues, "busy queue"), strings.Join(names, ", "), words.Count(need, "CPU"), queuesPerCPU)
 	if own < need && len(other) > 0 && n.Name == names[0] {
 		r.relax("interrupts of %s have %s of their node %d where %d should serve their %s, because guests have the "+
-			"others: they also get %s", strings.Join(names, ", "), count(own, "CPU"), n.Node, need,
-			count(queues, "busy queue"), strings.Join(other, ", "))
+			"others: they also get %s", strings.Join(names, ", "), words.Count(own, "CPU"), n.Node, need,
+			words.Count(queues, "busy queue"), strings.Join(other, ", "))
 	}
 	return s
 }

@@ -9,6 +9,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/reach"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // placeThreads assigns CPUs to the vhost and emulator threads, after all vCPUs have theirs.
@@ -354,7 +355,7 @@ func (t *table) explainQueues(p *Placed, g *Guest) {
 			allow += fmt.Sprintf(" (without the isolated %s)", cpuList(aside))
 		}
 		why := fmt.Sprintf("%s for each of its data NICs is %s, and no more than its %s can serve",
-			count(max(1, n.Queues), "vhost thread"), allow, count(g.VCPUs, "vCPU"))
+			words.Count(max(1, n.Queues), "vhost thread"), allow, words.Count(g.VCPUs, "vCPU"))
 		switch {
 		case g.queuesSet && !n.resized:
 			why = "as its definition says"
@@ -395,15 +396,15 @@ func (t *table) drawback(p *Placed, it *item, o *option) string {
 	switch b := o.vhost; b.kind {
 	case onCores:
 		c := t.cells[b.cell]
-		var words []string
+		var against []string
 		if !p.Nodes.Has(c.node) {
-			words = append(words, fmt.Sprintf("every packet crosses to node %s (%s, distance %d more)", p.Nodes,
-				count(it.vhost, "thread"), t.distance(c.node, p.Nodes[0])))
+			against = append(against, fmt.Sprintf("every packet crosses to node %s (%s, distance %d more)", p.Nodes,
+				words.Count(it.vhost, "thread"), t.distance(c.node, p.Nodes[0])))
 		}
 		if b.cores < it.vhost {
-			words = append(words, fmt.Sprintf("%d threads share %s", it.vhost, count(b.cores, "core")))
+			against = append(against, fmt.Sprintf("%d threads share %s", it.vhost, words.Count(b.cores, "core")))
 		}
-		return strings.Join(words, "; ")
+		return strings.Join(against, "; ")
 	case onSiblings:
 		return "on its node, but each takes half of a vCPU's core"
 	case onKept:
@@ -444,7 +445,7 @@ func (t *table) alternatives(p *Placed, it *item, own *option) {
 func (t *table) describePlace(p *Placed, o *option, taken bool) string {
 	switch o.vhost.kind {
 	case onCores:
-		text := fmt.Sprintf("%s of node %d", count(o.vhost.cores, "core"), t.cells[o.vhost.cell].node)
+		text := fmt.Sprintf("%s of node %d", words.Count(o.vhost.cores, "core"), t.cells[o.vhost.cell].node)
 		if taken {
 			text += fmt.Sprintf(" (%s)", cpuList(p.VhostCPUs()))
 		}
@@ -455,14 +456,6 @@ func (t *table) describePlace(p *Placed, o *option, taken bool) string {
 		return "CPUs kept for the host"
 	}
 	return fmt.Sprintf("the vCPUs' own CPUs (%s)", p.VCPUSet())
-}
-
-// count formats a number with its noun.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // cpuList formats a set with its noun.
