@@ -35,6 +35,17 @@ func isTimeout(err error) bool {
 	return errors.As(err, &n) && n.Timeout()
 }
 
+// TestInterruptedHello: a run that is interrupted while it greets a far end that is slow says so, and blames nobody.
+func TestInterruptedHello(t *testing.T) {
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t) // the kernel accepts, and nobody answers
+	defer l.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	err := Target{Addr: l.Addr().String(), Key: []byte("k")}.Prove(ctx)
+	must.Is(t, err, context.Canceled, "interrupted")
+	must.Hold(t, !errors.Is(err, ErrKey), "%v", err)
+}
+
 // TestKeyless: without the key, or with a proof that was recorded, nothing is counted.
 func TestKeyless(t *testing.T) {
 	s := keyed(t)

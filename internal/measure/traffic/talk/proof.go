@@ -63,6 +63,11 @@ func introduce(ctx context.Context, c net.Conn, key []byte, h hello) (token []by
 		return nil, err
 	}
 	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Now()) })() // which ends what waits
+	defer func() {
+		if err != nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+	}()
 	ours := make([]byte, challengeBytes)
 	if _, err := rand.Read(ours); err != nil {
 		return nil, fmt.Errorf("make a challenge: %w", err)
