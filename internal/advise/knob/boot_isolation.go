@@ -13,8 +13,6 @@ import (
 	"mpps/internal/model/setting"
 )
 
-const bootCPU = placement.BootCPU
-
 // dedicatedCPUs returns the CPUs to reserve for vCPUs from boot on: those that the user gives, or else the placement's;
 // never the boot CPU. note says if that was left out.
 func (v *View) dedicatedCPUs() (set setting.CPUSet, note string) {
@@ -26,8 +24,8 @@ func (v *View) dedicatedCPUs() (set setting.CPUSet, note string) {
 			}
 		}
 	}
-	if set.Has(bootCPU) {
-		set, note = set.Minus(setting.CPUs(bootCPU)), "; CPU 0 boots the host and keeps its time: it is left out"
+	if set.Has(facts.BootCPU) {
+		set, note = set.Minus(setting.CPUs(facts.BootCPU)), "; CPU 0 boots the host and keeps its time: it is left out"
 	}
 	return set, note
 }
@@ -59,7 +57,7 @@ var isolationLists = []string{"isolcpus", "nohz_full", "rcu_nocbs"}
 // or fewer CPUs than the guests that float have vCPUs, if a vCPU is on the boot CPU, or if the user gave the CPUs.
 func (v *View) spareSiblings(cpus setting.CPUSet) (spare setting.CPUSet) {
 	if len(v.Goal.CPUs) > 0 || slices.ContainsFunc(v.Placement().Guests, func(p placement.Placed) bool {
-		return p.VCPUSet().Has(bootCPU) // once isolated, a sibling would be a better place than that
+		return p.VCPUSet().Has(facts.BootCPU) // once isolated, a sibling would be a better place than that
 	}) {
 		return nil
 	}
@@ -67,7 +65,7 @@ func (v *View) spareSiblings(cpus setting.CPUSet) (spare setting.CPUSet) {
 		c, _ := v.Topology.CPU(cpu)
 		spare = spare.Or(c.Siblings)
 	}
-	spare = spare.And(v.Topology.Online).Minus(cpus).Minus(v.usedCPUs()).Minus(setting.CPUs(bootCPU))
+	spare = spare.And(v.Topology.Online).Minus(cpus).Minus(v.usedCPUs()).Minus(setting.CPUs(facts.BootCPU))
 	rest, vcpus, whole := v.Topology.Online.Minus(cpus).Minus(spare), 0, false
 	for g := range facts.Each(v.ask().Guests) {
 		if slices.Contains(v.floaters(), g.Name) {
@@ -144,7 +142,7 @@ func (i isolation) parse(v *View, value string) (flags []string, cpus setting.CP
 		text = strings.ReplaceAll(text, "N", strconv.Itoa(v.Topology.CPUs[n-1].ID))
 	}
 	cpus, err := setting.ParseCPUs(text)
-	return flags, cpus.Minus(setting.CPUs(bootCPU)), err == nil && text != ""
+	return flags, cpus.Minus(setting.CPUs(facts.BootCPU)), err == nil && text != ""
 }
 
 // value returns the value for a set of CPUs, as the kernel of a release takes it.

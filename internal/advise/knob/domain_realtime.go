@@ -25,7 +25,7 @@ func realtimeVCPUs(g *facts.Guest) (set setting.CPUSet, why string) {
 	if in := seenInside(g); in != nil && len(in.Topology.Isolated) > 0 {
 		return in.Topology.Isolated.And(all), "its own kernel isolates vCPUs " + in.Topology.Isolated.String()
 	}
-	return all.Minus(setting.CPUs(bootCPU)), "its kernel keeps house on vCPU 0"
+	return all.Minus(setting.CPUs(facts.BootCPU)), "its kernel keeps house on vCPU 0"
 }
 
 // schedGroup is the vCPUs of one <vcpusched>. libvirt writes vCPUs with the same scheduler as one element
@@ -58,7 +58,7 @@ func vcpuScheds(g *facts.Guest) (sets []setting.CPUSet) {
 		sets = append(sets, group.vcpus)
 	}
 	if g.VCPUs == 1 {
-		realtime = setting.CPUs(bootCPU) // to say why it has none
+		realtime = setting.CPUs(facts.BootCPU) // to say why it has none
 	}
 	if len(realtime) > 0 && !slices.ContainsFunc(sets, realtime.Equal) {
 		sets = append(sets, realtime)

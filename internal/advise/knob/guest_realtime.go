@@ -88,7 +88,7 @@ func (v *View) isolatedInside(name string) string {
 	if len(v.Goal.CPUs) > 0 {
 		cpus = v.Goal.CPUs
 	}
-	cpus = cpus.Minus(setting.CPUs(bootCPU))
+	cpus = cpus.Minus(setting.CPUs(facts.BootCPU))
 	if len(cpus) == 0 {
 		return name + "=CPUS"
 	}
@@ -178,5 +178,5 @@ func (v *View) isolatedNext() (vcpus setting.CPUSet, given string) {
 			}
 		}
 	}
-	return v.Topology.Online.Minus(setting.CPUs(bootCPU)), ""
+	return v.Topology.Online.Minus(setting.CPUs(facts.BootCPU)), ""
 }

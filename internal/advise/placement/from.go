@@ -12,9 +12,6 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// BootCPU is the CPU that the kernel boots on. It keeps time for the CPUs without a tick and cannot be one of them.
-const BootCPU = 0
-
 // From returns the ask of a host for a goal. Its guests are the active ones, paused ones included, and the one that the
 // goal names. Guests that the goal does not concern stay where they are pinned; only unpinned ones are placed.
 func From(h *facts.Host, g goal.Goal) Ask {
@@ -23,7 +20,7 @@ func From(h *facts.Host, g goal.Goal) Ask {
 	if g.Tier() == goal.Realtime {
 		ask.Quiet = g.CPUs
 		if len(aside) == 0 && len(g.CPUs) == 0 { // what guests get is to be isolated
-			ask.Host = setting.CPUs(BootCPU)
+			ask.Host = setting.CPUs(facts.BootCPU)
 		}
 	}
 	kinds := h.Topology.Kinds()

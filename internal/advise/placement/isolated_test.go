@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -302,6 +303,24 @@ func TestCpusetWithoutIsolated(t *testing.T) {
 	must.Equal(t, f.Relax, "add the isolated CPUs 8-15 to the cpuset of its control group", "%s", f.Shortage)
 }
 
+// TestQueuesNameIsolated checks that where CPUs are isolated the reason for the number of queues says that these do not
+// count.
+func TestQueuesNameIsolated(t *testing.T) {
+	for _, isolated := range []setting.CPUSet{nil, setting.CPUs(8, 9, 10, 11)} {
+		h := facts.Synthetic(facts.Size{CPUs: 16})
+		h.Guests, h.Topology.Isolated, h.Kernel.CommandLine = nil, isolated, "ro quiet"
+		g := run(h, "vm", 2, []int{8, 9}, setting.CPUs(2), setting.CPUs(2))
+		g.Memory, g.Interfaces[0].Queues, g.Threads = 1<<28, 0, nil
+		named := false
+		for _, p := range Place(From(h, goal.Goal{PPS: 1e6})).Guests {
+			for _, q := range p.Queues {
+				named = named || strings.Contains(q.Why, "without the isolated CPUs 8-11")
+			}
+		}
+		must.Equal(t, named, len(isolated) > 0, "isolated %s", isolated)
+	}
+}
+
 // TestBootCPUIsTheHosts checks that a latency goal gives no guest the CPU that cannot be isolated, although vhost
 // threads have the host's part of the CPUs elsewhere.
 func TestBootCPUIsTheHosts(t *testing.T) {
@@ -317,6 +336,6 @@ func TestBootCPUIsTheHosts(t *testing.T) {
 	r := Place(ask)
 	must.Equal(t, len(r.Guests), 2, "guests with a place: %+v %+v", r.Refused, r.Left)
 	for _, p := range r.Guests {
-		must.Hold(t, !p.VCPUSet().Has(BootCPU), "%s has the boot CPU: %s", p.Name, p.VCPUSet())
+		must.Hold(t, !p.VCPUSet().Has(facts.BootCPU), "%s has the boot CPU: %s", p.Name, p.VCPUSet())
 	}
 }

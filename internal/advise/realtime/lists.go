@@ -11,9 +11,6 @@ import (
 	"mpps/internal/words"
 )
 
-// bootCPU is the CPU that boots the kernel.
-const bootCPU = 0
-
 var (
 	listsIsolcpus    = kind("lists.isolcpus")
 	listsNohzFull    = kind("lists.nohz_full")
@@ -38,7 +35,7 @@ func judgeLists(v *view) {
 	t := &v.h.Topology
 	parted := v.h.IsolatedPartitions()
 	plan := "mpps plan --latency 20us, apply, reboot"
-	if rest := cpus.Minus(setting.CPUs(bootCPU)); len(rest) > 0 {
+	if rest := cpus.Minus(setting.CPUs(facts.BootCPU)); len(rest) > 0 {
 		plan = fmt.Sprintf("mpps plan --latency 20us --cpus %s, apply, reboot", rest)
 	}
 
@@ -90,7 +87,7 @@ func (v *view) judgeIgnored(isolcpus, nohz argument, plan string) {
 		given argument
 		shown setting.CPUSet
 	}{{"isolcpus", isolcpus, v.h.Topology.Isolated}, {"nohz_full", nohz, v.h.Topology.NohzFull}} {
-		switch asked := a.given.cpus.And(v.allCPUs()).Minus(setting.CPUs(bootCPU)); {
+		switch asked := a.given.cpus.And(v.allCPUs()).Minus(setting.CPUs(facts.BootCPU)); {
 		case !a.given.given:
 		case a.given.err != nil:
 			v.add(listsMalformed, a.name, v.s.CPUs, fmt.Sprintf("the command line has it: %v", a.given.err), plan)
@@ -141,10 +138,10 @@ func (v *view) judgeExistence(isolcpus, nohz, rcu argument) {
 				"correct the list on the kernel command line")
 		}
 	}
-	if given.Or(v.s.CPUs).Has(bootCPU) {
-		v.add(listsBootCPU, cpuObject(bootCPU), setting.CPUs(bootCPU),
-			fmt.Sprintf("CPU %d boots the host and is to be quiet too", bootCPU), "take CPU 0 out of isolcpus and "+
-				"nohz_full, and give the guest another one")
+	if given.Or(v.s.CPUs).Has(facts.BootCPU) {
+		v.add(listsBootCPU, cpuObject(facts.BootCPU), setting.CPUs(facts.BootCPU),
+			"CPU 0 boots the host and is to be quiet too", "take CPU 0 out of isolcpus and nohz_full, and give the guest "+
+				"another one")
 	}
 	for _, cpu := range v.s.CPUs.And(all).Minus(v.h.Topology.Online) {
 		v.add(listsOffline, cpuObject(cpu), setting.CPUs(cpu), "it is offline",

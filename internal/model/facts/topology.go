@@ -83,6 +83,9 @@ func (t *Topology) Node(id int) (Node, bool) {
 	return first(t.Nodes, func(n Node) bool { return n.ID == id })
 }
 
+// BootCPU is the CPU that the kernel boots on. It keeps time for the CPUs without a tick and cannot be one of them.
+const BootCPU = 0
+
 // CPU is a logical CPU (hardware thread). IDs are −1 if unknown.
 type CPU struct {
 	ID       int            `json:"id"`
