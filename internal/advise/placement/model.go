@@ -326,16 +326,6 @@ func (t *table) hasIsolated() bool {
 	return slices.ContainsFunc(t.ask.CPUs, func(c CPU) bool { return c.Isolated && !t.ask.Taken.Has(c.ID) })
 }
 
-// isolatedCPUs returns the CPUs that are isolated today.
-func (t *table) isolatedCPUs() (cpus setting.CPUSet) {
-	for _, c := range t.ask.CPUs {
-		if c.Isolated {
-			cpus = append(cpus, c.ID)
-		}
-	}
-	return cpus
-}
-
 // nodesWithCPUs returns the nodes that have CPUs, in the kernel's order.
 func (t *table) nodesWithCPUs() []int {
 	var nodes []int

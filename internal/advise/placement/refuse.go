@@ -144,15 +144,18 @@ func (t remains) shortOfCPUs(g *Guest) (cpus int, text string) {
 		"guests)", g.VCPUs, cpus, words.Are(cpus), len(t.ask.CPUs), kept)
 }
 
-// unreachable returns the isolated CPUs that the control groups of a guest lack and nothing polls on.
-func (a *Ask) unreachable(g *Guest) (cpus setting.CPUSet) {
+// isolatedCPUs returns the isolated CPUs that nothing polls on.
+func (a *Ask) isolatedCPUs() (cpus setting.CPUSet) {
 	for _, c := range a.CPUs {
-		if c.Isolated && !g.Confined.Has(c.ID) && !a.Taken.Has(c.ID) {
+		if c.Isolated && !a.Taken.Has(c.ID) {
 			cpus = append(cpus, c.ID)
 		}
 	}
 	return setting.CPUs(cpus...)
 }
+
+// unreachable returns the isolated CPUs that the control groups of a guest lack.
+func (a *Ask) unreachable(g *Guest) setting.CPUSet { return a.isolatedCPUs().Minus(g.Confined) }
 
 // shortOfMemory returns what a guest lacks that has CPUs enough, and whether that is memory alone.
 func (t remains) shortOfMemory(g *Guest) (text string, memory bool) {

@@ -351,7 +351,7 @@ func (t *table) explainQueues(p *Placed, g *Guest) {
 			continue
 		}
 		allow := "what the host's CPUs allow"
-		if aside := t.isolatedCPUs(); len(aside) > 0 {
+		if aside := t.ask.isolatedCPUs(); len(aside) > 0 {
 			allow += fmt.Sprintf(" (without the isolated %s)", cpuList(aside))
 		}
 		why := fmt.Sprintf("%s for each of its data NICs is %s, and no more than its %s can serve",
