@@ -140,8 +140,8 @@ func (v *view) judgeExistence(isolcpus, nohz, rcu argument) {
 	}
 	if given.Or(v.s.CPUs).Has(facts.BootCPU) {
 		v.add(listsBootCPU, cpuObject(facts.BootCPU), setting.CPUs(facts.BootCPU),
-			"CPU 0 boots the host and is to be quiet too", "take CPU 0 out of isolcpus and nohz_full, and give the guest "+
-				"another one")
+			"CPU 0 boots the host and is to be quiet too",
+			"take CPU 0 out of isolcpus and nohz_full, and give the guest another one")
 	}
 	for _, cpu := range v.s.CPUs.And(all).Minus(v.h.Topology.Online) {
 		v.add(listsOffline, cpuObject(cpu), setting.CPUs(cpu), "it is offline",
