@@ -43,7 +43,7 @@ func (l *Lab) findDeath(ctx context.Context) string {
 		case watchdogBit:
 			return "the lab host: a CPU had stopped, so that the watchdog ended it: " + logTail(l.LogFile("serial"), 1)
 		case frozen:
-			return "the lab host: QEMU or what serves it stood still, so that it was ended"
+			return "the lab host: QEMU or what serves it stood still or had ended, so that it was ended"
 		case guestReset: // nobody who asked for a reboot stops here; the last output may be lost
 			return "the lab host began to boot again by itself: " + logTail(l.LogFile("serial"), 1)
 		}

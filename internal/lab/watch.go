@@ -10,8 +10,9 @@ import (
 )
 
 // L1's heart and QEMU's watchdog (see qemu.go) stop together with QEMU. So every process with a handle of a lab also
-// watches from outside: if no thread of QEMU has run for frozenLooks looks, or a process of the lab was stopped for as
-// long, the lab is ended, and everybody who waits for L1 gets ErrGone.
+// watches from outside: if no thread of QEMU has run for frozenLooks looks, or a process of the lab was stopped or has
+// been gone for as long, the lab is ended, and everybody who waits for L1 gets ErrGone. L1 itself waits for ever for a
+// virtiofsd that has ended, and its kernel does not take that for a hang.
 const (
 	lookEvery   = 2 * time.Second
 	frozenLooks = 10
@@ -30,10 +31,10 @@ type stillness struct {
 	looks int
 }
 
-// look takes the CPU time of QEMU's threads so far, 0 if the kernel does not account it, and whether a signal stopped a
-// process of the lab. It reports whether the lab must be ended.
-func (s *stillness) look(qemu Proc, ran time.Duration, stopped bool) bool {
-	if qemu != s.qemu || !stopped && (ran == 0 || ran != s.ran) {
+// look takes the CPU time of QEMU's threads so far, 0 if the kernel does not account it, and whether a process of the
+// lab does not serve it. It reports whether the lab must be ended.
+func (s *stillness) look(qemu Proc, ran time.Duration, unserved bool) bool {
+	if qemu != s.qemu || !unserved && (ran == 0 || ran != s.ran) {
 		s.looks = 0
 	} else {
 		s.looks++
@@ -60,7 +61,7 @@ func (l *Lab) watch(ctx context.Context) {
 		if !l.paused.Load() {
 			ran, _ = schedstat(procs[at].PID)
 		}
-		if s.look(procs[at], ran, slices.ContainsFunc(procs, Proc.stopped)) {
+		if s.look(procs[at], ran, slices.ContainsFunc(procs, Proc.absent)) {
 			_ = l.thaw(procs) // tried again at the next look
 		}
 	}
@@ -76,8 +77,8 @@ func (l *Lab) thaw(procs []Proc) error {
 	return errors.Join(err, killAll(procs))
 }
 
-// stopped reports whether a signal stopped this very process (proc_pid_stat(5)).
-func (p Proc) stopped() bool {
+// absent reports whether this very process has ended or was stopped by a signal (proc_pid_stat(5)).
+func (p Proc) absent() bool {
 	state, start, ok := procStat(p.PID)
-	return ok && start == p.Start && state == 'T'
+	return !ok || start != p.Start || state == 'T' || state == 'Z' || state == 'X'
 }

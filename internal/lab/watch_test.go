@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,13 +13,14 @@ import (
 	"mpps/internal/must"
 )
 
-// TestStillness: a lab is ended after frozenLooks looks in a row at which nothing had run or something was stopped.
+// TestStillness: a lab is ended after frozenLooks looks in a row at which nothing had run or a process did not serve
+// it.
 func TestStillness(t *testing.T) {
 	one, two := Proc{roleQEMU, 1, 1}, Proc{roleQEMU, 1, 2}
 	type look struct {
-		qemu    Proc
-		ran     time.Duration
-		stopped bool
+		qemu     Proc
+		ran      time.Duration
+		unserved bool
 	}
 	always := func(l look) func(int) look { return func(int) look { return l } }
 	for name, c := range map[string]struct {
@@ -30,7 +32,7 @@ func TestStillness(t *testing.T) {
 		"stopped":                    {always(look{one, time.Second, true}), frozenLooks + 1},
 		"no accounting":              {always(look{one, 0, false}), 0},
 		"no accounting, and stopped": {always(look{one, 0, true}), frozenLooks + 1},
-		"another of the lab's processes is stopped": {func(i int) look { return look{one, time.Duration(i), true} },
+		"another of the lab's processes is absent": {func(i int) look { return look{one, time.Duration(i), true} },
 			frozenLooks + 1},
 		"now and then": {func(i int) look { return look{one, time.Duration(i / (frozenLooks - 1)), false} }, 0},
 		"booted again": {func(i int) look {
@@ -43,7 +45,7 @@ func TestStillness(t *testing.T) {
 		var s stillness
 		got := 0
 		for i := 1; i <= 40 && got == 0; i++ {
-			if l := c.look(i); s.look(l.qemu, l.ran, l.stopped) {
+			if l := c.look(i); s.look(l.qemu, l.ran, l.unserved) {
 				got = i
 			}
 		}
@@ -65,15 +67,41 @@ func TestWatch(t *testing.T) {
 	must.Do(t, os.WriteFile(filepath.Join(runDir(c.Name), eventsLog), []byte(qmpHello), 0o644))
 	must.Do(t, os.WriteFile(filepath.Join(runDir(c.Name), "serial.log"), nil, 0o644))
 	must.Do(t, unix.Kill(qemu.PID, unix.SIGSTOP))
-	for !qemu.stopped() {
+	for !qemu.absent() {
 		time.Sleep(time.Millisecond)
 	}
+	isEnded(t, c.Name, false)
+	must.Hold(t, !qemu.Alive(), "it was not ended")
+}
+
+// TestWatchServer: so does whoever has one of a lab whose QEMU runs and waits for a program that served it.
+func TestWatchServer(t *testing.T) {
+	inScratch(t)
+	qemu, server := another(t), another(t)
+	qemu.Role, server.Role = roleQEMU, roleVirtiofs+"share"
+	c := config("unserved")
+	me, _ := readProc("owner", os.Getpid())
+	write(t, state{Owner: me, Config: c, Tree: t.TempDir(), Procs: []Proc{server, qemu}})
+	must.Do(t, os.WriteFile(filepath.Join(runDir(c.Name), eventsLog), []byte(qmpHello), 0o644))
+	must.Do(t, os.WriteFile(filepath.Join(runDir(c.Name), "serial.log"), nil, 0o644))
+	must.Hold(t, !server.absent(), "a process that sleeps is taken for one that has ended")
+	must.Do(t, server.kill())
+	isEnded(t, c.Name, true)
+	must.Hold(t, !qemu.Alive(), "it was not ended")
+}
+
+// isEnded requires that a lab is ended by its watcher; runs: its QEMU counts as running.
+func isEnded(t *testing.T, name string, runs bool) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := must.Get(readState(c.Name))(t)
+		s := must.Get(readState(name))(t)
 		l := handle(&Tree{}, func(string) {}, s)
 		defer l.Close()
+		l.paused.Store(runs)
 		began := time.Now()
-		reason, err := l.Wait(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		reason, err := l.Wait(ctx)
 		if err != nil || reason != frozen || time.Since(began) > 30*time.Second {
 			t.Errorf("%q, %v after %v", reason, err, time.Since(began))
 		}
@@ -81,5 +109,4 @@ func TestWatch(t *testing.T) {
 			t.Error("a test that failed by it is not tried again")
 		}
 	})
-	must.Hold(t, !qemu.Alive(), "it was not ended")
 }
