@@ -294,7 +294,7 @@ func Clean(ctx context.Context, cache string) error {
 	}
 	defer unlock()
 	var errs []error
-	for _, pattern := range []string{"tree-*", "build-*", "debs", "labs", "*lock"} {
+	for _, pattern := range []string{"tree-*", "build-*", "debs", "labs", "*lock", buildLog} {
 		errs = append(errs, removeGlob(filepath.Join(cache, pattern)))
 	}
 	return errors.Join(errs...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -63,10 +64,14 @@ func nameLock(name string) string { return filepath.Join(runRoot, "."+name+".loc
 
 // lockName takes the lock of a name. It calls waiting once if another process holds it.
 func lockName(ctx context.Context, name string, waiting func()) (func(), error) {
+	const hint = "labs have their sockets and locks there: it must be writable"
 	if err := os.MkdirAll(runRoot, 0o755); err != nil {
-		return nil, err
+		return nil, advise(fmt.Errorf("lab: %w", err), hint)
 	}
 	unlock, err := lockFile(ctx, nameLock(name), waiting)
+	if errors.As(err, new(*fs.PathError)) {
+		err = advise(fmt.Errorf("lab: %w", err), hint)
+	}
 	if err != nil {
 		return nil, err
 	}

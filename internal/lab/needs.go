@@ -87,6 +87,26 @@ func checkNetwork() error {
 	return nil
 }
 
+// makeCache creates the cache folder. It returns an error if that cannot hold a tree, with its programs and devices.
+func makeCache(dir string) error {
+	const hint = "name another folder with MPPS_LAB"
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return advise(fmt.Errorf("lab: no folder for the root tree: %w", err), hint)
+	}
+	if err := unix.Access(dir, unix.W_OK); err != nil {
+		return advise(fmt.Errorf("lab: no root tree can be in %s: %w", dir, err), hint)
+	}
+	var disk unix.Statfs_t
+	if err := unix.Statfs(dir, &disk); err != nil {
+		return fmt.Errorf("lab: %s: %w", dir, err)
+	}
+	if disk.Flags&(unix.ST_NOEXEC|unix.ST_NODEV) != 0 {
+		return advise(fmt.Errorf("lab: no root tree can be in %s: its file system is mounted noexec or nodev", dir),
+			hint)
+	}
+	return nil
+}
+
 // checkDisk returns an error if the tree does not fit into the file system of a folder.
 func checkDisk(dir string) error {
 	var disk unix.Statfs_t
@@ -134,12 +154,20 @@ const mirrorLimit = 8 * time.Second
 
 // checkMirror returns an error if the mirror does not have the suite; proxies are variables such as http_proxy=URL.
 func checkMirror(ctx context.Context, mirror string, proxies []string) error {
+	const hint = "name another mirror with MPPS_LAB_MIRROR=URL"
 	uri, err := url.Parse(strings.TrimSuffix(mirror, "/") + "/dists/" + suite + "/Release")
 	if err != nil {
-		return fmt.Errorf("lab: package mirror: %w", err)
+		return advise(fmt.Errorf("lab: package mirror: %w", err), hint)
 	}
-	if uri.Scheme != "http" && uri.Scheme != "https" {
-		return nil // a folder, for instance: debootstrap says what is wrong with it
+	switch uri.Scheme {
+	case "http", "https":
+	case "file":
+		if _, err := os.Stat(uri.Path); err != nil {
+			return advise(fmt.Errorf("lab: the package mirror lacks %s: %w", suite, err), hint)
+		}
+		return nil
+	default:
+		return nil // debootstrap says what is wrong with it
 	}
 	ctx, cancel := context.WithTimeout(ctx, mirrorLimit)
 	defer cancel()
@@ -157,7 +185,6 @@ func checkMirror(ctx context.Context, mirror string, proxies []string) error {
 	if err != nil {
 		return fmt.Errorf("lab: package mirror: %w", err)
 	}
-	const hint = "name another mirror with MPPS_LAB_MIRROR=URL"
 	answer, err := (&http.Client{Transport: transport}).Do(ask)
 	if err != nil {
 		return advise(fmt.Errorf("lab: the package mirror does not answer: %w", err), hint)

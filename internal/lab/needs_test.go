@@ -119,15 +119,42 @@ func TestCheckMirror(t *testing.T) {
 		}
 	}))
 	defer served.Close()
-	for _, mirror := range []string{served.URL + "/debian", served.URL + "/debian/", "file:///srv/debian"} {
+	folder := t.TempDir()
+	must.Do(t, errors.Join(os.MkdirAll(filepath.Join(folder, "dists", suite), 0o755),
+		os.WriteFile(filepath.Join(folder, "dists", suite, "Release"), nil, 0o644)))
+	for _, mirror := range []string{served.URL + "/debian", served.URL + "/debian/", "file://" + folder} {
 		must.Succeed(t, checkMirror(t.Context(), mirror, nil), "%s", mirror)
 	}
 	must.Succeed(t, checkMirror(t.Context(), "http://mirror.invalid/debian", []string{"http_proxy=" + served.URL}),
 		"by apt's proxy")
-	oneLine(t, checkMirror(t.Context(), served.URL+"/ubuntu", nil))
+	for _, mirror := range []string{served.URL + "/ubuntu", "file://" + folder + "/ubuntu", "a mirror://x"} {
+		oneLine(t, checkMirror(t.Context(), mirror, nil))
+	}
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	oneLine(t, checkMirror(t.Context(), gone.URL+"/debian", nil))
+}
+
+// TestMakeCache: a folder that cannot hold a tree is refused; noexec and nodev are tried with mounts, see TestLacking.
+func TestMakeCache(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	must.Do(t, os.WriteFile(file, nil, 0o644))
+	for _, cache := range []string{file, filepath.Join(file, "below"), "/proc/cache"} {
+		oneLine(t, makeCache(cache))
+	}
+}
+
+// TestBuildFails: the failure of a program that builds is a line and a hint, and all that it printed is in a file.
+func TestBuildFails(t *testing.T) {
+	cache := t.TempDir()
+	b := &builder{debs: filepath.Join(cache, "debs")}
+	printed := "I: Retrieving Release\nE: Failed getting release file\n"
+	err := b.failed(errors.New("exit status 1"), []byte(printed))
+	oneLine(t, err)
+	must.Equal(t, err.Error(), "exit status 1: E: Failed getting release file", "error")
+	must.Equal(t, string(must.Get(os.ReadFile(filepath.Join(cache, buildLog)))(t)), printed, "log")
+	oneLine(t, (&builder{debs: filepath.Join(cache, "none", "debs")}).failed(errors.New("exit status 1"), nil))
 }
 
 func TestDamagedTree(t *testing.T) {
@@ -137,9 +164,17 @@ func TestDamagedTree(t *testing.T) {
 	files := []string{whole.loader("")[0], whole.loader("usr/bin/qemu-system-x86_64")[3],
 		whole.loader("usr/libexec/virtiofsd")[3], whole.Kernel(), filepath.Join(whole.Dir, stamp)}
 	for _, file := range files {
-		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("{}"), 0o644)))
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
+			os.WriteFile(file, []byte(`{"Release": "6.12"}`), 0o644)))
 	}
 	must.Pass(OpenTree(cache))(t, "whole")
+	stamped := filepath.Join(whole.Dir, stamp)
+	for _, text := range []string{"", "{", "{}"} { // as a power cut leaves it
+		must.Do(t, os.WriteFile(stamped, []byte(text), 0o644))
+		must.Is(t, must.Err(OpenTree(cache)), fs.ErrNotExist, "a stamp %q", text)
+	}
+	must.Do(t, os.WriteFile(stamped, []byte(`{"Release": "6.12"}`), 0o644))
+	must.Is(t, must.Err(OpenTree(stamped)), fs.ErrNotExist, "below a file")
 	for _, file := range files {
 		must.Do(t, os.Rename(file, file+".away"))
 		must.Is(t, must.Err(OpenTree(cache)), fs.ErrNotExist, "without %s", file)

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"mpps/internal/owned"
 )
 
@@ -69,15 +71,15 @@ func (t *Tree) check() error {
 
 func readTree(dir string) (*Tree, error) {
 	b, err := os.ReadFile(filepath.Join(dir, stamp))
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return nil, fmt.Errorf("lab: no root tree in %s: %w", filepath.Dir(dir), fs.ErrNotExist)
 	}
 	if err != nil {
 		return nil, err
 	}
 	t := &Tree{}
-	if err := json.Unmarshal(b, t); err != nil {
-		return nil, fmt.Errorf("lab: %s: %w", filepath.Join(dir, stamp), err)
+	if err := json.Unmarshal(b, t); err != nil || t.Release == "" { // cut off by a power cut
+		return nil, fmt.Errorf("lab: the root tree is damaged: %s: %w", filepath.Join(dir, stamp), fs.ErrNotExist)
 	}
 	t.Dir = dir
 	return t, nil
@@ -123,7 +125,7 @@ func prepare(ctx context.Context, progress func(string)) (*Tree, error) {
 	if err := checkNeeds(); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(cache, 0o755); err != nil {
+	if err := makeCache(cache); err != nil {
 		return nil, err
 	}
 	unlock, err := lockFile(ctx, buildLock(cache),
@@ -135,7 +137,7 @@ func prepare(ctx context.Context, progress func(string)) (*Tree, error) {
 	if t, err := OpenTree(cache); err == nil {
 		return t, nil // built while we waited
 	}
-	if err := removeGlob(filepath.Join(cache, "build-*")); err != nil {
+	if err := removeGlob(filepath.Join(cache, `build[\-.]*`)); err != nil {
 		return nil, err
 	}
 	if err := checkDisk(cache); err != nil {
@@ -304,9 +306,22 @@ func (b *builder) runIsolated(ctx context.Context, argv ...string) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return fmt.Errorf("%w\n%s", err, tail(log.String(), 15))
+		return b.failed(err, log.Bytes())
 	}
 	return nil
+}
+
+// buildLog, in the cache, has what the program printed by which the last build failed.
+const buildLog = "build.log"
+
+// failed is a program's failure in one line, its last; the log has the others.
+func (b *builder) failed(err error, printed []byte) error {
+	log := filepath.Join(filepath.Dir(b.debs), buildLog)
+	if werr := os.WriteFile(log, printed, 0o644); werr != nil { // a full disk, which is why the build failed
+		log = "lost: " + werr.Error()
+	}
+	return advise(fmt.Errorf("%w: %s", err, strings.TrimSpace(tail(string(printed), 1))),
+		"all that it printed: "+log+"; another package mirror: MPPS_LAB_MIRROR=URL")
 }
 
 // aptProxies returns apt's proxy settings as variables for debootstrap and for apt inside the tree.

@@ -83,7 +83,7 @@ type Bench struct {
 
 // Step is the next step of a measurement.
 type Step struct {
-	What string // "generator alone", "receiver alone", "idle", "warm-up", "trial"
+	What string // "generator alone", "receiver alone", "the machine without the load", "warm-up", "trial"
 	N, M int    // trial N of M
 	Last *Sample
 }

@@ -67,7 +67,7 @@ func (c *campaign) prepare(ctx context.Context, run *Run) error {
 
 // idle measures how busy the machine is without the load.
 func (c *campaign) idle(ctx context.Context, run *Run) error {
-	c.step(Step{What: "idle"})
+	c.step(Step{What: "the machine without the load"})
 	before, err := c.cpu(ctx)
 	if err != nil {
 		return fmt.Errorf("read CPU times: %w", err)

@@ -172,7 +172,7 @@ func (d *demo) begin() (log *os.File, unlock func(), err error) {
 	}
 	if err := d.write(); err != nil {
 		log.Close()
-		return nil, nil, err
+		return nil, nil, outcome.Failed(fmt.Errorf("%s: %w", d.out, err), hint)
 	}
 	return log, func() { dir.Close() }, nil
 }
@@ -206,7 +206,7 @@ func (d *demo) acts(run context.Context) []act {
 		{what: "measure again, as it was found", about: 30 * time.Second, limit: 3 * minute, do: d.again, again: true},
 	}
 	if _, err := lab.OpenTree(""); errors.Is(err, fs.ErrNotExist) {
-		acts = slices.Insert(acts, 0, act{what: "fetch packages, build the host's root tree, once",
+		acts = slices.Insert(acts, 0, act{what: "fetch packages and build the host's root tree",
 			about: 90 * time.Second, limit: 30 * minute, do: d.build, before: true})
 	}
 	return acts
@@ -298,13 +298,13 @@ func (d *demo) audit(ctx context.Context) error {
 			continue
 		}
 		shown[f.ID] = true
-		d.stage.say("  %s: %s is %s, better %s", f.Severity, f.ID, f.Found, f.Wanted)
+		d.stage.say("  %-8s %-18s  %-15s  %s", f.Severity, f.ID, f.Found+" → "+f.Wanted, f.Title)
 	}
 	var page bytes.Buffer
 	if err := sheet.HTML(&page, sheet.Sheet{Host: h, Audit: &r, Data: r}, version.Version, time.Now()); err != nil {
 		return err
 	}
-	d.stage.say("  all of it: host.html, inspect.txt, audit.txt in %s", d.out)
+	d.stage.say("  'mpps explain ID' says what each is; all of it is in host.html and audit.txt in %s", d.out)
 	return d.file("host.html", page.Bytes())
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"mpps/internal/lab"
 )
@@ -25,10 +26,11 @@ type act struct {
 	before bool // it needs no box: its failure is no box's, and its time is not in demoLimit
 }
 
-// The demo promises a maximum silence, and a maximum number of lines per act.
+// The demo promises a maximum silence, and a maximum number of lines per act and of columns per line.
 const (
 	demoSilence = 15 * time.Second
 	demoLines   = 25
+	demoColumns = 80
 )
 
 // demoLimit bounds a demo from its first box on, in the stage's time.
@@ -133,7 +135,12 @@ func (s *stage) playAct(ctx context.Context, i int, acts []act) error {
 	s.printed, s.detail = 0, ""
 	s.act, s.begun = a, time.Now()
 	s.mu.Unlock()
-	s.say("[%d/%d, %s] %s (about %s)", i+1, len(acts), seconds(time.Since(s.started)), a.what, seconds(a.about))
+	once := ""
+	if a.before {
+		once = "once, "
+	}
+	s.say("[%d/%d, %s] %s (%sabout %s)", i+1, len(acts), seconds(time.Since(s.started)), a.what, once,
+		seconds(a.about))
 	limited, cancel := s.limit(ctx, a.limit)
 	defer cancel()
 	err := a.do(limited)
@@ -174,27 +181,53 @@ func (s *stage) beat(ended <-chan struct{}) {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.0f s", d.Seconds()) }
 
-// say prints lines of the act on the terminal and in the log. Lines above the limit only go to the log.
+// say prints lines of the act on the terminal, wrapped, and in the log. Lines above the limit only go to the log.
 func (s *stage) say(format string, values ...any) {
 	for line := range strings.Lines(fmt.Sprintf(format, values...)) {
-		s.mu.Lock()
-		s.printed++
-		s.detail = "" // of what is over
-		full := s.printed > demoLines
-		s.mu.Unlock()
-		if full {
-			s.note(strings.TrimRight(line, "\n"))
-			continue
+		line = strings.TrimRight(line, "\n")
+		s.note(line)
+		for _, part := range wrapped(line) {
+			s.mu.Lock()
+			s.printed++
+			s.detail = "" // of what is over
+			full := s.printed > demoLines
+			s.mu.Unlock()
+			if !full {
+				s.show(part)
+			}
 		}
-		s.print(strings.TrimRight(line, "\n"))
 	}
 }
 
-// print prints a line of at most 80 columns on the terminal, and all of it in the log.
+// wrapped breaks a line at spaces into lines of demoColumns, all but the first indented more than it. A word may be
+// longer.
+func wrapped(line string) (lines []string) {
+	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+	at := indent
+	for i, word := range strings.Split(line[len(indent):], " ") {
+		switch {
+		case i == 0:
+			at += word
+		case utf8.RuneCountInString(at)+1+utf8.RuneCountInString(word) > demoColumns:
+			lines = append(lines, strings.TrimRight(at, " "))
+			at = indent + "  " + word
+		default:
+			at += " " + word
+		}
+	}
+	return append(lines, at)
+}
+
+// print prints a line on the terminal and in the log.
 func (s *stage) print(line string) {
 	s.note(line)
-	if all := []rune(line); len(all) > 80 {
-		line = string(all[:79]) + "…"
+	s.show(line)
+}
+
+// show prints a line on the terminal, cut off where that ends.
+func (s *stage) show(line string) {
+	if all := []rune(line); len(all) > demoColumns {
+		line = string(all[:demoColumns-1]) + "…"
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

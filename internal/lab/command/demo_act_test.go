@@ -195,6 +195,21 @@ func TestDemoLines(t *testing.T) {
 	must.Equal(t, strings.Count(f.log.String(), strings.Repeat("x", 100)), 40, "lines in the log")
 }
 
+// TestDemoWraps: a sentence that is longer than a line goes on in the next, and is whole in the log.
+func TestDemoWraps(t *testing.T) {
+	f := newFakeStage()
+	sentence := "  31 of 94 settings limit the target (worst: critical); 2 more differ harmlessly; 22 could not be judged"
+	f.say("%s", sentence)
+	lines := strings.Split(strings.TrimSuffix(f.terminal.String(), "\n"), "\n")
+	must.Hold(t, len(lines) == 2 && strings.HasPrefix(lines[1], "    ") && len([]rune(lines[0])) <= demoColumns &&
+		lines[0]+" "+strings.TrimSpace(lines[1]) == sentence, "%q", lines)
+	must.Contain(t, f.log.String(), sentence+"\n")
+	for text, want := range map[string][]string{"": {""}, "a  b": {"a  b"},
+		strings.Repeat("x", 90) + " y": {strings.Repeat("x", 90), "  y"}} {
+		must.Same(t, wrapped(text), want, "%q", text)
+	}
+}
+
 // TestDemoKeepsResults: what a box has shown stays in the report until a fresh one has come further.
 func TestDemoKeepsResults(t *testing.T) {
 	run := &measure.Run{Schema: measure.Schema, Kind: measure.PPS, LimitedBy: measure.ByUnknown,
