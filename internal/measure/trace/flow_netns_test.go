@@ -117,6 +117,12 @@ func TestFlows(t *testing.T) {
 		"DTLS": {make: func(flow int) []byte {
 			return inUDP(5684, []byte{23, 0xfe, 0xfd, 0, 1, 0, 0, 0, 0, 0, byte(flow)}, make([]byte, 64))
 		}, none: true},
+		"SCTP in UDP": {make: func(flow int) []byte {
+			return inUDP(9899, []byte{0x13, byte(flow), 0x14, 0x51}, make([]byte, 40))
+		}, none: true},
+		"RoCEv2": {make: func(flow int) []byte {
+			return inUDP(4791, []byte{100, 0x40, 0xff, 0xff, 0, 0, 0, byte(flow), 0, 0, 0, 1}, make([]byte, 40))
+		}, none: true},
 		"ESP in UDP": {make: func(int) []byte { return inUDP(4500, nil, make([]byte, 40)) }, none: true},
 		"PPTP": {make: func(int) []byte {
 			return transport(unix.IPPROTO_GRE, append([]byte{0x30, 1, 0x88, 0x0b}, make([]byte, 40)...))
@@ -156,6 +162,39 @@ func TestFlows(t *testing.T) {
 			want = 0
 		}
 		must.Equal(t, together[name], want, "%s: one flow on two queues in turns: moves", name)
+	}
+}
+
+// TestPayloadInPages: a UDP packet whose payload cannot be read may carry a tunnel, and is never found to move. A TCP
+// packet is judged by its headers.
+func TestPayloadInPages(t *testing.T) {
+	const frames, size = 200, 5000 // a smaller frame is in one piece (drivers/net/tun.c, tun_alloc_skb)
+	s := newScene(t, 0)
+	s.vnet = true
+	tap := s.tap("tap0", 2)
+	for name, c := range map[string]struct {
+		protocol byte
+		headers  byte // bytes up to the payload
+		want     uint64
+	}{"UDP": {unix.IPPROTO_UDP, 42, 0}, "TCP": {unix.IPPROTO_TCP, 54, frames - 1}} {
+		f := append(frame(0, 1), make([]byte, size)...)
+		f[14+9] = c.protocol
+		binary.BigEndian.PutUint16(f[14+2:], uint16(len(f)-14))
+		binary.BigEndian.PutUint16(f[14+20+4:], uint16(len(f)-34))
+		header := []byte{0, 0, c.headers, 0, 0, 0, 0, 0, 0, 0} // struct virtio_net_hdr
+		o := s.watching(Config{EveryPacket: true}, func() {
+			for i := range frames {
+				must.Get(unix.Write(tap[i%2], slices.Concat(header, f)))(t)
+			}
+		})
+		var seen, moves uint64
+		for _, r := range o.Rows {
+			if r.To.Device == "tap0" && r.First() {
+				seen, moves = seen+r.Frames, moves+r.Moves
+			}
+		}
+		must.Hold(t, seen == frames && moves == c.want, "%s: %d frames seen, expected %d; %d moves, expected %d", name, seen,
+			frames, moves, c.want)
 	}
 }
 

@@ -33,8 +33,10 @@ var standardTunnels = map[uint16]inside{
 	3544: inOpaque, // Teredo
 	4500: inOpaque, // ESP in UDP
 	4755: inOpaque, // GRE in DTLS
+	4791: inOpaque, // RoCEv2: many queue pairs, whose hash is the source port
 	6635: inOpaque, // MPLS
 	6636: inOpaque, // MPLS in DTLS
+	9899: inOpaque, // SCTP in UDP, whose associations have this port at both ends (RFC 6951)
 	// WireGuard has no registered port; its documentation uses this one.
 	51820: inOpaque,
 }

@@ -273,6 +273,24 @@ static __always_inline __u64 vlan(__u16 tci)
 #define PAYLOAD 122 /* bytes of a UDP payload in which an IP header is looked for, and 6 more of that */
 #define PADDING 18  /* of an Ethernet frame with IPv4 and UDP and no data */
 
+/* out_of_reach reports whether the payload of a UDP packet cannot be read as far
+ * as hides_flows looks: NICs leave that of larger frames in pages
+ * (igb_construct_skb). Many flows may share the ports then too. */
+__attribute__((noinline)) int out_of_reach(__u64 at, int have, __u32 protocol)
+{
+	int length = transport(at, have, protocol), size;
+	__u8 udp[2];
+
+	if ((length & 0xff) != IN_UDP)
+		return 0;
+	length >>= 8;
+	if (have < length + 8 || bpf_probe_read_kernel(udp, sizeof(udp), (void *)(at + length + 4)))
+		return 0;
+	size = (udp[0] << 8 | udp[1]) - 8;
+	have -= length + 8;
+	return have < size && have < PAYLOAD;
+}
+
 /* hides_flows reports whether a UDP packet to a port that is not known as a
  * tunnel's carries a tunnel all the same: somewhere in its payload begins an IP
  * packet that ends where the payload ends, or the payload is WireGuard's

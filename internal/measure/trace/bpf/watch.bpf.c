@@ -65,7 +65,8 @@ static __always_inline int moved(const struct sk_buff *skb, __u64 flow, __u32 if
 
 		if (likely(*last == queue || *last == SHARED))
 			return 0;
-		if ((dir == TX ? sent_flow(skb, &inner) : received_flow(skb, &inner)) & ONE_FLOW && hides_flows(&inner)) {
+		if ((dir == TX ? sent_flow(skb, &inner) : received_flow(skb, &inner)) & ONE_FLOW &&
+		    (out_of_reach(inner.at, inner.have, inner.protocol) || hides_flows(&inner))) {
 			*last = SHARED;
 			return 0;
 		}
