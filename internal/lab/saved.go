@@ -323,7 +323,7 @@ func (l *Lab) save(ctx context.Context, s saved) error {
 	if err := os.Rename(dir, s.dir); err != nil {
 		return err
 	}
-	l.log(fmt.Sprintf("lab: its state is kept, written in %.0f s", time.Since(from).Seconds()))
+	l.log(fmt.Sprintf("lab: its state is saved, in %.0f s", time.Since(from).Seconds()))
 	return nil
 }
 
@@ -417,6 +417,6 @@ func (l *Lab) restore(ctx context.Context, s saved) error {
 	l.restored = fairShare(took, run, wait)
 	l.mu.Unlock()
 	Record(StatRestore, "", took.Seconds())
-	l.log(fmt.Sprintf("lab: begun from a saved state in %.1f s", took.Seconds()))
+	l.log(fmt.Sprintf("lab: started from its saved state in %.1f s", took.Seconds()))
 	return nil
 }

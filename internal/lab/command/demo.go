@@ -116,7 +116,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.stage.say("%s\n%s", bench.Ending(d.shown().document(d)), absolute)
+	d.stage.say("%s\nreport: %s", bench.Ending(d.shown().document(d)), absolute)
 	return nil
 }
 

@@ -166,11 +166,11 @@ func (s *stage) beat(ended <-chan struct{}) {
 			if silent < demoSilence {
 				continue
 			}
-			ran, rule := time.Since(begun), " of about "
+			ran := time.Since(begun)
+			line := "… still running, " + seconds(ran) + " of about " + seconds(a.about)
 			if ran > a.about {
-				rule = ", on a quiet machine "
+				line = "… still running, " + seconds(ran) + "; about " + seconds(a.about) + " on a quiet machine"
 			}
-			line := "… still running, " + seconds(ran) + rule + seconds(a.about)
 			if detail != "" {
 				line += ": " + detail
 			}
@@ -218,17 +218,16 @@ func wrapped(line string) (lines []string) {
 	return append(lines, at)
 }
 
-// print prints a line on the terminal and in the log.
+// print prints a line in the log, and on the terminal as far as it has room.
 func (s *stage) print(line string) {
 	s.note(line)
-	s.show(line)
-}
-
-// show prints a line on the terminal, cut off where that ends.
-func (s *stage) show(line string) {
 	if all := []rune(line); len(all) > demoColumns {
 		line = string(all[:demoColumns-1]) + "…"
 	}
+	s.show(line)
+}
+
+func (s *stage) show(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.spoken = time.Now()

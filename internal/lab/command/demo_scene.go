@@ -142,7 +142,7 @@ func demoBeginning(p programs, steps func(string)) (*lab.Beginning, error) {
 		if _, err := l.StartGuest(ctx, demoSpec(p.init)); err != nil {
 			return err
 		}
-		steps("the guest runs: keep this state, so that later runs begin with it")
+		steps("the guest runs: save this state, from which later runs start")
 		return nil
 	}
 	return begin, nil
