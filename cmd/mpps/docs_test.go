@@ -220,6 +220,22 @@ func TestReadmeTargets(t *testing.T) {
 	}
 }
 
+// TestTestsAreListed: README sends to CONTRIBUTING for all that make test leaves out, so that has every target that tests.
+func TestTestsAreListed(t *testing.T) {
+	listed := string(must.Get(os.ReadFile("../../CONTRIBUTING.md"))(t))
+	makefile := string(must.Get(os.ReadFile("../../Makefile"))(t))
+	tests := regexp.MustCompile(`\$\(GO\) (?:-C \S+ )?test |_TESTS\)|scripts/(?:test|fuzz)|test/scenes/play -turn`)
+	n := 0
+	for _, target := range regexp.MustCompile(`(?m)^([a-z-]+):.*\n((?:\t.*\n)+)`).FindAllStringSubmatch(makefile, -1) {
+		if !tests.MatchString(target[2]) || strings.Contains(target[2], "-bench ") {
+			continue
+		}
+		n++
+		must.Hold(t, strings.Contains(listed, "`make "+target[1]+"`"), "CONTRIBUTING.md does not name make %s", target[1])
+	}
+	must.Hold(t, n > 12, "%d targets found", n)
+}
+
 // TestDocumentLinks finds the files that the documents lead to.
 func TestDocumentLinks(t *testing.T) {
 	for _, file := range documents(t) {
