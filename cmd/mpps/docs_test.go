@@ -220,7 +220,8 @@ func TestReadmeTargets(t *testing.T) {
 	}
 }
 
-// TestTestsAreListed: README sends to CONTRIBUTING for all that make test leaves out, so that has every target that tests.
+// TestTestsAreListed: README sends to CONTRIBUTING for all that make test leaves out, so that has every target that
+// tests.
 func TestTestsAreListed(t *testing.T) {
 	listed := string(must.Get(os.ReadFile("../../CONTRIBUTING.md"))(t))
 	makefile := string(must.Get(os.ReadFile("../../Makefile"))(t))

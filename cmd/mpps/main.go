@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -87,34 +85,16 @@ func (a *app) libvirt() site.Libvirt {
 
 // run runs one command and returns its exit code.
 func (a *app) run(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
+	ctx, stop := signal.NotifyContext(context.Background(), cli.Endings()...)
 	defer stop()
 	ctx, gone := context.WithCancelCause(ctx)
-	a.gone = func() { gone(errNoReader) }
+	a.gone = func() { gone(cli.ErrNoReader) }
 	defer gone(nil)
 	if err := untilSignal(ctx, &a.reads, func() error { return a.execute(ctx, args) }); err != nil {
 		return a.exitCode(cli.Fail(a.out, a.path, err), outcome.Silent(err))
 	}
 	return outcome.CodeOK
 }
-
-var errNoReader = errors.New("nobody reads the output any more")
-
-// endings are the signals that end a command. SIGHUP is one, so that nothing keeps running after the shell has gone,
-// and no rollback stops half-way. A program started with nohup ignores SIGHUP and still does: listening for the signal
-// would undo nohup.
-func endings() []os.Signal {
-	all := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) {
-		all = append(all, syscall.SIGHUP)
-	}
-	return all
-}
-
-// outliveReader has writes to a pipe without a reader fail, such as that of a lost SSH connection: SIGPIPE would kill
-// the process in the middle of what it changes. A signal that is listened to is the default again in programs that are
-// started (execve(2)).
-func outliveReader() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // patience is how long a command that only reads may go on after a signal.
 const patience = time.Second
@@ -182,7 +162,7 @@ func (a *app) command() *cobra.Command {
 			}
 			a.reads.Store(manner == onlyReads || manner == readsWidely)
 			if a.alone && !a.reads.Load() {
-				outliveReader()
+				cli.OutliveReader()
 			}
 			return a.checkRoot()
 		},

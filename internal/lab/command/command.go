@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -32,13 +31,18 @@ type app struct {
 
 	path string          // of the command: "mpps-lab up"
 	out  *report.Printer // made once the flags are known
+	gone context.CancelCauseFunc
 }
 
 // Run runs the program and returns the exit code.
 func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), cli.Endings()...)
 	defer stop()
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	cli.OutliveReader() // a demo, for example, ends its host before it ends
+	ctx, gone := context.WithCancelCause(ctx)
+	defer gone(nil)
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, gone: gone}
+	a.opts.Gone = func() { gone(cli.ErrNoReader) }
 	root := a.root()
 	cli.Completion(root)
 	root.SetArgs(args)

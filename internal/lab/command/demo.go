@@ -101,7 +101,8 @@ func (d *demo) run(ctx context.Context) (err error) {
 	}
 	defer unlock()
 	defer log.Close()
-	d.stage = &stage{terminal: d.app.stdout, log: log, after: d.write, reopen: d.giveUp, checkAlive: d.checkAlive,
+	d.stage = &stage{terminal: cli.Read{Writer: d.app.stdout, Gone: d.app.gone}, log: log, after: d.write,
+		reopen: d.giveUp, checkAlive: d.checkAlive,
 		limit: func(ctx context.Context, t time.Duration) (context.Context, context.CancelFunc) {
 			return lab.FairTimeout(ctx, demoLab, t)
 		}}

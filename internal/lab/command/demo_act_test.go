@@ -179,8 +179,8 @@ func TestDemoInterrupted(t *testing.T) {
 	})
 }
 
-// TestDemoLines bounds what an act prints: 25 lines of 80 columns on the terminal, everything in the log. A word is never
-// cut: it may be the report's path.
+// TestDemoLines bounds what an act prints: 25 lines of 80 columns on the terminal, everything in the log. A word is
+// never cut: it may be the report's path.
 func TestDemoLines(t *testing.T) {
 	f := newFakeStage()
 	must.Do(t, f.play(t.Context(), []act{{what: "work", about: time.Second, limit: time.Minute,
@@ -192,15 +192,17 @@ func TestDemoLines(t *testing.T) {
 			return nil
 		}}}))
 	lines := strings.Split(strings.TrimSpace(f.terminal.String()), "\n")
-	must.Hold(t, len(lines) == demoLines+1 && len(lines[1]) == 100 && len([]rune(lines[demoLines])) == 80,
-		"%d lines, the second of %d columns, the last of %d", len(lines), len(lines[1]), len([]rune(lines[demoLines])))
+	must.Need(t, len(lines) == demoLines+1, "%d lines", len(lines))
+	beat := len([]rune(lines[demoLines]))
+	must.Hold(t, len(lines[1]) == 100 && beat == 80, "the second of %d columns, the last of %d", len(lines[1]), beat)
 	must.Equal(t, strings.Count(f.log.String(), strings.Repeat("x", 100)), 40, "lines in the log")
 }
 
 // TestDemoWraps: a sentence that is longer than a line goes on in the next, and is whole in the log.
 func TestDemoWraps(t *testing.T) {
 	f := newFakeStage()
-	sentence := "  31 of 94 settings limit the target (worst: critical); 2 more differ harmlessly; 22 could not be judged"
+	sentence := "  31 of 94 settings limit the target (worst: critical); 2 more differ harmlessly; 22 could not " +
+		"be judged"
 	f.say("%s", sentence)
 	lines := strings.Split(strings.TrimSuffix(f.terminal.String(), "\n"), "\n")
 	must.Hold(t, len(lines) == 2 && strings.HasPrefix(lines[1], "    ") && len([]rune(lines[0])) <= demoColumns &&

@@ -5,12 +5,16 @@ package command
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"mpps/internal/lab"
 	"mpps/internal/must"
@@ -70,9 +74,29 @@ func secondDemo(t *testing.T, first *exec.Cmd) {
 	if after := contents(t, dir); !sameFiles(after, before) {
 		t.Errorf("the refused demo wrote %v", after)
 	}
+	hangsUp(t)
 	must.Do(t, first.Process.Kill())
 	_ = first.Wait()
 	free, err := lab.Reserve(t.Context(), lab.Config{Name: demoLab})
 	must.Need(t, err == nil, "after the first was killed: %v", err)
 	must.Try(t, free())
+}
+
+// hangsUp: a command whose shell has gone ends in an orderly way, as after Ctrl-C, where SIGHUP would kill it.
+func hangsUp(t *testing.T) {
+	t.Helper()
+	signal.Reset(unix.SIGHUP)
+	lock := must.Get(os.Create("/run/mpps-lab/.demo.lock"))(t)
+	defer lock.Close()
+	must.Do(t, unix.Flock(int(lock.Fd()), unix.LOCK_EX)) // as a process that starts or ends the demo's lab
+	ended := make(chan int)
+	go func() { ended <- Run([]string{"down", "--name", demoLab}, nil, io.Discard, io.Discard) }()
+	time.Sleep(500 * time.Millisecond)
+	must.Do(t, unix.Kill(os.Getpid(), unix.SIGHUP))
+	select {
+	case code := <-ended:
+		must.Hold(t, code != 0, "it ended well")
+	case <-time.After(5 * time.Second):
+		t.Error("it goes on")
+	}
 }

@@ -121,8 +121,8 @@ const demoTrial = time.Second
 // shown, marked as such.
 func (d *demo) benchRun(ctx context.Context, label, kind string, argv ...string) (*measure.Run, error) {
 	file := kind + "-" + strings.ReplaceAll(label, " ", "-") + ".json"
-	argv = slices.Concat([]string{"bench", kind}, argv, []string{"--name", label, "--secret-file", "/share/secret", "-o",
-		"/share/" + file})
+	argv = slices.Concat([]string{"bench", kind}, argv, []string{"--name", label, "--secret-file", "/share/secret",
+		"-o", "/share/" + file})
 	text, err := d.scene.mpps(ctx, []int{outcome.CodeOK, outcome.CodeNotDevice}, argv...)
 	if err != nil {
 		return nil, err

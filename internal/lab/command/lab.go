@@ -109,7 +109,8 @@ func (a *app) runCommand() *cobra.Command {
 	return a.onLab("run -- COMMAND [ARGS…]", "run a command in the lab and return its exit code",
 		cobra.MinimumNArgs(1),
 		func(ctx context.Context, l *lab.Lab, argv []string) error {
-			r, err := l.Exec(ctx, lab.Cmd{Argv: argv, Stdout: a.stdout, Stderr: a.stderr})
+			r, err := l.Exec(ctx, lab.Cmd{Argv: argv,
+				Stdout: cli.Read{Writer: a.stdout, Gone: a.gone}, Stderr: a.stderr})
 			if err != nil {
 				return err
 			}
