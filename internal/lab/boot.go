@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"mpps/internal/owned"
 )
 
 // start creates what outlasts a boot, folders and the state file, then boots.
@@ -205,13 +207,20 @@ func (l *Lab) pipes() error {
 // launch starts a process of the lab and records it in the state file.
 func (l *Lab) launch(ns *os.File, role string, env, argv []string) (Proc, error) {
 	// an attached process may restart it and exit before the owner
-	ours := !l.st.Config.Detached && l.st.Owner.PID == os.Getpid()
-	p, err := spawn(role, ns, filepath.Join(l.dir, role+".log"), ours, env, argv)
+	mine := l.st.Owner.PID == os.Getpid()
+	p, err := spawn(role, ns, filepath.Join(l.dir, role+".log"), mine && !l.st.Config.Detached, env, argv)
 	if err != nil {
 		return p, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if mine && l.st.Config.Detached && !l.st.Detached { // it ends with this process until Detach
+		release, err := owned.Guard(p.PID)
+		if err != nil {
+			return p, errors.Join(fmt.Errorf("start %s: %w", role, err), p.kill())
+		}
+		l.guards = append(l.guards, release)
+	}
 	l.st.Procs = append(l.st.Procs, p)
 	return p, l.st.write()
 }

@@ -54,6 +54,7 @@ type Lab struct {
 	closed   bool
 	restored time.Duration // fair time of the last restore; 0: L1 was booted
 	died     Proc          // the last QEMU of which a death was recorded
+	guards   []func()      // let the processes of a lab outlive this one
 
 	guestMu   sync.Mutex // one guest start at a time; libvirt's daemons
 	virtReady bool
@@ -167,8 +168,7 @@ func handle(t *Tree, log func(string), s *state) *Lab {
 	return l
 }
 
-// Detach has the lab outlive this process. Until then whoever looks after this process has ended takes it for a start
-// that was killed, and Reap ends it. Its Config must say Detached: other labs end with this process by themselves.
+// Detach has the lab outlive this process. Until then its processes end with this one, and Reap removes the rest. Its Config must say Detached: other labs end with this process by themselves.
 func (l *Lab) Detach() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,7 +176,14 @@ func (l *Lab) Detach() error {
 		return fmt.Errorf("lab %s: want Detached to detach it", l.st.Config.Name)
 	}
 	l.st.Detached = true
-	return l.st.write()
+	if err := l.st.write(); err != nil {
+		return err
+	}
+	for _, release := range l.guards {
+		release()
+	}
+	l.guards = nil
+	return nil
 }
 
 // Attach returns a handle of a lab that another process started.

@@ -37,6 +37,15 @@ func TestMain(m *testing.M) {
 		cmd := exec.Command("sh", "-c", daemons)
 		cmd.Stdout = os.Stdout
 		_, err = StartAll(cmd)
+	case "guarded", "released":
+		cmd := exec.Command("sh", "-c", "echo $$; exec sleep 60")
+		cmd.Stdout = os.Stdout
+		if err = cmd.Start(); err == nil {
+			var release func()
+			if release, err = Guard(cmd.Process.Pid); err == nil && os.Getenv(owner) == "released" {
+				release()
+			}
+		}
 	case "thaw":
 		_, err = Thaw(3)
 	}
@@ -87,7 +96,7 @@ func checkGone(t *testing.T, fds []int) {
 }
 
 func TestEndsWithKilledOwner(t *testing.T) {
-	for how, processes := range map[string]int{"program": 1, "session": 1, "all": 4} {
+	for how, processes := range map[string]int{"program": 1, "session": 1, "all": 4, "guarded": 1} {
 		t.Run(how, func(t *testing.T) {
 			cmd := exec.Command(os.Args[0])
 			cmd.Env = append(os.Environ(), owner+"="+how)
@@ -99,6 +108,27 @@ func TestEndsWithKilledOwner(t *testing.T) {
 			checkGone(t, fds)
 		})
 	}
+}
+
+// TestGuard: a guarded process outlives its owner once it was released, and its guard ends with it.
+func TestGuard(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), owner+"=released")
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
+	fd := startedProcesses(t, out, 1)[0]
+	_ = cmd.Process.Signal(syscall.SIGKILL)
+	_ = cmd.Wait()
+	n, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 500)
+	must.Hold(t, n == 0, "it ended with its owner although it was released")
+	_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+
+	process := exec.Command("true")
+	must.Do(t, process.Start())
+	release := must.Get(Guard(process.Process.Pid))(t)
+	_ = process.Wait()
+	release() // does not hang
+	must.Fail(Guard(process.Process.Pid))(t, "a guard of nothing")
 }
 
 func TestStartAllEnd(t *testing.T) {
