@@ -15,13 +15,14 @@ import (
 
 	"mpps/internal/advise/realtime"
 	"mpps/internal/must"
+	"mpps/internal/owned"
 )
 
 // TestRealtimeCheckSeesWhatRan: on the kernel of this machine a program is bound to one CPU and kept busy. It is found
 // there, with the time that it ran by its own clock, and its finding is gone with it.
 func TestRealtimeCheckSeesWhatRan(t *testing.T) {
 	busy := exec.Command("yes")
-	if err := busy.Start(); err != nil {
+	if err := owned.Start(busy); err != nil {
 		t.Skipf("nothing to be busy with: %v", err)
 	}
 	end := func() {

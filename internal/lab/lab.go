@@ -168,7 +168,8 @@ func handle(t *Tree, log func(string), s *state) *Lab {
 	return l
 }
 
-// Detach has the lab outlive this process. Until then its processes end with this one, and Reap removes the rest. Its Config must say Detached: other labs end with this process by themselves.
+// Detach has the lab outlive this process. Until then its processes end with this one, and Reap removes the rest. Its
+// Config must say Detached: other labs end with this process by themselves.
 func (l *Lab) Detach() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 	"mpps/internal/advise/bottleneck"
 	"mpps/internal/model/facts"
 	"mpps/internal/must"
+	"mpps/internal/owned"
 )
 
 //go:embed scenarios/*.yaml
@@ -359,7 +360,7 @@ func TestOthers(t *testing.T) {
 	}
 	before := read()
 	child := exec.Command("sh", "-c", "while :; do :; done")
-	must.Do(t, child.Start())
+	must.Do(t, owned.Start(child))
 	running := before
 	for deadline := time.Now().Add(20 * time.Second); running.ours < before.ours+10 && time.Now().Before(deadline); {
 		time.Sleep(10 * time.Millisecond)

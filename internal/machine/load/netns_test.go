@@ -25,6 +25,7 @@ import (
 	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 	"mpps/internal/must"
+	"mpps/internal/owned"
 )
 
 // twoSpaces creates two named network namespaces with a veth pair between them: v0 with 198.18.0.1 in the first, v1
@@ -190,7 +191,7 @@ func TestLoadOfQuota(t *testing.T) {
 		}
 	}
 	spin := exec.Command("md5sum", "/dev/zero")
-	must.Do(t, spin.Start())
+	must.Do(t, owned.Start(spin))
 	defer func() { _ = spin.Process.Kill(); _ = spin.Wait() }()
 	must.Do(t, os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(spin.Process.Pid)), 0o644))
 	l := Observe(context.Background(), m, hostOf(t, m), Options{Interval: time.Second, Counters: true})
@@ -259,7 +260,7 @@ func TestLoadByTracepoints(t *testing.T) {
 	flood(ctx, t, first, "198.18.0.2:7001")
 	spin := func() int {
 		c := exec.Command("md5sum", "/dev/zero")
-		must.Do(t, c.Start())
+		must.Do(t, owned.Start(c))
 		t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
 		must.Do(t, threads.SetAffinity(c.Process.Pid, setting.CPUs(0)))
 		return c.Process.Pid
