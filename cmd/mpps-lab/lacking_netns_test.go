@@ -127,6 +127,16 @@ func says(t *testing.T, text, why, hint string) {
 	must.Hold(t, lines.MatchString(text), "expected an error, %q, and a hint, %q; found\n%s", why, hint, text)
 }
 
+// TestInterrupted: a demo that waits, here for a mirror, ends at once after Ctrl-C, in a line and a hint, and leaves
+// nothing but its report.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	silent := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer silent.Close()
+	lack{env: "MPPS_LAB_MIRROR=http://" + silent.Addr().String() + "/debian", says: "interrupted",
+		before: []string{"timeout", "--preserve-status", "--signal=INT", "2"}, hint: "report so far"}.test(t, "demo")
+}
+
 // TestDepsWithoutMirror: so does the script that installs what a lab needs, where nothing of it is installed.
 func TestDepsWithoutMirror(t *testing.T) {
 	t.Parallel()

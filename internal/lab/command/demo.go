@@ -70,6 +70,8 @@ Exit codes: 0 done · 1 failed · 3 not configured · 64 usage.`,
 	return cmd
 }
 
+var errInterrupted = errors.New("interrupted")
+
 // demo is one run of the demo.
 type demo struct {
 	app     *app
@@ -109,7 +111,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	defer func() { err = d.close(err) }()
 	if err := d.stage.play(ctx, d.acts(ctx)); err != nil {
 		if ctx.Err() != nil { // what was said of the box is of its end
-			err = fmt.Errorf("interrupted: %w", ctx.Err())
+			err = outcome.Failed(errInterrupted, "the report so far is in "+d.out)
 		}
 		return err
 	}
