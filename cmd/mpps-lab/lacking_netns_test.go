@@ -72,6 +72,8 @@ func TestLacking(t *testing.T) {
 		"privileges": {before: []string{"setpriv", "--bounding-set", "-sys_admin"}, says: "not permitted",
 			hint: "CAP_SYS_ADMIN"},
 		"memory": {prepare: "MEMORY=3000000", says: "needs 6656 MiB of memory", hint: "mpps-lab list"},
+		"memory for a process": {prepare: "ulimit -v 4000000", says: "needs 6656 MiB of memory.*ulimit -v",
+			hint: "mpps-lab list"},
 		"memory, and a state that cannot be read": {
 			prepare: "MEMORY=3000000; mkdir /run/mpps-lab/$NAME; echo '{' >/run/mpps-lab/$NAME/state.json",
 			says:    "needs 6656 MiB of memory", hint: "mpps-lab list"},

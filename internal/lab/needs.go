@@ -134,9 +134,20 @@ func checkMemory(root string, lab int) error {
 	if err != nil {
 		return fmt.Errorf("lab: %w", err)
 	}
+	var space unix.Rlimit // QEMU maps all of L1's memory
+	if err := unix.Getrlimit(unix.RLIMIT_AS, &space); err != nil {
+		return fmt.Errorf("lab: %w", err)
+	}
+	if space.Cur>>20 < uint64(available) {
+		available, where = int(space.Cur>>20), " to a process (ulimit -v)"
+	}
 	if available < lab+besideMiB {
+		hint := "end other programs and labs ('mpps-lab list')"
+		if where != "" {
+			hint = "raise that limit, or " + hint
+		}
 		return advise(fmt.Errorf("lab: a host of %d MiB needs %d MiB of memory, found %d MiB available%s", lab,
-			lab+besideMiB, available, where), "end other programs and labs ('mpps-lab list')")
+			lab+besideMiB, available, where), hint)
 	}
 	return nil
 }
