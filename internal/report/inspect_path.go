@@ -273,10 +273,11 @@ func backEnd(h *facts.Host, g facts.Guest, i facts.Interface) Station {
 				words.If(port.Status["vring_0_size"] != "", "rings of %s", port.Status["vring_0_size"]))
 		}
 		return s
-	case i.Type == "vdpa" || i.Type == "vhost-vdpa":
+	case i.VDPA():
 		s.Kind, s.Name, s.Text = "vDPA", i.Source, "the device serves the vrings"
-		if v := facts.Find(h.VDPA, func(v *facts.VDPA) bool { return v.Node == i.Source && v.Node != "" }); v != nil {
-			s.Name, s.Text = v.Name, words.Join(", ", v.Parent+" serves the vrings", v.Node)
+		if v := h.VDPAOf(i); v != nil {
+			s.Name, s.Text = v.Name, words.Join(", ", v.Parent+" serves the vrings", v.Node,
+				words.If(v.Queues > 0, "%s", words.Count(v.Queues, "queue pair")), words.If(v.MTU > 0, "MTU %d", v.MTU))
 		}
 		return s
 	case !i.Virtio():

@@ -46,6 +46,7 @@ func Catalogue() []*Knob {
 		domainSharedMemory,
 		domainMachine, domainVCPUSched, domainLocked, domainNoSharePages, domainPMU, domainDedicated,
 		domainCPUModel, domainInvTSC, domainHyperV, domainKVMClock, domainVFIOMemory, domainRingFeatures, domainCPUPM,
+		domainVDPA,
 		sriovNumVFs, sriovReady, sriovPersist, sriovAttach, sriovVFRate, sriovVFSpoofchk, sriovVFMAC, sriovVFTrust,
 		sriovVFVLAN, sriovVFLinkState, sriovVectors, sriovUsage, sriovGuest, sriovBridge, sriovMigrate,
 		rtSwap, rtKSM, rtWatchdog, rtKsoftirqd, rtKtimers, rtRCUC, rtRCUB, rtThrottling, rtPeriod, rtFairServer,

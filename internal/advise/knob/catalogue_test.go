@@ -202,7 +202,8 @@ func everything() *facts.Host {
 	h.Guests[0].Hostdevs, h.Guests[0].Definition = []string{"0000:41:10.0"},
 		"<domain><iothreads>1</iothreads><features><hyperv/></features></domain>"
 	h.Guests[0].Interfaces = append(h.Guests[0].Interfaces,
-		facts.Interface{MAC: "52:54:00:00:00:77", Type: "vhostuser", Source: "/run/vhu0", Model: "virtio"})
+		facts.Interface{MAC: "52:54:00:00:00:77", Type: "vhostuser", Source: "/run/vhu0", Model: "virtio"},
+		facts.Interface{MAC: "52:54:00:00:00:78", Type: "vdpa", Source: "/dev/vhost-vdpa-0"})
 	h.Housekeeping = &facts.Housekeeping{
 		Swap: []facts.SwapArea{{Name: "/dev/sda2"}}, IRQs: []facts.IRQ{{Number: 9, On: "acpi"}},
 		Threads: []facts.KernelThread{{Name: "ksoftirqd/0"}, {Name: "ktimers/0"}, {Name: "rcuc/0"}, {Name: "rcub/0"}},

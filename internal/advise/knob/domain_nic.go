@@ -117,10 +117,13 @@ var domainQueues = &Knob{
 	ID: "domain.queues", Title: "Queue pairs of the guest's NIC",
 	Stage: datapath.Domain, Risk: goal.GuestRestart, After: []string{"domain.nic_model", "domain.backend"},
 	Tiers: viaKernel(),
-	Where: eachInterface("driver.queues"),
+	Where: eachInterfaceWith("driver.queues", func(i facts.Interface) bool { return placement.Tapped(i) || i.VDPA() }),
 	Want: forTap(func(v *View, g *facts.Guest, i *facts.Interface, a setting.Address) Advice {
 		if g.VCPUs < 2 {
 			return Skips("one vCPU serves one queue")
+		}
+		if i.VDPA() {
+			return v.vdpaQueues(g, i)
 		}
 		if reason, yes := spared(g, i); yes {
 			return Skips(reason)

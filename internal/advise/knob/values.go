@@ -81,6 +81,8 @@ func model() *facts.Host {
 			Threads: []facts.Thread{{Role: "vhost", NIC: "MAC"}},
 		}, {
 			Name: "GUEST", Managed: true, Interfaces: []facts.Interface{{MAC: "MAC", Type: "vhostuser"}},
+		}, {
+			Name: "GUEST", Managed: true, Interfaces: []facts.Interface{{MAC: "MAC", Type: "vdpa"}},
 		}},
 		Housekeeping: &facts.Housekeeping{
 			Swap: []facts.SwapArea{{Name: "/DEVICE"}}, IRQs: []facts.IRQ{{On: "NAME"}},

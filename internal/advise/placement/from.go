@@ -156,7 +156,8 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 		Name: guest.Name, VCPUs: guest.VCPUs, Threads: guest.CoreThreads, Memory: guest.Memory,
 		Emulator: guest.EmulatorPin, Masks: vcpuMasks(guest), Workers: workers(guest),
 		Realtime: g.Latency > 0 && g.ForGuest(guest.Name), Fixed: !g.ForGuest(guest.Name),
-		Hugepages: guest.Hugepages || g.Latency > 0 && g.ForGuest(guest.Name), Passthrough: len(guest.Hostdevs) > 0,
+		Hugepages: guest.Hugepages || g.Latency > 0 && g.ForGuest(guest.Name), Passthrough: len(guest.Hostdevs) > 0 ||
+			slices.ContainsFunc(guest.Interfaces, facts.Interface.VDPA),
 	}
 	d.Confined = confined(h, guest)
 	if g.ForGuest(guest.Name) {
@@ -164,6 +165,10 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 	}
 	aside := asideNICs(h, guest, paths, g)
 	for _, i := range guest.NICs() {
+		behind := paths.Behind(i)
+		if i.VDPA() && len(behind) > 0 {
+			d.NICs = append(d.NICs, Interface{MAC: i.MAC, NIC: behind[0], VF: true, Node: nodeOf(h, behind[0])})
+		}
 		if !Tapped(i) {
 			continue
 		}
@@ -172,8 +177,8 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 			n.Queues = min(i.Queues, TapQueues)
 			d.queuesSet = true
 		}
-		if nics := paths.Behind(i); len(nics) > 0 {
-			n.NIC = nics[0]
+		if len(behind) > 0 {
+			n.NIC = behind[0]
 		}
 		n.Aside = aside[i.MAC]
 		d.NICs = append(d.NICs, n)

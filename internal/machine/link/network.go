@@ -45,7 +45,7 @@ func Inventory(ctx context.Context, m *tree.Tree, h *facts.Host) {
 	h.Routing = routing(m, h, devices, names)
 	addOnlyWay(h)
 	vfs(m, h, uses(m, devices, names, ways))
-	h.VDPA = vdpas(m)
+	vdpas(m, h)
 	softnet(m, h)
 	stack(m, h)
 }

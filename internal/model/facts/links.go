@@ -2,6 +2,7 @@ package facts
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 
 	"mpps/internal/model/setting"
@@ -68,6 +69,28 @@ type VDPA struct {
 	Node   string `json:"node,omitempty"`
 	PCI    string `json:"pci,omitempty"` // function that implements it, or has the subfunction; empty: none
 	Parent string `json:"parent"`        // bus device: 0000:41:00.2, mlx5_core.sf.4, vdpasim_net, vduse
+
+	Queues     int `json:"queues,omitempty"`      // queue pairs that it was made with; 0: not known
+	MostQueues int `json:"most_queues,omitempty"` // … that one of its parent can have; 0: not known
+	MTU        int `json:"mtu,omitempty"`         // 0: not known, or the device has none
+}
+
+// Bus devices of vDPA that are no hardware: the kernel's simulator, which hands every packet back to who sent it
+// (drivers/vdpa/vdpa_sim/vdpa_sim_net.c), and devices that a process implements (drivers/vdpa/vdpa_user).
+const (
+	VDPASimulator = "vdpasim_net"
+	VDUSE         = "vduse"
+)
+
+// VDPATypes are types of a guest's NIC that is a vDPA device, in libvirt's and QEMU's words.
+var VDPATypes = []string{"vdpa", "vhost-vdpa"}
+
+// VDPA reports whether a guest's NIC is a vDPA device.
+func (i Interface) VDPA() bool { return slices.Contains(VDPATypes, i.Type) }
+
+// VDPAOf returns the vDPA device of a guest's NIC; nil if it has none, or if that is not known.
+func (h *Host) VDPAOf(i Interface) *VDPA {
+	return Find(h.VDPA, func(v *VDPA) bool { return v.Node != "" && v.Node == i.Source })
 }
 
 // representor matches phys_port_name: of another controller's function (c), of a port (p, drivers/net/ethernet/sfc),

@@ -52,8 +52,9 @@ func TestFunctions(t *testing.T) {
 		"vDPA of a VF with a representor": {[]func(*facts.Host){vdpa("/dev/vhost-vdpa-0"), port("pf0vf1", "r", pf0)},
 			[]Kind{VDPA}, "eth0", "vdpa0 r br0 eth0"},
 		"vDPA of a subfunction":  {[]func(*facts.Host){vdpa("/dev/vhost-vdpa-1")}, []Kind{VDPA}, "eth0", "vdpa1"},
-		"vDPA of the simulator":  {[]func(*facts.Host){vdpa("/dev/vhost-vdpa-2")}, []Kind{VDPA}, "", "vdpa2"},
-		"vDPA that was not read": {[]func(*facts.Host){vdpa("/dev/vhost-vdpa-9")}, []Kind{VDPA}, "", ""},
+		"vDPA of the simulator":  {[]func(*facts.Host){vdpa("/dev/vhost-vdpa-2")}, []Kind{Inner, VDPA}, "", "vdpa2"},
+		"vDPA of a process":      {[]func(*facts.Host){vdpa("/dev/vhost-vdpa-3")}, []Kind{PolledUnseen, VDPA}, "", "vdpa3"},
+		"vDPA that was not read": {[]func(*facts.Host){vdpa("/dev/vhost-vdpa-9")}, []Kind{Unresolved, VDPA}, "", ""},
 	} {
 		h := host(func(h *facts.Host) {
 			h.NICs = []facts.NIC{{Name: "eth0", PCI: pf0, SwitchID: "a", PortName: "p0"},
@@ -62,7 +63,8 @@ func TestFunctions(t *testing.T) {
 			h.VDPA = []facts.VDPA{
 				{Name: "vdpa0", Node: "/dev/vhost-vdpa-0", PCI: "0000:41:00.3", Parent: "0000:41:00.3"},
 				{Name: "vdpa1", Node: "/dev/vhost-vdpa-1", PCI: pf0, Parent: "mlx5_core.sf.4"},
-				{Name: "vdpa2", Node: "/dev/vhost-vdpa-2", Parent: "vdpasim_net"}}
+				{Name: "vdpa2", Node: "/dev/vhost-vdpa-2", Parent: facts.VDPASimulator},
+				{Name: "vdpa3", Node: "/dev/vhost-vdpa-3", Parent: facts.VDUSE}}
 			for _, edit := range c.edits {
 				edit(h)
 			}
