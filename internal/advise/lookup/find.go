@@ -3,6 +3,7 @@ package lookup
 import (
 	"cmp"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -10,45 +11,62 @@ import (
 	"mpps/internal/words"
 )
 
-// find returns the places of a word, the best one of each document: the word as a whole, or else the parts of a path,
-// the setting at the end of a name, all parts of the name, the word in prose, words that contain it, or words that are
-// spelled nearly so.
-func (x *index) find(w *word) []posting {
+// how says in what way a word was found.
+type how int
+
+const (
+	named   how = iota // in an ID, a value, a title or a name, as it is or by its parts
+	said               // in prose only
+	guessed            // as a part of another word, or as a misspelled one
+)
+
+// find returns the places of a word, the best one of each document, and how it was found: the word as a whole, or else
+// the parts of a path, the setting at the end of a name, all parts of the name, the word in prose, words that contain
+// it, or words that are spelled nearly so.
+func (x *index) find(w *word) ([]posting, how) {
 	if found := x.places(w.key); len(found) > 0 {
-		return found
+		return found, named
 	}
 	if strings.Contains(w.raw, "/") {
-		return x.findPath(w.raw)
+		return x.findPath(w.raw), named
 	}
 	if last := lastName(w.raw); last != w.raw && len(last) >= leastPart {
 		if found := x.findAny(last); len(found) > 0 {
-			return found
+			return found, named
 		}
 	}
 	if found := x.findParts(w.raw); len(found) > 0 {
-		return found
+		return found, named
+	}
+	if at := aVersion.FindStringIndex(w.raw); at != nil {
+		if found := x.findAny(w.raw[:at[0]]); len(found) > 0 {
+			return found, named
+		}
 	}
 	if found := x.inProse(w); len(found) > 0 {
-		return found
+		return found, said
 	}
 	if len(w.raw) < leastNear || len(w.key) < leastNear-1 {
-		return nil
+		return nil, guessed
 	}
 	if found := x.collect(func(key string) float64 {
 		return either(strings.Contains(key, w.key), inside, 0.0)
 	}); len(found) > 0 {
-		return found
+		return found, guessed
 	}
 	if found := x.misspelled(w); len(found) > 0 {
-		return found
+		return found, guessed
 	}
-	return x.ownParts(w.raw)
+	return x.ownParts(w.raw), guessed
 }
 
 const (
 	leastPart = 3 // letters of the last part of a name that is searched for by itself: not those of crio.io
 	leastNear = 5 // letters of a word that may be spelled otherwise: rice is neither RoCE nor ice
 )
+
+// aVersion matches the version at the end of a package's name: linux-image-5.10.0-28-amd64.
+var aVersion = regexp.MustCompile(`-v?[0-9]+[.][0-9].*$`)
 
 // ownParts returns the documents whose ID ends with a part of an unknown name: domain.hugepages of
 // vm.nr_overcommit_hugepages.
@@ -232,6 +250,10 @@ var (
 	frameWords = stems(`allow auto default device disable disabled enabled ethtool false feature hw mode name nova pci
 		pvesh qm required service start state stop systemctl true ` + programs)
 	programWords = stems(programs)
+
+	// plainWords are said of anything: they tell something only beside others of a name.
+	plainWords = stems(`apt apt-get dnf yum zypper install installation list write query select users user table file
+		log size password reset status error invalid failed cannot find`)
 )
 
 const programs = "open_vswitch other_config ovs-vsctl"

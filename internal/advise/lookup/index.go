@@ -45,13 +45,14 @@ const (
 
 // What a word weighs that is not quite the one searched for.
 const (
-	ofPair   = 0.8  // two words that stand side by side
-	lastPart = 0.95 // the setting at the end of a name
-	namePart = 0.5  // another part of a name: budget of netdev_budget
-	inside   = 0.5
-	again    = 0.1 // what another passage with the word adds
-	oneOff   = 0.6 // misspelled by a letter
-	twoOff   = 0.45
+	besideNames = 0.5  // a word that no name has, where another one has it
+	ofPair      = 0.8  // two words that stand side by side
+	lastPart    = 0.95 // the setting at the end of a name
+	namePart    = 0.5  // another part of a name: budget of netdev_budget
+	inside      = 0.5
+	again       = 0.1 // what another passage with the word adds
+	oneOff      = 0.6 // misspelled by a letter
+	twoOff      = 0.45
 )
 
 // posting is the best place of a key in a document.

@@ -55,14 +55,16 @@ func Find(text string) Hits {
 func Search(text string) []Hit {
 	x := catalogue()
 	all := readWords(joinHan(x.settings(text[:min(maxSearch, len(text))])))
-	framing := func(w *word) bool { return isEmpty(w) || frameWords[w.key] }
+	framing := func(w *word) bool { return isEmpty(w) || frameWords[w.key] || plainWords[w.key] }
 	if slices.ContainsFunc(all, func(w *word) bool { return !framing(w) && !isOption(w) }) {
 		if hits := x.search(all, framing); len(hits) > 0 {
 			return hits
 		}
 		return x.search(all, func(w *word) bool { return framing(w) && !programWords[w.key] })
 	}
-	framing = either(areEmpty(all), func(*word) bool { return false }, isEmpty)
+	framing = either(areEmpty(all), func(*word) bool { return false }, func(w *word) bool {
+		return isEmpty(w) || plainWords[w.key]
+	})
 	return slices.DeleteFunc(x.search(all, framing), func(h Hit) bool { return !x.hasOptions(h.ID, all) })
 }
 
@@ -90,7 +92,10 @@ func (x *index) settings(text string) string {
 	return anAssignment.ReplaceAllStringFunc(text, func(all string) string {
 		parts := anAssignment.FindStringSubmatch(all)
 		for _, w := range readWords(parts[1]) {
-			if isEmpty(w) || frameWords[w.key] || len(x.find(w)) > 0 {
+			if isEmpty(w) || frameWords[w.key] {
+				return all
+			}
+			if found, _ := x.find(w); len(found) > 0 {
 				return all
 			}
 		}
@@ -101,8 +106,9 @@ func (x *index) settings(text string) string {
 // search finds what words are about. Those that are framing count only in names that have others too, options only
 // where another word is found as it is.
 func (x *index) search(all []*word, framing func(*word) bool) []Hit {
-	q := query{index: x, scores: make([]score, len(x.documents)), known: map[int]float64{}, frames: map[int]bool{}}
-	var options []int
+	q := query{index: x, scores: make([]score, len(x.documents)), known: map[int]float64{}, frames: map[int]bool{},
+		at: map[*word]places{}, counted: map[string]bool{}}
+	var options, words []int
 	for i, w := range all {
 		switch {
 		case framing(w):
@@ -112,14 +118,19 @@ func (x *index) search(all []*word, framing func(*word) bool) []Hit {
 		case isOption(w):
 			options = append(options, i)
 		default:
-			q.word(all[i:])
+			words = append(words, i)
+			q.found(w)
 		}
 	}
-	if !q.any {
+	if !q.any || len(words) > 1 && !q.named {
 		return nil
+	}
+	for _, i := range words {
+		q.word(all[i:])
 	}
 	if q.sure {
 		for _, i := range options {
+			q.found(all[i])
 			q.word(all[i:])
 		}
 	}
@@ -135,20 +146,40 @@ type query struct {
 	frames map[int]bool    // keys of words that stand around settings
 	any    bool            // something was found
 	sure   bool            // as it is
+	named  bool            // in names
+	at     map[*word]places
+
+	counted map[string]bool // keys: a word that stands there twice counts once
+}
+
+// places are where a word was found, and how.
+type places struct {
+	all []posting
+	how how
+}
+
+// found finds a word and notes how.
+func (q *query) found(w *word) {
+	all, how := q.find(w)
+	q.at[w] = places{all, how}
+	q.any = q.any || len(all) > 0
+	q.named = q.named || len(all) > 0 && (how == named || how == said && isName(w.raw))
+	q.sure = q.sure || slices.ContainsFunc(all, func(p posting) bool { return !p.near })
 }
 
 // word counts the first of some words, and the two that it begins.
 func (q *query) word(all []*word) {
 	w := all[0]
-	found := q.find(w)
-	q.count(found, 1)
-	q.any = q.any || len(found) > 0
-	q.sure = q.sure || slices.ContainsFunc(found, func(p posting) bool { return !p.near })
+	found := q.at[w]
+	if !q.counted[w.key] {
+		q.count(found.all, either(q.named && found.how == said, besideNames, 1))
+	}
+	q.counted[w.key] = true
 	if len(all) > 1 {
 		q.pair(w.key, all[1].key)
 	}
 	if !q.note(w) {
-		q.known[-1-len(q.known)] = q.tells(len(found))
+		q.known[-1-len(q.known)] = q.tells(len(found.all))
 	}
 }
 

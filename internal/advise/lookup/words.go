@@ -59,9 +59,18 @@ func wordOf(raw string) *word {
 		if name, pid, is := strings.Cut(raw, "-"); is && len(pid) > 2 && strings.Trim(pid, "0123456789") == "" {
 			raw = name // a thread and its process: vhost of vhost-2345
 		}
+		if number, is := strings.CutSuffix(raw, "pps"); is && strings.Trim(number, "0123456789.km") == "" {
+			raw = "pps" // of 300kpps
+		}
 		key = keyOf(raw)
-		if !strings.ContainsFunc(key, unicode.IsLetter) && synonyms().longest[key] == 0 || isOfOneHost(raw) {
+		if !strings.ContainsFunc(key, unicode.IsLetter) && synonyms().longest[key] == 0 {
 			return nil
+		}
+		if isOfOneHost(raw) {
+			if raw = kindOf(raw); raw == "" {
+				return nil
+			}
+			key = stem(raw)
 		}
 	}
 	return &word{raw: raw, key: key, longest: synonyms().longest[key]}
@@ -85,6 +94,17 @@ var isInstance = regexp.MustCompile(`^((eth|ens|enp|eno|enx|em|p\dp|vnet|tap|vet
 // isOfOneHost reports whether a name is that of a device, or a mask.
 func isOfOneHost(name string) bool {
 	return (strings.ContainsAny(name, "0123456789") || name[0] == 'f') && isInstance.MatchString(name)
+}
+
+// kindOf returns what kind of device a name stands for: tap of vnet0; empty where the name does not tell.
+func kindOf(name string) string {
+	switch name[:max(0, strings.IndexAny(name, "0123456789"))] {
+	case "vnet", "tap":
+		return "tap"
+	case "macvtap":
+		return "macvtap"
+	}
+	return ""
 }
 
 // punctuation replaces what word processors make of quotation marks and dashes.
