@@ -122,7 +122,7 @@ func (x *index) search(all []*word, framing func(*word) bool) []Hit {
 			q.found(w)
 		}
 	}
-	if !q.any || len(words) > 1 && !q.named {
+	if !q.any || q.isElsewhere(len(words)) {
 		return nil
 	}
 	for _, i := range words {
@@ -156,6 +156,21 @@ type query struct {
 type places struct {
 	all []posting
 	how how
+}
+
+// isElsewhere reports whether a text is of another field: no name has one of its words, or twice as many of them, names
+// of settings left out, stand in none as in one.
+func (q *query) isElsewhere(words int) bool {
+	ours, strange := 0, 0
+	for w, p := range q.at {
+		switch {
+		case len(p.all) > 0 && p.how == named:
+			ours++
+		case !isName(w.raw) && !strings.ContainsFunc(w.raw, isHan):
+			strange++
+		}
+	}
+	return words > 1 && (!q.named || strange > 1 && strange >= 2*ours)
 }
 
 // found finds a word and notes how.
