@@ -14,6 +14,7 @@ type document struct {
 	id, title string
 	passages  []passage // its ID, values, title and names
 	names     []phrase
+	rests     []phrase // names of which one word tells something: guests of too many guests
 	knob      *knob.Knob
 	advice    *Entry // where there is no knob
 }
@@ -116,8 +117,19 @@ func build() *index {
 	for _, e := range Advice() {
 		b.add(ofAdvice(&e))
 	}
+	for i := range b.documents {
+		d := &b.documents[i]
+		for _, name := range d.rests {
+			if b.keys[name[0]].documents <= commonFrom {
+				d.names = append(d.names, name)
+			}
+		}
+	}
 	return b.index
 }
+
+// commonFrom is in how many documents a word is common, so that it is no name by itself.
+const commonFrom = 24
 
 // builder adds documents to an index.
 type builder struct {
@@ -137,7 +149,11 @@ func (b *builder) add(d document) {
 		}
 		b.passages = append(b.passages, stretch{at, i, from, len(b.text)})
 		if p.field == "name" {
-			d.names = append(d.names, b.phrase(all))
+			if name := b.phrase(all); len(name) > 1 || len(all) == 1 {
+				d.names = append(d.names, name)
+			} else {
+				d.rests = append(d.rests, name)
+			}
 		}
 	}
 	b.documents = append(b.documents, d)
