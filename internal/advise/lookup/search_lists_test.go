@@ -18,7 +18,7 @@ type listed struct {
 	want []string
 }
 
-// readList returns the searches of a list: "ID|ID | TEXT".
+// readList returns the searches of a list: "ID|ID | TEXT", with "-" for an ID where nothing may be found.
 func readList(t *testing.T, name string) []listed {
 	t.Helper()
 	text := must.Get(os.ReadFile("testdata/" + name))(t)
@@ -32,7 +32,7 @@ func readList(t *testing.T, name string) []listed {
 }
 
 // TestLists asks all lists. Of the first two the rule was developed on every other line; the lines between only measure
-// it, so that one figure says what was built and the other what a stranger finds. Of the last five it
+// it, so that one figure says what was built and the other what a stranger finds. Of the last six it
 // was developed on all.
 func TestLists(t *testing.T) {
 	for _, list := range []struct {
@@ -40,12 +40,12 @@ func TestLists(t *testing.T) {
 		developed, unseen, n int // least that find their answer first; lines
 	}{{"queries.txt", 102, 101, 203}, {"commands.txt", 58, 57, 115}, {"articles.txt", 82, 82, 164},
 		{"founding.txt", 131, 130, 261}, {"symptoms.txt", 113, 110, 229}, {"pasted.txt", 32, 32, 64},
-		{"pasted_first.txt", 78, 73, 159}} {
+		{"pasted_first.txt", 78, 73, 159}, {"guides.txt", 77, 76, 153}} {
 		all := readList(t, list.name)
 		right := [2]int{}
 		for i, a := range all {
 			hits := Search(a.text)
-			if len(hits) > 0 && slices.Contains(a.want, hits[0].ID) {
+			if len(hits) > 0 && slices.Contains(a.want, hits[0].ID) || len(hits) == 0 && a.want[0] == "-" {
 				right[i%2]++
 			} else {
 				t.Logf("%s: %q finds %v, expected %v", list.name, a.text, ids(hits), a.want)
@@ -133,7 +133,7 @@ func TestSynonyms(t *testing.T) {
 
 // aName matches IDs of knobs and of advice.
 var aName = regexp.MustCompile(`\b(advice|boot|bridge|cpu|domain|firmware|guest|kernel|kvm|memory|netfilter|nic|overlay|` +
-	`pci|placement|rt|softirq|sriov|vhost)\.[a-z][a-z0-9_.]*[a-z0-9]`)
+	`ovs|pci|placement|route|rt|softirq|sriov|vhost)\.[a-z][a-z0-9_.]*[a-z0-9]`)
 
 // TestNearest: where nothing is found, words are offered that find something.
 func TestNearest(t *testing.T) {

@@ -44,7 +44,8 @@ func TestSearch(t *testing.T) {
 	}
 	for _, text := range []string{"", "  ", "completely-other-word", strings.Repeat("x", 1<<20), "zzzz qqqq",
 		"crashkernel=auto", "hw:boot_menu=true", "ethtool -T eth0", "ethtool -K eth0 rx-fcs on", "qm set 100 --ostype l26",
-		"trait:HW_NIC_SRIOV=required", "how do I cook rice"} {
+		"trait:HW_NIC_SRIOV=required", "how do I cook rice", "git rebase --interactive", "SELECT * FROM users",
+		"python pip install requests", "Monday morning meeting", "lorem ipsum dolor sit amet", "今天天气怎么样"} {
 		must.Empty(t, Search(text), "%.20q finds", text)
 	}
 }
