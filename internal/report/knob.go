@@ -87,6 +87,8 @@ func Hits(t *Text, found lookup.Hits) {
 			if h.Text == k.Doc().Want {
 				h.Text = in.Want
 			}
+		} else if e := lookup.EntryOf(h.ID); e != nil && t.Chinese {
+			h.Title, h.Text = e.Chinese()
 		}
 		t.Wrap(t.In(Bold, h.ID)+"  ", h.Title)
 		t.Wrap("    "+t.In(Cyan, h.Field+": "), h.Text)

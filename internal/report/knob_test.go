@@ -6,6 +6,7 @@ import (
 
 	"mpps/docs/knobs"
 	"mpps/internal/advise/knob"
+	"mpps/internal/advise/lookup"
 	"mpps/internal/model/goal"
 	"mpps/internal/must"
 )
@@ -57,6 +58,15 @@ func TestKnobsInPathOrder(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestHitsInChinese: advice is found with its title and answer in Chinese.
+func TestHitsInChinese(t *testing.T) {
+	text := &Text{Width: 200, Chinese: true}
+	Hits(text, lookup.Find("jumbo frames"))
+	title, answer := lookup.EntryOf("advice.mtu").Chinese()
+	must.Hold(t, strings.Contains(text.b.String(), title), "%s", text.b.String())
+	must.Hold(t, strings.Contains(text.b.String(), answer[:30]), "%s", text.b.String())
 }
 
 func TestKnobInChinese(t *testing.T) {

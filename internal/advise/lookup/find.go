@@ -252,8 +252,8 @@ var (
 	programWords = stems(programs)
 
 	// plainWords are said of anything: they tell something only beside others of a name.
-	plainWords = stems(`apt apt-get dnf yum zypper install installation list write create query select users user table file
-		log size password reset status error invalid failed cannot find`)
+	plainWords = stems(`apt apt-get dnf yum zypper install installation list write create query select users user
+		table file log size password reset status error invalid failed cannot find`)
 )
 
 const programs = "open_vswitch other_config ovs-vsctl"
