@@ -62,6 +62,29 @@ func TestQEMUStandsStill(t *testing.T) {
 	ends(t, l, "", "frozen", 30*time.Second)
 }
 
+// TestFileServerEnds: so is a file server that ends, for which the host's kernel would wait for ever.
+func TestFileServerEnds(t *testing.T) {
+	labtest.Long(t)
+	l := labtest.Host(t, labtest.NoBinary, labtest.Fresh)
+	killed := 0
+	for _, file := range must.Get(filepath.Glob("/proc/[0-9]*/cmdline"))(t) {
+		argv, err := os.ReadFile(file)
+		var pid, parent int
+		if _, scanned := fmt.Sscanf(file, "/proc/%d/", &pid); err != nil || scanned != nil ||
+			!strings.Contains(string(argv), "/virtiofsd\x00") {
+			continue
+		}
+		stat, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "stat"))
+		_, after, _ := strings.Cut(string(stat), ") ")
+		if _, err := fmt.Sscanf(after[min(2, len(after)):], "%d", &parent); err == nil && parent == os.Getpid() {
+			must.Do(t, unix.Kill(pid, unix.SIGKILL))
+			killed++
+		}
+	}
+	must.Need(t, killed > 0, "no file server of this process")
+	ends(t, l, "", "frozen", 30*time.Second)
+}
+
 // TestTruncatedState: a lab whose saved state does not come up makes another one.
 func TestTruncatedState(t *testing.T) {
 	labtest.Long(t)
