@@ -40,7 +40,7 @@ func TestLists(t *testing.T) {
 		developed, unseen, n int // least that find their answer first; lines
 	}{{"queries.txt", 102, 101, 203}, {"commands.txt", 58, 57, 115}, {"articles.txt", 82, 82, 164},
 		{"founding.txt", 131, 130, 261}, {"symptoms.txt", 113, 110, 229}, {"pasted.txt", 32, 32, 64},
-		{"pasted_first.txt", 78, 73, 159}, {"guides.txt", 77, 76, 153}} {
+		{"pasted_first.txt", 78, 73, 159}, {"guides.txt", 78, 77, 155}} {
 		all := readList(t, list.name)
 		right := [2]int{}
 		for i, a := range all {
