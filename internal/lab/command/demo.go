@@ -25,6 +25,7 @@ import (
 	"mpps/internal/ops"
 	"mpps/internal/ops/saved"
 	"mpps/internal/outcome"
+	"mpps/internal/report"
 	"mpps/internal/report/bench"
 	"mpps/internal/report/sheet"
 	"mpps/internal/version"
@@ -103,7 +104,8 @@ func (d *demo) run(ctx context.Context) (err error) {
 	}
 	defer unlock()
 	defer log.Close()
-	d.stage = &stage{terminal: cli.Read{Writer: d.app.stdout, Gone: d.app.gone}, log: log, after: d.write,
+	screen, is := d.app.stdout.(*os.File)
+	d.stage = &stage{live: is && report.IsTerminal(screen), terminal: cli.Read{Writer: d.app.stdout, Gone: d.app.gone}, log: log, after: d.write,
 		reopen: d.giveUp, checkAlive: d.checkAlive,
 		limit: func(ctx context.Context, t time.Duration) (context.Context, context.CancelFunc) {
 			return lab.FairTimeout(ctx, demoLab, t)

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"mpps/internal/lab"
+	"mpps/internal/report"
+	"mpps/internal/words"
 )
 
 // act is one part of the demo.
@@ -29,6 +31,7 @@ type act struct {
 // The demo promises a maximum silence, and a maximum number of lines per act and of columns per line.
 const (
 	demoSilence = 15 * time.Second
+	demoPulse   = 2 * time.Second // … on a terminal, which a heartbeat does not fill
 	demoLines   = 25
 	demoColumns = 80
 )
@@ -48,6 +51,7 @@ const demoBoxes = 2
 // if one died.
 type stage struct {
 	terminal, log io.Writer
+	live          bool // the terminal is one: what is printed next replaces a heartbeat
 	limit         func(context.Context, time.Duration) (context.Context, context.CancelFunc)
 	reopen        func(ctx context.Context, why string) error // gives up the box; the first act starts a fresh one
 	checkAlive    func(context.Context) error                 // what died or hangs on the host; nil: nothing
@@ -58,6 +62,8 @@ type stage struct {
 	act     act // the current one, and its start
 	begun   time.Time
 	spoken  time.Time // when the last line was printed
+	noted   time.Time // … or added to the log
+	beating bool      // the terminal's last line is a heartbeat
 	detail  string    // last line of the running program
 	printed int       // lines of this act
 	partial []byte    // incomplete line for the log
@@ -158,12 +164,15 @@ func (s *stage) beat(ended <-chan struct{}) {
 	for {
 		select {
 		case <-ended:
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.clear()
 			return
 		case <-tick.C:
 			s.mu.Lock()
 			silent, detail, a, begun := time.Since(s.spoken), s.detail, s.act, s.begun
 			s.mu.Unlock()
-			if silent < demoSilence {
+			if silent < words.Either(s.live, demoPulse, demoSilence) {
 				continue
 			}
 			ran := time.Since(begun)
@@ -174,8 +183,32 @@ func (s *stage) beat(ended <-chan struct{}) {
 			if detail != "" {
 				line += ": " + detail
 			}
-			s.print(line)
+			s.pulse(line)
 		}
+	}
+}
+
+// pulse prints a heartbeat: a line of the terminal and the log, or one that the next line replaces.
+func (s *stage) pulse(line string) {
+	if !s.live {
+		s.print(line)
+		return
+	}
+	s.mu.Lock()
+	quiet := time.Since(s.noted)
+	fmt.Fprint(s.terminal, "\r\x1b[K", report.Cut(line, demoColumns-1))
+	s.beating = true
+	s.mu.Unlock()
+	if quiet >= demoSilence {
+		s.note(line)
+	}
+}
+
+// clear removes a heartbeat from the terminal.
+func (s *stage) clear() {
+	if s.beating {
+		fmt.Fprint(s.terminal, "\r\x1b[K")
+		s.beating = false
 	}
 }
 
@@ -221,16 +254,14 @@ func wrapped(line string) (lines []string) {
 // print prints a line in the log, and on the terminal as far as it has room.
 func (s *stage) print(line string) {
 	s.note(line)
-	if all := []rune(line); len(all) > demoColumns {
-		line = string(all[:demoColumns-1]) + "…"
-	}
-	s.show(line)
+	s.show(report.Cut(line, demoColumns))
 }
 
 func (s *stage) show(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.spoken = time.Now()
+	s.clear()
 	fmt.Fprintln(s.terminal, line)
 }
 
@@ -238,7 +269,8 @@ func (s *stage) show(line string) {
 func (s *stage) note(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	fmt.Fprintf(s.log, "%s %s\n", time.Now().UTC().Format("15:04:05"), line)
+	s.noted = time.Now()
+	fmt.Fprintf(s.log, "%s %s\n", s.noted.UTC().Format("15:04:05"), line)
 }
 
 // Write adds a program's output to the log, each line with its time, and keeps the last line for the heartbeat.

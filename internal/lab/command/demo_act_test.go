@@ -56,6 +56,29 @@ func TestDemoBeats(t *testing.T) {
 	})
 }
 
+// TestDemoBeatsOnATerminal: there a heartbeat takes one line, which what comes next replaces; the log has one each 15 s.
+func TestDemoBeatsOnATerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeStage()
+		f.live = true
+		must.Do(t, f.play(t.Context(), []act{{what: "measure", about: 40 * time.Second, limit: 2 * time.Minute,
+			do: func(context.Context) error {
+				time.Sleep(time.Minute)
+				f.say("  measured")
+				time.Sleep(3 * time.Second)
+				return nil
+			}}}))
+		const cleared = "\r\x1b[K"
+		shown := f.terminal.String()
+		must.Contain(t, shown, cleared+"… still running, 30 s of about 40 s", cleared+"  measured\n")
+		must.Equal(t, strings.Count(shown, "\n"), 2, "lines in %q", shown)
+		must.Hold(t, strings.HasSuffix(shown, cleared), "a heartbeat is left: %q", shown)
+		if n := strings.Count(f.log.String(), "still running"); n < 3 || n > 4 {
+			t.Errorf("%d heartbeats of a minute in the log:\n%s", n, f.log.String())
+		}
+	})
+}
+
 // TestDemoBeatsBetween: looking whether a box has died, and making a fresh one, are no silence either.
 func TestDemoBeatsBetween(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
