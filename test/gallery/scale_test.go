@@ -57,7 +57,7 @@ var crowds = map[string]struct {
 func TestCrowdsCostWhatTheyHold(t *testing.T) {
 	for name, c := range crowds {
 		var factor float64
-		for range 4 { // other tests of this process take CPU time meanwhile
+		for range 4 { // a core whose other thread is busy takes longer
 			once := costOf(t, c.n, c.add)
 			if factor = float64(costOf(t, 2*c.n, c.add)) / float64(once); factor < 3 {
 				break
@@ -86,7 +86,7 @@ func costOf(t *testing.T, n int, add func(h *facts.Host, name string)) time.Dura
 	m.Gather()
 	var text bytes.Buffer
 	must.Do(t, facts.Write(&text, m.Host, "test"))
-	began := cpuTime()
+	took := cpuTimer()
 	read := &Machine{Host: must.Get(facts.ReadSnapshot(&text))(t)}
 	v := must.Get(judge(read, "--pps 1.8M"))(t)
 	must.Do(t, report.NewPrinter(io.Discard, io.Discard, report.Options{}).View(func(t *report.Text) {
@@ -94,5 +94,5 @@ func costOf(t *testing.T, n int, add func(h *facts.Host, name string)) time.Dura
 		report.Audit(t, v.report, true)
 		report.Plan(t, v.plan)
 	}))
-	return cpuTime() - began
+	return took()
 }

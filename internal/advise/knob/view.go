@@ -104,6 +104,12 @@ func (v *View) Placement() *placement.Result {
 	return v.placed
 }
 
+// WithPlacement returns the view with a placement that was computed for the same host and goal; nil: for none yet.
+func (v *View) WithPlacement(placed *placement.Result) *View {
+	v.placed = placed
+	return v
+}
+
 // rulesFor returns the rules that bridged frames traverse because of one tool (iptables, ip6tables, arptables).
 func (v *View) rulesFor(tool string) []string {
 	rules, known := v.rules[tool]

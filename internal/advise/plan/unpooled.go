@@ -25,7 +25,7 @@ func (p *Plan) dropUnpooled(h *facts.Host, report audit.Report) {
 	if !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.ID == pagesKnob }) {
 		return
 	}
-	v := knob.NewView(h, p.Goal)
+	v := knob.NewView(h, p.Goal).WithPlacement(report.Place)
 	made, own := p.poolComes(h, report)
 	var waiting []string
 	fits := func(c Change) bool {
