@@ -13,7 +13,6 @@ import (
 
 	"mpps/internal/lab"
 	"mpps/internal/report"
-	"mpps/internal/words"
 )
 
 // act is one part of the demo.
@@ -159,6 +158,10 @@ func (s *stage) playAct(ctx context.Context, i int, acts []act) error {
 // beat prints a line whenever the terminal has been silent for a while: during an act, and while a host that may have
 // died is examined and replaced.
 func (s *stage) beat(ended <-chan struct{}) {
+	most := demoSilence
+	if s.live {
+		most = demoPulse
+	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -172,7 +175,7 @@ func (s *stage) beat(ended <-chan struct{}) {
 			s.mu.Lock()
 			silent, detail, a, begun := time.Since(s.spoken), s.detail, s.act, s.begun
 			s.mu.Unlock()
-			if silent < words.Either(s.live, demoPulse, demoSilence) {
+			if silent < most {
 				continue
 			}
 			ran := time.Since(begun)

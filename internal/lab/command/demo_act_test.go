@@ -56,7 +56,8 @@ func TestDemoBeats(t *testing.T) {
 	})
 }
 
-// TestDemoBeatsOnATerminal: there a heartbeat takes one line, which what comes next replaces; the log has one each 15 s.
+// TestDemoBeatsOnATerminal: there a heartbeat takes one line, which what comes next replaces; the log has one each
+// 15 s.
 func TestDemoBeatsOnATerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeStage()
