@@ -3,36 +3,23 @@ package owned
 import (
 	"errors"
 	"os"
-	"os/exec"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// guard is argv[0] of this binary when it ends a process with its owner. Its descriptors have the numbers that a
-// freezer's have.
+// guard is argv[0] of this binary when it ends a process with its owner.
 const guard = "mpps: guard"
 
 // Guard has a process that is to outlive this one in the end, and so was started without Start, end with this one until
 // release is called, SIGKILL included.
 func Guard(pid int) (release func(), err error) {
-	life, hold, err := os.Pipe()
+	process, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return nil, err
 	}
-	defer life.Close()
-	fd, err := unix.PidfdOpen(pid, 0)
+	hold, cmd, err := tether(guard, process)
 	if err != nil {
-		return nil, errors.Join(err, hold.Close())
-	}
-	target := os.NewFile(uintptr(fd), "pidfd")
-	defer target.Close()
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Args = []string{guard}
-	cmd.ExtraFiles = []*os.File{lifeline - 3: life, frozen - 3: target}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no signal of a terminal reaches it
-	if err := cmd.Start(); err != nil {
-		return nil, errors.Join(err, hold.Close())
+		return nil, err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
@@ -44,7 +31,7 @@ func Guard(pid int) (release func(), err error) {
 
 func init() {
 	if os.Args[0] == guard {
-		watch := []unix.PollFd{{Fd: lifeline, Events: unix.POLLIN}, {Fd: frozen, Events: unix.POLLIN}}
+		watch := []unix.PollFd{{Fd: lifeline, Events: unix.POLLIN}, {Fd: tethered, Events: unix.POLLIN}}
 		for {
 			if _, err := unix.Poll(watch, -1); !errors.Is(err, unix.EINTR) {
 				break
@@ -54,7 +41,7 @@ func init() {
 			os.Exit(0)
 		}
 		if n, _ := unix.Read(lifeline, make([]byte, 1)); n == 0 {
-			_ = unix.PidfdSendSignal(frozen, unix.SIGKILL, nil, 0)
+			_ = unix.PidfdSendSignal(tethered, unix.SIGKILL, nil, 0)
 		}
 		os.Exit(0)
 	}
