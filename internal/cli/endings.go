@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"context"
 	"errors"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -27,17 +25,3 @@ func Endings() []os.Signal {
 // the process in the middle of what it changes. A signal that is listened to is the default again in programs that are
 // started (execve(2)).
 func OutliveReader() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
-
-// Read is a writer whose reader ends a command by going away.
-type Read struct {
-	io.Writer
-	Gone context.CancelCauseFunc
-}
-
-func (r Read) Write(text []byte) (int, error) {
-	n, err := r.Writer.Write(text)
-	if errors.Is(err, syscall.EPIPE) {
-		r.Gone(ErrNoReader)
-	}
-	return n, err
-}

@@ -46,10 +46,9 @@ type Printer struct {
 // NewPrinter makes a printer for two streams. Colour and progress appear only on terminals.
 func NewPrinter(out, err io.Writer, opts Options) *Printer {
 	p := &Printer{out: out, err: err, opts: opts, width: 80}
-	dumb := os.Getenv("TERM") == "dumb"
-	p.color = !opts.NoColor && os.Getenv("NO_COLOR") == "" && !dumb && columns(out) > 0
+	p.color = !opts.NoColor && os.Getenv("NO_COLOR") == "" && Redraws(out)
 	p.chinese = chinese(os.Getenv)
-	p.live = !opts.Quiet && !dumb && columns(err) > 0
+	p.live = !opts.Quiet && Redraws(err)
 	if w := columns(out); w >= 40 {
 		p.width = w
 	}
@@ -79,6 +78,9 @@ func columns(stream any) int {
 	}
 	return int(size.Col)
 }
+
+// Redraws reports whether a stream leads to a terminal that knows escape sequences.
+func Redraws(stream any) bool { return columns(stream) > 0 && os.Getenv("TERM") != "dumb" }
 
 // IsTerminal reports whether a file is a terminal.
 func IsTerminal(f *os.File) bool { return columns(f) > 0 }
@@ -169,11 +171,22 @@ func (p *Printer) write(text string) error {
 
 // send writes to one of the streams.
 func (p *Printer) send(to io.Writer, text string) error {
-	_, err := io.WriteString(to, text)
-	if errors.Is(err, unix.EPIPE) && p.opts.Gone != nil {
-		p.opts.Gone()
-	}
+	_, err := io.WriteString(Read{to, p.opts.Gone}, text)
 	return err
+}
+
+// Read is a stream that says when it has lost its reader.
+type Read struct {
+	io.Writer
+	Gone func() // may be nil
+}
+
+func (r Read) Write(text []byte) (int, error) {
+	n, err := r.Writer.Write(text)
+	if errors.Is(err, unix.EPIPE) && r.Gone != nil {
+		r.Gone()
+	}
+	return n, err
 }
 
 // View prints one of a sequence of views.

@@ -37,7 +37,7 @@ const (
 // is no terminal, or one that can only go forward.
 func (p *Printer) Screen(in io.Reader) (*Screen, error) {
 	out, ok := p.out.(*os.File)
-	if !ok || columns(out) == 0 || os.Getenv("TERM") == "dumb" || os.Getenv("TERM") == "" {
+	if !ok || !Redraws(out) || os.Getenv("TERM") == "" {
 		return nil, nil
 	}
 	p.clear()

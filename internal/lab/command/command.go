@@ -31,7 +31,6 @@ type app struct {
 
 	path string          // of the command: "mpps-lab up"
 	out  *report.Printer // made once the flags are known
-	gone context.CancelCauseFunc
 }
 
 // Run runs the program and returns the exit code.
@@ -41,7 +40,7 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	cli.OutliveReader() // a demo, for example, ends its host before it ends
 	ctx, gone := context.WithCancelCause(ctx)
 	defer gone(nil)
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, gone: gone}
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
 	a.opts.Gone = func() { gone(cli.ErrNoReader) }
 	root := a.root()
 	cli.Completion(root)

@@ -104,9 +104,8 @@ func (d *demo) run(ctx context.Context) (err error) {
 	}
 	defer unlock()
 	defer log.Close()
-	screen, is := d.app.stdout.(*os.File)
-	d.stage = &stage{terminal: cli.Read{Writer: d.app.stdout, Gone: d.app.gone}, log: log, after: d.write,
-		live: is && report.IsTerminal(screen), reopen: d.giveUp, checkAlive: d.checkAlive,
+	d.stage = &stage{terminal: report.Read{Writer: d.app.stdout, Gone: d.app.opts.Gone}, log: log, after: d.write,
+		live: report.Redraws(d.app.stdout), reopen: d.giveUp, checkAlive: d.checkAlive,
 		limit: func(ctx context.Context, t time.Duration) (context.Context, context.CancelFunc) {
 			return lab.FairTimeout(ctx, demoLab, t)
 		}}

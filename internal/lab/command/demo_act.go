@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"mpps/internal/lab"
 	"mpps/internal/report"
@@ -235,23 +234,11 @@ func (s *stage) say(format string, values ...any) {
 	}
 }
 
-// wrapped breaks a line at spaces into lines of demoColumns, all but the first indented more than it. A word may be
-// longer.
-func wrapped(line string) (lines []string) {
-	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
-	at := indent
-	for i, word := range strings.Split(line[len(indent):], " ") {
-		switch {
-		case i == 0:
-			at += word
-		case utf8.RuneCountInString(at)+1+utf8.RuneCountInString(word) > demoColumns:
-			lines = append(lines, strings.TrimRight(at, " "))
-			at = indent + "  " + word
-		default:
-			at += " " + word
-		}
-	}
-	return append(lines, at)
+// wrapped breaks a line that is too long at its spaces. A word may be longer.
+func wrapped(line string) []string {
+	text := strings.TrimLeft(line, " ")
+	drawn := report.Draw(demoColumns, func(t *report.Text) { t.Row(line[:len(line)-len(text)], text) })
+	return strings.Split(strings.TrimSuffix(drawn, "\n"), "\n")
 }
 
 // print prints a line in the log, and on the terminal as far as it has room.

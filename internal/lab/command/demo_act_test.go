@@ -229,11 +229,11 @@ func TestDemoWraps(t *testing.T) {
 		"be judged"
 	f.say("%s", sentence)
 	lines := strings.Split(strings.TrimSuffix(f.terminal.String(), "\n"), "\n")
-	must.Hold(t, len(lines) == 2 && strings.HasPrefix(lines[1], "    ") && len([]rune(lines[0])) <= demoColumns &&
+	must.Hold(t, len(lines) == 2 && strings.HasPrefix(lines[1], "  ") && len([]rune(lines[0])) <= demoColumns &&
 		lines[0]+" "+strings.TrimSpace(lines[1]) == sentence, "%q", lines)
 	must.Contain(t, f.log.String(), sentence+"\n")
 	for text, want := range map[string][]string{"": {""}, "a  b": {"a  b"},
-		strings.Repeat("x", 90) + " y": {strings.Repeat("x", 90), "  y"}} {
+		strings.Repeat("x", 90) + " y": {strings.Repeat("x", 90), "y"}} {
 		must.Same(t, wrapped(text), want, "%q", text)
 	}
 }

@@ -110,7 +110,7 @@ func (a *app) runCommand() *cobra.Command {
 		cobra.MinimumNArgs(1),
 		func(ctx context.Context, l *lab.Lab, argv []string) error {
 			r, err := l.Exec(ctx, lab.Cmd{Argv: argv,
-				Stdout: cli.Read{Writer: a.stdout, Gone: a.gone}, Stderr: a.stderr})
+				Stdout: report.Read{Writer: a.stdout, Gone: a.opts.Gone}, Stderr: a.stderr})
 			if err != nil {
 				return err
 			}
