@@ -49,7 +49,8 @@ var domainVDPA = &Knob{
 		if unseen != "" {
 			return Unsure(unseen)
 		}
-		return fact("hardware", Fine("a function serves its vrings, with a queue pair for each vCPU that needs one"))
+		return fact("hardware", Fine("a function serves its vrings, with a queue pair for each vCPU or as many as it "+
+			"can have"))
 	},
 }
 

@@ -156,8 +156,7 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 		Name: guest.Name, VCPUs: guest.VCPUs, Threads: guest.CoreThreads, Memory: guest.Memory,
 		Emulator: guest.EmulatorPin, Masks: vcpuMasks(guest), Workers: workers(guest),
 		Realtime: g.Latency > 0 && g.ForGuest(guest.Name), Fixed: !g.ForGuest(guest.Name),
-		Hugepages: guest.Hugepages || g.Latency > 0 && g.ForGuest(guest.Name), Passthrough: len(guest.Hostdevs) > 0 ||
-			slices.ContainsFunc(guest.Interfaces, facts.Interface.VDPA),
+		Hugepages: guest.Hugepages || g.Latency > 0 && g.ForGuest(guest.Name), Passthrough: len(guest.Hostdevs) > 0,
 	}
 	d.Confined = confined(h, guest)
 	if g.ForGuest(guest.Name) {
@@ -166,7 +165,8 @@ func describeGuest(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.G
 	aside := asideNICs(h, guest, paths, g)
 	for _, i := range guest.NICs() {
 		behind := paths.Behind(i)
-		if i.VDPA() && len(behind) > 0 {
+		if i.VDPA() && len(behind) > 0 { // hardware, to which all of the guest's memory is mapped
+			d.Passthrough = true
 			d.NICs = append(d.NICs, Interface{MAC: i.MAC, NIC: behind[0], VF: true, Node: nodeOf(h, behind[0])})
 		}
 		if !Tapped(i) {
