@@ -6,9 +6,9 @@ export CGO_ENABLED = 0
 # The same flags everywhere, or each package would be compiled once for the programs and once more for the tests and the linters.
 export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath -ldflags=-s
 
-.PHONY: demo test build deps deps-test lint generate check-generated test-unit test-flows test-netns test-lab test-catalogue test-turn test-long test-faults test-conditions soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-paths bench-tune planted planted-lab healthy kills fuzz sbom packages test-packages test-ansible clean clean-lab
+.PHONY: demo test build memory deps deps-test lint generate check-generated test-unit test-flows test-netns test-lab test-catalogue test-turn test-long test-faults test-conditions soak-sriov bench bench-field bench-generator bench-search bench-placement bench-path bench-paths bench-tune planted planted-lab healthy kills fuzz sbom packages test-packages test-ansible clean clean-lab
 
-demo: deps build            ## the main job on a real host in a box, ends with an HTML report in out/demo
+demo: memory deps build     ## the main job on a real host in a box, ends with an HTML report in out/demo
 	bin/mpps-lab demo --out out/demo
 
 test: deps-test build       ## everything but the long scenes of the emulated host, see scripts/test
@@ -18,6 +18,9 @@ test: deps-test build       ## everything but the long scenes of the emulated ho
 build:                      ## bin/mpps, the static program for hosts; beside it mpps-lab, and mpps-guest for the lab's guests
 	@scripts/announce "building mpps" "seconds; the first time 1 to 3 minutes" \
 		$(GO) build -ldflags '-s -X mpps/internal/version.Version=$(VERSION)' -o bin/ ./cmd/...
+
+memory:                     ## whether an emulated host finds its 6 GiB and what QEMU takes beside them
+	@scripts/memory 6656
 
 deps:                       ## installs the packages that the lab needs, and says which
 	@scripts/deps

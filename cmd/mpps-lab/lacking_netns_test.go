@@ -165,6 +165,24 @@ func TestDepsWithoutMirror(t *testing.T) {
 	says(t, rest, "no package mirror answers: what apt says is in /.*/out/deps.log", "apt's sources")
 }
 
+// TestMemoryBeforeTheBuild: 'make demo' finds out that memory is lacking before it installs and builds anything.
+func TestMemoryBeforeTheBuild(t *testing.T) {
+	t.Parallel()
+	meminfo := filepath.Join(t.TempDir(), "meminfo")
+	must.Do(t, os.WriteFile(meminfo, []byte("MemTotal:       8000000 kB\nMemAvailable:   3000000 kB\n"), 0o644))
+	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "--propagation", "private", "sh", "-euc",
+		`mount --bind "$1" /proc/meminfo; cd ../..; unset MAKEFLAGS MAKELEVEL; exec make -s demo`, "demo", meminfo)
+	var said, problems bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &problems
+	began := time.Now()
+	err := owned.Run(cmd)
+	took := time.Since(began)
+	must.Hold(t, err != nil && took < soon, "%v after %v", err, took)
+	text, _, _ := strings.Cut(problems.String(), "make: ***")
+	must.Hold(t, said.Len() == 0, "built or installed: %s", said.String())
+	says(t, text, "needs 6656 MiB of memory, found 2929 MiB", "mpps-lab list")
+}
+
 // marked returns the processes with a variable in their environment, and their names.
 func marked(t *testing.T, variable string) []string {
 	t.Helper()
