@@ -226,7 +226,7 @@ func breaches(h *facts.Host, isolated setting.CPUSet, there map[int]bool) map[st
 		}
 	})
 	for _, n := range crowd {
-		found["vhost threads bound to one CPU"] = max(found["vhost threads bound to one CPU"], n-mostVhost)
+		found["vhost threads bound to one CPU"] = max(found["vhost threads bound to one CPU"], n-placement.MostVhost)
 	}
 	onCPU, onCore, nodes := map[int]int{}, map[int]int{}, map[string]map[int]bool{} // vCPUs that may run there
 	kinds := map[string]map[string]bool{}
@@ -271,9 +271,6 @@ func breaches(h *facts.Host, isolated setting.CPUSet, there map[int]bool) map[st
 	}
 	return found
 }
-
-// mostVhost is how many vhost threads a plan may bind to one CPU: with a dozen each a host's own CPUs are full.
-const mostVhost = 12
 
 // threads returns the threads of all guests.
 func threads(h *facts.Host) map[int]bool {

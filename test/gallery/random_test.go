@@ -27,8 +27,6 @@ var open = map[int]string{
 	103:  "threads are placed otherwise once the guests' CPUs are isolated; 116, 8054, 8061, 8088, 8138, 8193, 8196 too",
 	124:  "a move to isolated CPUs where a floating guest may run too",
 	8069: "an emulator moves again before the next boot",
-	8095: "emulators of VF guests come to vCPUs' CPUs",
-	8110: "sixteen vhost threads are bound to one CPU",
 	8118: "an interrupt moves once more",
 	8152: "a guest is refused beside room",
 }
@@ -46,6 +44,9 @@ var once = []int{
 	5017, // guests that libvirt does not know stay
 	5036, // CPUs that the next boot isolates are the guests' already
 	7026, // vhost threads that nothing moves are where they may run today
+	8095, // emulators stay off vCPUs that only a platform moves
+	8110, // an emulator takes no more than a dozen vhost threads to one CPU
+	9042, // emulators leave no ordinary CPUs for a guest's isolated ones
 }
 
 // TestRandomHosts holds hosts that nobody wrote to what is true of all.

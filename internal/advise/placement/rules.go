@@ -26,11 +26,16 @@ const (
 	VhostCore     Rule = "vhost-off-vcpu-cores"    // and off their cores
 	VhostNear     Rule = "vhost-near-guest"        // it is on one node with all vCPUs of the guest
 	VhostAlone    Rule = "vhost-own-cpu"           // it is pinned to a CPU that no other vhost thread is pinned to
+	VhostRoom     Rule = "vhost-few-a-cpu"         // or to one with at most MostVhost, unless its guest is realtime
 	VhostAside    Rule = "vhost-off-isolated"      // it is off isolated CPUs, if the host has others
 	EmulatorCPU   Rule = "emulator-off-vcpus"      // a guest's emulator threads are off the CPUs of vCPUs
 	EmulatorCore  Rule = "emulator-off-vcpu-cores" // and off their cores
 	EmulatorAside Rule = "emulator-off-isolated"   // and off isolated CPUs, if the host has others
 )
+
+// MostVhost is how many vhost threads a plan may bind to one CPU: with a dozen each a host's own CPUs are full. For
+// realtime guests, which share no CPU with them, there may be no others.
+const MostVhost = 12
 
 // ruleWords say what a rule asks.
 var ruleWords = map[Rule]string{
@@ -43,6 +48,7 @@ var ruleWords = map[Rule]string{
 	VhostCore:     "vhost threads are off the cores of vCPUs",
 	VhostNear:     "vhost threads are on one node with the guest's vCPUs",
 	VhostAlone:    "each vhost thread is pinned to a dedicated CPU",
+	VhostRoom:     "at most a dozen vhost threads are pinned to one CPU",
 	VhostAside:    "vhost threads are off isolated CPUs",
 	EmulatorCPU:   "emulator threads are off the CPUs of vCPUs",
 	EmulatorCore:  "emulator threads are off the cores of vCPUs",
@@ -54,7 +60,7 @@ func (r Rule) Words() string { return ruleWords[r] }
 
 var (
 	vcpuRules     = []Rule{OwnCPU, OwnCore, SetAside, Given, NotTaken, OneNode, NearMemory, NearNIC}
-	threadRules   = []Rule{VhostCPU, VhostCore, VhostNear, VhostAlone, VhostAside}
+	threadRules   = []Rule{VhostCPU, VhostCore, VhostNear, VhostAlone, VhostRoom, VhostAside}
 	emulatorRules = []Rule{EmulatorCPU, EmulatorCore, EmulatorAside}
 	allRules      = slices.Concat(vcpuRules, threadRules, emulatorRules)
 )
@@ -276,6 +282,7 @@ func (t *table) judge(all []standing) map[string]breaches {
 			b[VhostNear] += count01(len(nodes.Or(t.nodesOf(set))) > 1)
 			b[VhostAside] += aside(set)
 			b[VhostAlone] += count01(len(set) != 1 || workers[set[0]] > 1)
+			b[VhostRoom] += count01(!s.guest.Realtime && len(set) == 1 && workers[set[0]] > MostVhost)
 		}
 		b[EmulatorCPU], b[EmulatorCore] = touches(s.emulator, false), touches(s.emulator, true)
 		b[EmulatorAside] = aside(s.emulator)

@@ -32,7 +32,8 @@ func settle(ask Ask) *Result {
 			}
 			continue
 		}
-		if !leaveOwn(&ask, r, changes, before, after) && !t.leaveCulprits(&ask, found, changes, before, after) {
+		if !leaveOwn(&ask, r, changes, before, after) && !t.leaveCulprits(&ask, found, changes, before, after) &&
+			!t.leaveHanded(&ask, r, found, changes, before) {
 			t.giveWay(r, found, changes, before, after)
 			return r
 		}
@@ -110,8 +111,8 @@ func leaveOwn(ask *Ask, r *Result, changes []change, before, after map[string]br
 	for _, c := range changes {
 		g := own[c.guest.Name]
 		was, is := before[g.Name], after[g.Name]
-		drags := g.threadsStay && len(is.worse(was, threadRules)) > 0
-		if was != nil && len(g.Emulator) > 0 && !g.pinStays && !g.Fixed && !g.freesCores(was, is) &&
+		drags := len(g.Emulator) > 0 && g.threadsStay && len(is.worse(was, threadRules)) > 0
+		if was != nil && !g.pinStays && !g.Fixed && !g.freesCores(was, is) &&
 			(drags || len(is.worse(was, emulatorRules)) > 0) {
 			g.pinStays, left = true, true
 		}
@@ -185,6 +186,33 @@ func (t *table) leaveCulprits(ask *Ask, found []standing, changes []change, befo
 			case c.threads && g.knowsWorkers() && !g.threadsStay:
 				g.threadsStay, left = true, true
 			case c.vcpus && g.stays == "":
+				g.stays, left = worse[0], true
+			}
+		}
+	}
+	return left
+}
+
+// leaveHanded leaves the guests as they are that only their platform moves, if it ever does, where the others would
+// make a rule worse until then. It reports whether there are any.
+func (t *table) leaveHanded(ask *Ask, r *Result, found []standing, changes []change, before map[string]breaches) bool {
+	until, left, own := t.standings(r, found), false, ask.byName()
+	for i := range found {
+		if found[i].guest.handed {
+			until[i] = found[i]
+		}
+	}
+	after := t.judge(until)
+	for _, s := range until {
+		worse := after[s.guest.Name].worse(before[s.guest.Name], allRules)
+		if len(worse) == 0 {
+			continue
+		}
+		near := s.cores(t)
+		for i, c := range changes {
+			g := own[c.guest.Name]
+			if i < len(found) && g.handed && c.vcpus && g.stays == "" && !g.asked(before[g.Name]) &&
+				meet(near, found[i].cores(t)) {
 				g.stays, left = worse[0], true
 			}
 		}

@@ -262,8 +262,9 @@ func (t *table) fewestVhost(cpus setting.CPUSet) int {
 // it takes the first that is best: off all vCPUs' cores, or at least off their CPUs.
 func (t *table) placeEmulator(r *Result, p *Placed, g *Guest, pool setting.CPUSet) {
 	var choices []setting.CPUSet
-	if len(g.Emulator) == 0 && slices.ContainsFunc(p.Vhost, func(w Vhost) bool { return len(w.Stays) > 0 }) {
-		p.Emulator = t.anywhere() // as today: a pin would take threads along that are to stay
+	stays := slices.ContainsFunc(p.Vhost, func(w Vhost) bool { return len(w.Stays) > 0 })
+	if len(g.Emulator) == 0 && (stays || g.pinStays) {
+		p.Emulator = t.anywhere() // as today: a pin would take threads along that are to stay, or make a rule worse
 		return
 	}
 	aside := func(set setting.CPUSet) bool {
