@@ -32,6 +32,7 @@ func Run(serve func(context.Context) error) {
 	say(setup(ctx, stop))
 	go reap()
 	go runAgent(ctx)
+	runServers(ctx)
 	done := make(chan error, 1)
 	go func() {
 		defer func() {

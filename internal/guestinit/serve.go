@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"mpps/internal/measure/traffic/agent"
+	"mpps/internal/measure/traffic/engine"
 	"mpps/internal/version"
 )
 
@@ -63,14 +66,52 @@ const (
 
 // runAgent keeps the agent running until ctx ends. Without the program or the port it does nothing.
 func runAgent(ctx context.Context) {
-	port := portNamed("/", agentPort)
-	if _, err := os.Stat(agentProgram); err != nil || port == "" {
-		return
+	if port := portNamed("/", agentPort); port != "" && installed(agentProgram) {
+		keep(ctx, agentProgram, "-m", "virtio-serial", "-p", "/dev/"+port, "-t", "/run")
 	}
+}
+
+// serverPatience is how long servers may take to listen; after it the guest is measured without.
+const serverPatience = 10 * time.Second
+
+// runServers keeps the servers of the traffic programs running that the initramfs has, until ctx ends. It returns once
+// they listen.
+func runServers(ctx context.Context) {
+	limit := time.Now().Add(serverPatience)
+	for _, name := range engine.Names {
+		argv := name.ServerArgv()
+		program := "/bin/" + argv[0]
+		if !installed(program) {
+			continue
+		}
+		go keep(ctx, program, argv[1:]...)
+		at := net.JoinHostPort("127.0.0.1", strconv.Itoa(int(name.Port())))
+		for ctx.Err() == nil {
+			c, err := net.Dial("tcp", at)
+			if err == nil {
+				say(c.Close())
+				break
+			}
+			if time.Now().After(limit) {
+				say(fmt.Errorf("the server of %s: %w", name, err))
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+}
+
+// installed reports whether the initramfs has a program.
+func installed(program string) bool {
+	_, err := os.Stat(program)
+	return err == nil
+}
+
+// keep runs a program until ctx ends, and again whenever it ends.
+func keep(ctx context.Context, program string, argv ...string) {
 	for ctx.Err() == nil {
-		cmd := exec.CommandContext(ctx, agentProgram, "-m", "virtio-serial", "-p", "/dev/"+port, "-t", "/run")
-		if err := cmd.Run(); ctx.Err() == nil {
-			fmt.Println("guest: the agent has ended:", err)
+		if err := exec.CommandContext(ctx, program, argv...).Run(); ctx.Err() == nil {
+			fmt.Printf("guest: %s has ended: %v\n", program, err)
 			time.Sleep(200 * time.Millisecond)
 		}
 	}

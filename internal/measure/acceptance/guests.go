@@ -94,6 +94,7 @@ type Making struct {
 	Kernel, KVM, Vhost error
 	Modules            map[string]error // by mode
 	Init               error            // mpps itself as the guests' init
+	Server             error            // of the engine, which they serve too
 }
 
 // NeedMadeGuests checks what guests to make need.
@@ -120,9 +121,6 @@ func NeedMadeGuests(in Inputs, s Seen) []Check {
 	if in.SecretFile == "" {
 		add("secret", "they would serve anyone who reaches them", "--secret-file FILE, the same as of the native agent")
 	}
-	if in.Engine != "" {
-		add("engine", "they hold mpps alone, and no server of "+in.Engine, "without --engine mpps makes the load")
-	}
 	if !s.Root {
 		add("root", "making guests needs root", "repeat with sudo")
 	}
@@ -146,6 +144,7 @@ func NeedMadeGuests(in Inputs, s Seen) []Check {
 			{"kvm", "load kvm_intel or kvm_amd; virtualization may be off in the firmware", m.KVM},
 			{"vhost", "modprobe vhost_net", m.Vhost},
 			{"kernel", "the guests boot this host's kernel: reinstall its package", m.Kernel},
+			{"engine", "install " + in.Engine + " here: the guests get its server from this host", m.Server},
 			{"init", "use a release of mpps, which is static", m.Init},
 		} {
 			if c.err != nil {

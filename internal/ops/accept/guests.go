@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mpps/internal/measure/acceptance"
+	"mpps/internal/measure/traffic/engine"
 	"mpps/internal/ops/bench"
 	"mpps/internal/ops/making"
 	"mpps/internal/outcome"
@@ -41,7 +42,7 @@ func (x *Runner) lookAtMaking(ctx context.Context, in acceptance.Inputs) (*accep
 		return nil, err
 	}
 	found := &acceptance.Making{Libvirt: making.Libvirt(m), Kernel: making.Kernel(), Init: making.Init(),
-		KVM: making.Device("/dev/kvm"), Modules: map[string]error{}}
+		KVM: making.Device("/dev/kvm"), Server: making.Server(engine.Name(in.Engine)), Modules: map[string]error{}}
 	for _, g := range in.Made {
 		_, driver, module := g.NIC()
 		found.Modules[g.Mode] = making.Module(ctx, m, module)
@@ -85,7 +86,7 @@ func (x *Runner) makeAndWait(ctx context.Context, in acceptance.Inputs) error {
 	}
 	x.Env.Out.Step("making guests %s, each with %d vCPUs and %d MiB of memory", strings.Join(names, ", "),
 		acceptance.MadeVCPUs, acceptance.MadeMemory>>20)
-	if err := x.room.Make(ctx, guests, string(secret)); err != nil {
+	if err := x.room.Make(ctx, guests, string(secret), engine.Name(in.Engine)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, guestPatience, fmt.Errorf("no answer within %v", guestPatience))

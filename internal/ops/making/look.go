@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -14,6 +15,7 @@ import (
 	"mpps/internal/machine"
 	"mpps/internal/machine/libvirt"
 	"mpps/internal/machine/tree"
+	"mpps/internal/measure/traffic/engine"
 	"mpps/internal/outcome"
 )
 
@@ -71,6 +73,24 @@ func Init() error {
 		return err
 	}
 	return initramfs.CheckStatic(self)
+}
+
+// Server returns an error unless guests can have the server of an engine: this host's, with its libraries.
+func Server(e engine.Name) error {
+	servers, err := serversOf(e)
+	if err == nil {
+		err = initramfs.CheckPrograms("/", servers)
+	}
+	return err
+}
+
+// serversOf returns the paths of an engine's server below the root; none for no engine.
+func serversOf(e engine.Name) ([]string, error) {
+	if e == "" {
+		return nil, nil
+	}
+	found, err := e.FindServer()
+	return []string{strings.TrimPrefix(found, "/")}, err
 }
 
 // packers are the programs that unpack modules, by the ending of the file.

@@ -21,6 +21,7 @@ import (
 	"mpps/internal/initramfs"
 	"mpps/internal/machine"
 	"mpps/internal/machine/libvirt"
+	"mpps/internal/measure/traffic/engine"
 	"mpps/internal/model/domain"
 	"mpps/internal/ops"
 	"mpps/internal/outcome"
@@ -158,8 +159,9 @@ func (r *Room) sweepGuest(ctx context.Context, file, run string) error {
 	return err
 }
 
-// Make makes guests and starts them. They do not answer yet when it returns.
-func (r *Room) Make(ctx context.Context, guests []Guest, secret string) (err error) {
+// Make makes guests and starts them. They run an engine's server too, unless e is empty. They do not answer yet when it
+// returns.
+func (r *Room) Make(ctx context.Context, guests []Guest, secret string, e engine.Name) (err error) {
 	random := make([]byte, 8)
 	if _, err := rand.Read(random); err != nil {
 		return err
@@ -169,7 +171,7 @@ func (r *Room) Make(ctx context.Context, guests []Guest, secret string) (err err
 	if err := makeFolder(r.dir); err != nil {
 		return outcome.Failed(err, "")
 	}
-	if err := r.boot(ctx, guests, secret); err != nil {
+	if err := r.boot(ctx, guests, secret, e); err != nil {
 		return outcome.Failed(fmt.Errorf("guests to boot: %w", err), outcome.HintOf(err, ""))
 	}
 	var files, uuids []string
@@ -187,7 +189,7 @@ func (r *Room) Make(ctx context.Context, guests []Guest, secret string) (err err
 }
 
 // boot writes the kernel and the initramfs. libvirt gives both to the user that QEMU runs as, so they are copies.
-func (r *Room) boot(ctx context.Context, guests []Guest, secret string) error {
+func (r *Room) boot(ctx context.Context, guests []Guest, secret string, e engine.Name) error {
 	release, err := release()
 	if err != nil {
 		return err
@@ -203,6 +205,10 @@ func (r *Room) boot(ctx context.Context, guests []Guest, secret string) error {
 	if err != nil {
 		return err
 	}
+	servers, err := serversOf(e)
+	if err != nil {
+		return err
+	}
 	wanted := []string{bus}
 	for _, g := range guests {
 		wanted = append(wanted, g.Module)
@@ -210,7 +216,8 @@ func (r *Room) boot(ctx context.Context, guests []Guest, secret string) error {
 	return initramfs.Build(initramfs.Image{Init: self, ModulesDir: modulesDir(release), Modules: wanted,
 		Unpack: func(file string) (string, error) { return unpack(ctx, r.machine.Tree, file) },
 		More: func(w *initramfs.Writer) error {
-			return errors.Join(w.Dir(filepath.Dir(guestinit.SecretFile)), w.Text(guestinit.SecretFile, secret, 0o600))
+			return errors.Join(w.Dir(filepath.Dir(guestinit.SecretFile)), w.Text(guestinit.SecretFile, secret, 0o600),
+				w.Programs("/", servers))
 		}}, filepath.Join(r.dir, initrdFile))
 }
 

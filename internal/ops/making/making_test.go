@@ -11,9 +11,21 @@ import (
 	"testing"
 
 	"mpps/internal/machine/tree"
+	"mpps/internal/measure/traffic/engine"
 	"mpps/internal/model/domain"
 	"mpps/internal/must"
 )
+
+// TestServer: a guest gets an engine's server under the name that it is started by, also where that is a link.
+func TestServer(t *testing.T) {
+	must.Do(t, Server(""))
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	must.Refuse(t, Server(engine.Netperf), "a host without netserver was accepted")
+	must.Do(t, os.Symlink("/bin/sh", filepath.Join(dir, "netserver")))
+	must.Do(t, Server(engine.Netperf))
+	must.Equal(t, strings.Join(must.Get(serversOf(engine.Netperf))(t), " "), dir[1:]+"/netserver", "server")
+}
 
 // TestDefine: each guest of a run has its own MAC address and UUID, and the run's mark, by which the next run knows it.
 func TestDefine(t *testing.T) {

@@ -36,6 +36,9 @@ const (
 	Iperf3  Name = "iperf3"
 )
 
+// Names are the engines.
+var Names = []Name{Netperf, Iperf3}
+
 // Server returns the program of the far end.
 func (n Name) Server() string {
 	if n == Netperf {
@@ -43,6 +46,17 @@ func (n Name) Server() string {
 	}
 	return "iperf3 -s"
 }
+
+// ServerArgv returns the command that runs the server in the foreground, at its default port.
+func (n Name) ServerArgv() []string {
+	if n == Netperf {
+		return []string{"netserver", "-D"}
+	}
+	return []string{"iperf3", "-s"}
+}
+
+// FindServer looks up the server in the search path.
+func (n Name) FindServer() (string, error) { return exec.LookPath(n.ServerArgv()[0]) }
 
 // Port returns the default port of the server: netperf's include/netlib.h and iperf3's src/iperf.h.
 func (n Name) Port() uint16 {
@@ -58,7 +72,7 @@ type Program struct {
 	Version string // "netperf 2.7.1"
 	client  string // path
 	server  string // path, "" where only the client is installed
-} // path, "" if only the client is installed
+}
 
 // versionPattern finds the version in the version output of both programs.
 var versionPattern = regexp.MustCompile(`(?i)(?:version|iperf) v?([0-9]+\.[0-9][0-9a-z.+-]*)`)
@@ -70,11 +84,11 @@ func Find(ctx context.Context, name Name) (Program, error) {
 	if p.client, err = exec.LookPath(string(name)); err != nil {
 		return p, fmt.Errorf("%s: %w", name, ErrMissing)
 	}
-	flag, server := "-V", "netserver"
+	flag := "-V"
 	if name == Iperf3 {
-		flag, server = "--version", "iperf3"
+		flag = "--version"
 	}
-	if path, err := exec.LookPath(server); err == nil {
+	if path, err := name.FindServer(); err == nil {
 		p.server = path
 	}
 	out, err := run(ctx, command{argv: []string{p.client, flag}, within: 10 * time.Second})
