@@ -112,10 +112,13 @@ func ofHugepages(file string) bool { return strings.Contains(file, "hugepages") 
 func processors(o options) int {
 	product := 1
 	for _, level := range []string{"drawers", "books", "sockets", "dies", "clusters", "modules", "cores", "threads"} {
-		product *= o.number(level, maxVCPUs, 1)
+		product = min(product*o.number(level, maxVCPUs, 1), maxVCPUs)
 	}
-	return o.number("cpus", maxVCPUs, min(product, maxVCPUs))
+	return o.number("cpus", maxVCPUs, product)
 }
+
+// mostHubNICs is how many NICs of -net QEMU makes (include/net/net.h, MAX_NICS). Each is with every back end of the hub.
+const mostHubNICs = 8
 
 // network reads an option of the network; false if it is none.
 func (c *commandLine) network(option, value string) bool {
@@ -133,7 +136,9 @@ func (c *commandLine) network(option, value string) bool {
 		switch o := parseOptions(value, "type"); o["type"] {
 		case "none":
 		case "nic":
-			c.hubNICs = append(c.hubNICs, o)
+			if len(c.hubNICs) < mostHubNICs {
+				c.hubNICs = append(c.hubNICs, o)
+			}
 		default:
 			c.hub = append(c.hub, o)
 		}

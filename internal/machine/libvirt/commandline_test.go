@@ -3,6 +3,7 @@ package libvirt
 import (
 	"context"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,6 +59,9 @@ func TestCPUsAndFunctionsOfCommandLine(t *testing.T) {
 		"q -smp 4": 4, "q -smp 4,sockets=1,cores=8": 4, "q -smp cpus=2,maxcpus=8": 2,
 		"q -smp sockets=2,cores=4,threads=2": 16,
 		"q -smp cores=-3":                    1,
+		// products of 2⁶³ and 2⁶⁵
+		"q -smp sockets=8192,dies=8192,clusters=8192,modules=8192,cores=2048": maxVCPUs,
+		"q -smp sockets=8192,dies=8192,clusters=8192,modules=8192,cores=8192": maxVCPUs,
 	} {
 		must.Equal(t, parseQEMU(strings.Fields(line)).cpus, cpus, "%s CPUs", line)
 	}
@@ -67,6 +71,14 @@ func TestCPUsAndFunctionsOfCommandLine(t *testing.T) {
 	if want := []string{"0000:41:10.0", "0001:41:10.1"}; !reflect.DeepEqual(q.functions, want) {
 		t.Errorf("%v, want %v", q.functions, want)
 	}
+}
+
+// TestHubsAreBounded: QEMU makes eight NICs of -net, each with every back end. A command line of 256 KiB that repeats
+// both would make some hundred million of them.
+func TestHubsAreBounded(t *testing.T) {
+	args := append([]string{"qemu-kvm"}, slices.Repeat([]string{"-net", "nic"}, 300)...)
+	args = append(args, slices.Repeat([]string{"-net", "user"}, 200)...)
+	must.Equal(t, len(parseQEMU(args).nics), mostHubNICs*200, "NICs")
 }
 
 // TestTapsOfProcesses finds taps by what a process holds.

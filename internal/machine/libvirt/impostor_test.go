@@ -103,3 +103,15 @@ func TestImpostorTakesNothing(t *testing.T) {
 	m := guestHostWith(t, files)
 	must.Equal(t, GuestsOf(m, trust.Processes(m))[900], "", "the process is taken for a guest's")
 }
+
+// TestClaimIsAName: of a process that only has QEMU's name, the name that it claims is all that is made of its command
+// line, whatever that repeats.
+func TestClaimIsAName(t *testing.T) {
+	for _, uid := range []int{0, 1000} {
+		files := qemuFiles(900, uid, "3")
+		files["proc/900/cmdline"] += strings.Repeat("-netdev\x00user,id=a\x00", 8)
+		m := treetest.Recorded(t, files)
+		q, ok := readQEMU(m, trust.QEMUs(m, trust.Processes(m))[0])
+		must.Hold(t, ok && q.name == "vm1" && (len(q.nics) == 0) == (uid != 0), "of user %d: %+v", uid, q)
+	}
+}

@@ -77,15 +77,22 @@ type qemuNIC struct {
 	rxSize, txSize int // descriptors; 0: QEMU's default
 }
 
-// readQEMU reads a process's command line. If Doubt is not empty it is no guest's; false if it cannot be read.
+// readQEMU reads a process's command line. If Doubt is not empty it is no guest's, and only the name is read that it
+// claims; false if it cannot be read.
 func readQEMU(m *tree.Tree, p trust.QEMU) (qemu, bool) {
+	doubt := p.Doubt(m, "")
+	if doubt != "" && !p.OfLibvirt() {
+		name, read := p.Claim(m)
+		return qemu{pid: p.PID, name: name, doubt: doubt}, read
+	}
 	args := p.Arguments(m)
 	if args == nil {
 		return qemu{}, false
 	}
 	q := parseQEMU(args)
-	q.pid, q.libvirt, q.doubt = p.PID, p.Libvirt(q.name), p.Doubt(m, q.name)
-	if q.doubt != "" {
+	q.pid, q.libvirt = p.PID, p.Libvirt(q.name)
+	if doubt != "" && !q.libvirt {
+		q.doubt = doubt
 		return q, true
 	}
 	q.elsewhere = trust.Elsewhere(m, p.PID, "net")

@@ -139,12 +139,41 @@ func ofPods(group string) bool {
 
 // Arguments returns the command line of the process, at most the first 256 KiB: libvirt's are below 64 KiB. It is nil
 // if it cannot be read. The process chooses it.
-func (q QEMU) Arguments(m *tree.Tree) []string {
-	text, err := m.Head("proc/"+strconv.Itoa(q.PID)+"/cmdline", 256<<10)
+func (q QEMU) Arguments(m *tree.Tree) []string { return q.arguments(m, 256<<10) }
+
+// Claim returns the name of the guest that the process says it is, from the beginning of its command line; false if
+// that cannot be read.
+func (q QEMU) Claim(m *tree.Tree) (guest string, read bool) {
+	args := q.arguments(m, 4<<10)
+	return GuestIn(args), args != nil
+}
+
+func (q QEMU) arguments(m *tree.Tree, most int) []string {
+	text, err := m.Head("proc/"+strconv.Itoa(q.PID)+"/cmdline", most)
 	if err != nil || text == "" {
 		return nil
 	}
 	return strings.Split(strings.TrimRight(text, "\x00"), "\x00")
+}
+
+// GuestIn returns the guest's name from QEMU's option -name; empty if it has none.
+func GuestIn(args []string) string {
+	for i, arg := range args {
+		if arg != "-name" && arg != "--name" || i+1 == len(args) {
+			continue
+		}
+		const comma = "\x01" // a comma in a name is doubled
+		for _, option := range strings.Split(strings.ReplaceAll(args[i+1], ",,", comma), ",") {
+			key, value, isOption := strings.Cut(option, "=")
+			if !isOption {
+				key, value = "guest", option
+			}
+			if key == "guest" && value != "" {
+				return strings.ReplaceAll(value, comma, ",")
+			}
+		}
+	}
+	return ""
 }
 
 // Doubt returns why the process is not known to be the QEMU of a guest; empty: it is. Either libvirt's PID file of this

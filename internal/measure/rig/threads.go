@@ -208,7 +208,7 @@ func (m *Machine) guestOf(pid int) (guest string, is bool) {
 	if !is {
 		return "", false
 	}
-	name := nameIn(q.Arguments(m.tree))
+	name := trust.GuestIn(q.Arguments(m.tree))
 	if q.Doubt(m.tree, name) != "" {
 		return "", false
 	}
@@ -219,26 +219,6 @@ func (m *Machine) guestOf(pid int) (guest string, is bool) {
 func (m *Machine) IsGuest(pid int) bool {
 	_, is := m.guestOf(pid)
 	return is
-}
-
-// nameIn returns the guest's name from QEMU's -name option; empty if it has none.
-func nameIn(args []string) string {
-	for i, arg := range args {
-		if arg != "-name" && arg != "--name" || i+1 == len(args) {
-			continue
-		}
-		const comma = "\x01" // a comma in a name is doubled
-		for _, option := range strings.Split(strings.ReplaceAll(args[i+1], ",,", comma), ",") {
-			key, value, isOption := strings.Cut(option, "=")
-			if !isOption {
-				key, value = "guest", option
-			}
-			if key == "guest" && value != "" {
-				return strings.ReplaceAll(value, comma, ",")
-			}
-		}
-	}
-	return ""
 }
 
 // numbers returns the numeric entries of a directory.
