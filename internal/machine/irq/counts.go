@@ -28,9 +28,16 @@ const columnWidth = 11
 func ParseCPUCounts(text string, cpus setting.CPUSet) map[string]Counts {
 	head, rest, _ := strings.Cut(text, "\n")
 	columns := strings.Fields(head)
+	of := make(map[string]int, len(columns))
+	for i, name := range slices.Backward(columns) {
+		of[name] = i
+	}
 	at := make([]int, len(cpus)) // the column of each CPU, −1 if it is offline
 	for i, cpu := range cpus {
-		at[i] = slices.Index(columns, "CPU"+strconv.Itoa(cpu))
+		at[i] = -1
+		if column, has := of["CPU"+strconv.Itoa(cpu)]; has {
+			at[i] = column
+		}
 	}
 	rows := map[string]Counts{}
 	for rest != "" {
@@ -70,6 +77,18 @@ func ParseCPUCounts(text string, cpus setting.CPUSet) map[string]Counts {
 		rows[label] = row
 	}
 	return rows
+}
+
+// CPUsOf returns the CPUs that have a column in /proc/interrupts.
+func CPUsOf(text string) setting.CPUSet {
+	head, _, _ := strings.Cut(text, "\n")
+	var cpus []int
+	for _, name := range strings.Fields(head) {
+		if cpu, err := strconv.Atoi(strings.TrimPrefix(name, "CPU")); err == nil {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return setting.CPUs(cpus...)
 }
 
 // usualWidths reports whether all columns of a row have the usual width. A wider one shifts all later ones, so the last

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -33,8 +34,36 @@ type guestLook struct {
 	softnet []facts.Softnet
 	devices map[string]map[string]uint64
 	irqs    map[string]irq.Counts
+	cpus    setting.CPUSet // of irqs
 	sockets socketLook
 	why     error // reason if there is no reading
+}
+
+// Bounds of what a guest tells: more CPUs than KVM gives one, more devices than are read of one otherwise, and the
+// years that a clock may be up.
+const (
+	mostCPUs    = 4096
+	mostDevices = 1024
+	mostSeconds = 100 * 365 * 24 * 3600
+)
+
+// implausible returns why a reading is none of a guest; nil: it may be one. What is computed of it takes time and
+// memory for each pair of an interrupt and a CPU, or a device, and cannot be written as JSON where it is infinite.
+func (l *guestLook) implausible() error {
+	for cpu := range l.times {
+		if cpu < 0 || cpu >= mostCPUs {
+			return fmt.Errorf("it tells of CPU %d, expected 0 to %d", cpu, mostCPUs-1)
+		}
+	}
+	switch {
+	case !(l.uptime >= 0 && l.uptime <= mostSeconds):
+		return fmt.Errorf("it says that it has been up for %g s", l.uptime)
+	case len(l.softnet) > mostCPUs:
+		return fmt.Errorf("it tells of %d CPUs, and at most %d are read", len(l.softnet), mostCPUs)
+	case len(l.devices) > mostDevices:
+		return fmt.Errorf("it tells of %d network devices, and at most %d are read", len(l.devices), mostDevices)
+	}
+	return nil
 }
 
 // insideFiles are the files with a guest's counters.
@@ -84,13 +113,18 @@ func parseGuest(files map[string]string) guestLook {
 		l.why = fmt.Errorf("it told no /proc/uptime: %w", err)
 		return l
 	}
+	l.uptime = math.Round(l.uptime*100) / 100 // the kernel tells hundredths
 	l.times = cpu.ParseTimes(files["/proc/stat"])
 	if l.softnet, err = link.ParseSoftnet(files["/proc/net/softnet_stat"]); err != nil {
 		l.why = err
 		return l
 	}
-	l.irqs = irq.ParseCPUCounts(files["/proc/interrupts"], setting.CPUs(slices.Collect(maps.Keys(l.times))...))
 	l.devices = parseNetDev(files["/proc/net/dev"])
+	if l.why = l.implausible(); l.why != nil {
+		return l
+	}
+	l.cpus = setting.CPUs(slices.Collect(maps.Keys(l.times))...).And(irq.CPUsOf(files["/proc/interrupts"]))
+	l.irqs = irq.ParseCPUCounts(files["/proc/interrupts"], l.cpus)
 	l.sockets.addCounters(files["/proc/net/snmp"], files["/proc/net/netstat"], files["/proc/net/snmp6"])
 	return l
 }
@@ -175,7 +209,10 @@ func guestBetween(g *facts.Guest, a, b guestLook) facts.GuestLoad {
 		}
 		load.Devices = append(load.Devices, d)
 	}
-	for _, irq := range irq.CountsBetween(a.irqs, b.irqs, cpus) {
+	if !a.cpus.Equal(b.cpus) { // one came or went meanwhile
+		a.irqs, b.irqs = nil, nil
+	}
+	for _, irq := range irq.CountsBetween(a.irqs, b.irqs, b.cpus) {
 		if irq.Number >= 0 && (virtioQueue.MatchString(irq.Name) ||
 			slices.ContainsFunc(load.Devices,
 				func(d facts.DeviceLoad) bool { return strings.HasPrefix(irq.Name, d.Name) })) {

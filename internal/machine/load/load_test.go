@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"mpps/internal/machine/link"
 	"os"
@@ -258,11 +259,65 @@ func TestGuestBetween(t *testing.T) {
 			"          0   PCI-MSI 4-edge      virtio2-req.0\n", setting.CPUs(0, 1))
 	}
 	times := map[int]cpu.Times{0: {Idle: 1}, 1: {Idle: 1}}
-	found := guestBetween(g, guestLook{uptime: 10, times: times, devices: dev("100", "1"), irqs: irqs("1")},
-		guestLook{uptime: 12.5, times: times, devices: dev("300", "4"), irqs: irqs("9")})
+	both := setting.CPUs(0, 1)
+	found := guestBetween(g,
+		guestLook{uptime: 10, times: times, devices: dev("100", "1"), irqs: irqs("1"), cpus: both},
+		guestLook{uptime: 12.5, times: times, devices: dev("300", "4"), irqs: irqs("9"), cpus: both})
 	must.Hold(t, found.Seconds == 2.5 && len(found.Devices) == 1 && found.Devices[0].RxPackets == 200 &&
 		found.Devices[0].Counters["rx_dropped"] == 3, "found %+v", found)
 	must.Hold(t, len(found.IRQs) == 2 && found.IRQs[0][0] == 8 && found.IRQs[1][1] == 8, "interrupts: %+v", found.IRQs)
+}
+
+// TestHostileCounters: what a guest tells of its counters costs time and memory in proportion, is refused where no
+// guest has it, and can always be written as JSON.
+func TestHostileCounters(t *testing.T) {
+	cpus := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "cpu%d 1 1 1 1 1 1 1 1\n", i)
+		}
+		return b.String()
+	}
+	rows := func(n int) string {
+		var b strings.Builder
+		b.WriteString("CPU0 CPU4095\n")
+		for i := range n {
+			fmt.Fprintf(&b, "%d: 1 1\n", i)
+		}
+		return b.String()
+	}
+	devices := strings.Builder{}
+	for i := range mostDevices + 1 {
+		fmt.Fprintf(&devices, "d%d: 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1\n", i)
+	}
+	for name, files := range map[string]map[string]string{
+		"more CPUs than KVM has":      {"/proc/stat": cpus(mostCPUs + 1)},
+		"a CPU below 0":               {"/proc/stat": "cpu-1 1 1 1 1 1 1 1 1\n"},
+		"a CPU beyond all":            {"/proc/stat": "cpu9223372036854775807 1 1 1 1 1 1 1 1\n"},
+		"rows of softirqs":            {"/proc/net/softnet_stat": strings.Repeat("1 1 1\n", mostCPUs+1)},
+		"devices":                     {"/proc/net/dev": devices.String()},
+		"up since no number":          {"/proc/uptime": "NaN 1\n"},
+		"up for ever":                 {"/proc/uptime": "+Inf 1\n"},
+		"up since before it was made": {"/proc/uptime": "-1 1\n"},
+	} {
+		if files["/proc/uptime"] == "" {
+			files["/proc/uptime"] = "7.00 1\n"
+		}
+		must.Hold(t, parseGuest(files).why != nil, "%s: it is believed", name)
+	}
+	start := treetest.CPUTime(t)
+	l := parseGuest(map[string]string{"/proc/uptime": "7.00 1\n", "/proc/stat": cpus(mostCPUs),
+		"/proc/interrupts": rows(200_000)})
+	must.Hold(t, l.why == nil && len(l.irqs) == 200_000 && len(l.irqs["7"].Counts) == 2, "%d interrupts, %v",
+		len(l.irqs), l.why)
+	l = parseGuest(map[string]string{"/proc/uptime": "7.00 1\n", "/proc/stat": cpus(mostCPUs),
+		"/proc/interrupts": strings.Repeat("x ", 1_000_000)})
+	took := treetest.CPUTime(t) - start
+	must.Hold(t, l.why == nil && took < 5*time.Second, "%v, %v of CPU time", l.why, took)
+	// two readings that differ by less than the kernel tells
+	a := parseGuest(map[string]string{"/proc/uptime": "0 0\n"})
+	b := parseGuest(map[string]string{"/proc/uptime": "5e-324 0\n"})
+	must.Equal(t, a.uptime, b.uptime, "time")
 }
 
 func TestParseNUMAMaps(t *testing.T) {
