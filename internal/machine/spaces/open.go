@@ -30,14 +30,19 @@ type space struct {
 	numbers map[int]uint64 // which namespaces its own numbers are
 }
 
-// open opens a network namespace by its file.
+// open opens a network namespace by its file. A descriptor of another mpps may be another file since it was listed: a
+// pipe would wait for its other end.
 func open(file string) (*space, error) {
-	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", file, err)
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	var fs unix.Statfs_t
+	if err = errors.Join(unix.Fstat(fd, &st), unix.Fstatfs(fd, &fs)); err == nil && fs.Type != unix.NSFS_MAGIC {
+		err = errors.New("it is no namespace")
+	}
+	if err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
