@@ -1,7 +1,6 @@
 package rig
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +67,7 @@ func (p *Path) meet(ctx context.Context, a AgentOptions, silence time.Duration, 
 	p.undo = append(p.undo, f.client.Close)
 	p.FarHost, p.FarKernel = joined(p.FarHost, f.info.Host), joined(p.FarKernel, f.info.Kernel)
 	mac := f.mac()
-	if len(mac) != 6 || mac[0]&1 != 0 || bytes.Equal(mac, make([]byte, 6)) { // not a group's address
+	if !ofInterface(mac) {
 		return nil, usage("packets are sent to an Ethernet address", "interface %s of agent %s has the address %q",
 			f.nic.Name, f.addr, f.nic.MAC)
 	}

@@ -51,16 +51,22 @@ func arpFrame(to net.HardwareAddr, a arp) []byte {
 	return b
 }
 
-// parseARP parses a frame.
+// parseARP parses a frame. What it says of an address that is not one interface's is nothing: frames sent there would
+// reach everyone on the segment, and each guest there can answer for the gateway.
 func parseARP(b []byte) (arp, bool) {
 	if len(b) < arpBytes || binary.BigEndian.Uint16(b[12:]) != unix.ETH_P_ARP ||
-		!bytes.Equal(b[14:20], []byte{0, 1, 8, 0, 6, 4}) {
+		!bytes.Equal(b[14:20], []byte{0, 1, 8, 0, 6, 4}) || !ofInterface(b[22:28]) {
 		return arp{}, false
 	}
 	return arp{
 		op: binary.BigEndian.Uint16(b[20:]), from: bytes.Clone(b[22:28]),
 		sender: netip.AddrFrom4([4]byte(b[28:32])), of: netip.AddrFrom4([4]byte(b[38:42])),
 	}, true
+}
+
+// ofInterface reports whether a MAC address can be that of one interface: not a group's and not zero.
+func ofInterface(mac net.HardwareAddr) bool {
+	return len(mac) == 6 && mac[0]&1 == 0 && !bytes.Equal(mac, make([]byte, 6))
 }
 
 // arpSocket opens a socket for ARP on a device.

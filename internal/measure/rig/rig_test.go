@@ -215,9 +215,13 @@ func TestARP(t *testing.T) {
 			t.Errorf("%+v, %v in %d bytes", got, ok, len(b))
 		}
 	}
-	for _, cut := range [][]byte{nil, frame[:41], append(append([]byte{}, frame[:12]...), make([]byte, 48)...)} {
-		if a, ok := parseARP(cut); ok {
-			t.Errorf("%x was taken for %+v", cut, a)
+	from := func(mac string) []byte {
+		return slices.Concat(frame[:22], must.Get(net.ParseMAC(mac))(t), frame[28:])
+	}
+	for _, refused := range [][]byte{nil, frame[:41], append(append([]byte{}, frame[:12]...), make([]byte, 48)...),
+		from("ff:ff:ff:ff:ff:ff"), from("01:00:5e:00:00:01"), from("00:00:00:00:00:00")} {
+		if a, ok := parseARP(refused); ok {
+			t.Errorf("%x was taken for %+v", refused, a)
 		}
 	}
 }
