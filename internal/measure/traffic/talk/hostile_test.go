@@ -245,7 +245,7 @@ func TestConnectionsOfOthers(t *testing.T) {
 }
 
 // TestDatagramsOfOthers: a program with the client's address, which has not the token, is not answered, and does not
-// take the client's place by being first.
+// take the client's place by being first. Nor does one with the token and another address, which may be a third one's.
 func TestDatagramsOfOthers(t *testing.T) {
 	s := keyed(t)
 	control, at := arranged(t, s, hello{service: serviceUDPRR, request: firstBytes, response: NumberBytes})
@@ -262,6 +262,9 @@ func TestDatagramsOfOthers(t *testing.T) {
 	if n, err := stranger.Read(make([]byte, 100)); err == nil {
 		t.Errorf("a stranger is answered with %d bytes", n)
 	}
+	forged := must.Get((&net.Dialer{LocalAddr: &net.UDPAddr{IP: net.IPv4(127, 0, 0, 2)}}).Dial("udp", at))(t)
+	defer forged.Close()
+	must.Get(forged.Write(append([]byte{0}, control.token...)))(t)
 	must.Get(client.Write(append([]byte{0}, control.token...)))(t)
 	must.Do(t, control.readFull(make([]byte, 1)))
 	_, _ = stranger.Write(append([]byte{0}, control.token...)) // too late

@@ -135,7 +135,7 @@ func (s *Server) serve(t *net.TCPConn, leave func() bool) {
 		case serviceRR:
 			s.answer(c, h)
 		case serviceUDPRR:
-			s.answerUDP(c, h, near)
+			s.answerUDP(c, h, near, far)
 		case serviceCRR:
 			s.serveConnections(c, h, near, far)
 		}

@@ -197,7 +197,7 @@ func (r *run) transactUDP(c *conn, request, response []byte, limit uint64, timeo
 }
 
 // answerUDP answers the datagrams of one client on their own port, until the client's connection ends.
-func (s *Server) answerUDP(control *conn, h hello, near net.Addr) {
+func (s *Server) answerUDP(control *conn, h hello, near, far net.Addr) {
 	data, port, err := s.listenUDP(near)
 	if err != nil {
 		return // the client notices the end of its connection
@@ -209,15 +209,16 @@ func (s *Server) answerUDP(control *conn, h hello, near net.Addr) {
 	over, finish := watchClient(control, data.abort)
 	defer finish()
 	data.token = control.token
-	if data.awaitToken(over) == nil && control.write([]byte{1}) == nil {
+	if data.awaitToken(over, far.(*net.TCPAddr).IP) == nil && control.write([]byte{1}) == nil {
 		s.answerDatagrams(data, h, over)
 	}
 }
 
 // awaitToken connects the socket to the sender of the first datagram with the token. The kernel then takes datagrams
 // from nobody else, and looks up the route only once. What has come from others is dropped: the client sends no request
-// before it knows that its token has arrived.
-func (c *conn) awaitToken(over *atomic.Bool) error {
+// before it knows that its token has arrived. The address must be that of the control connection: a datagram can carry
+// anyone's, and all answers would go there.
+func (c *conn) awaitToken(over *atomic.Bool, client net.IP) error {
 	b := make([]byte, firstBytes+1)
 	for !over.Load() {
 		n, from, err := unix.Recvfrom(c.fd, b, 0)
@@ -226,7 +227,7 @@ func (c *conn) awaitToken(over *atomic.Bool) error {
 			continue
 		case err != nil:
 			return err
-		case from == nil || !c.isFirst(b[:n]):
+		case !addressOf(from).Equal(client), !c.isFirst(b[:n]):
 			continue
 		}
 		if err := unix.Connect(c.fd, from); err != nil {
