@@ -44,6 +44,11 @@ func plausible(answer any) error {
 		}
 		return within(len(*a) <= maxLinks, "%d counters", len(*a))
 	case *[]traffic.Bin:
+		for _, bin := range *a {
+			if err := counts(bin.Count); err != nil {
+				return err
+			}
+		}
 		return within(len(*a) <= maxLinks, "%d steps of a histogram", len(*a))
 	case *Started:
 		return errors.Join(names(string(a.Method), a.Addr), counts(uint64(max(0, a.Streams))))

@@ -125,7 +125,6 @@ func (s *Server) serveClient(ctx context.Context, c net.Conn, leave func() bool)
 		p.close()
 		wait.Wait()
 	}()
-	running := make(chan struct{}, maxRequests)
 	for {
 		var r request
 		if err := w.receive(&r, silence); err != nil {
@@ -138,17 +137,15 @@ func (s *Server) serveClient(ctx context.Context, c net.Conn, leave func() bool)
 			}
 			continue
 		}
-		select {
-		case running <- struct{}{}:
-		default:
-			if w.send(response{ID: r.ID, Error: remoteError(fmt.Errorf("%w: more than %d requests at a time",
-				errRefused, maxRequests))}, silence) != nil {
+		end, err := p.enter(r)
+		if err != nil {
+			if w.send(response{ID: r.ID, Error: remoteError(err)}, silence) != nil {
 				return
 			}
 			continue
 		}
 		wait.Go(func() {
-			defer func() { <-running }()
+			defer end()
 			a := response{ID: r.ID}
 			result, err := p.handle(ctx, r)
 			if err != nil {
@@ -162,8 +159,6 @@ func (s *Server) serveClient(ctx context.Context, c net.Conn, leave func() bool)
 		})
 	}
 }
-
-const maxRequests = 256
 
 // hello agrees on version, secret and silence, and takes a place among the sessions unless it fails.
 func (s *Server) hello(w *wire) (time.Duration, error) {

@@ -25,7 +25,8 @@ type session struct {
 	peer netip.Addr // zero: on this host
 	key  []byte     // of data connections
 
-	turns chan struct{} // holds one element for each request that is worked on
+	running chan struct{} // holds one element for each request that was received
+	turns   chan struct{} // and for each that is worked on
 
 	mu      sync.Mutex
 	closed  bool
@@ -56,8 +57,26 @@ type genRun struct {
 }
 
 func newSession(o Options, peer netip.Addr, key []byte) *session {
-	return &session{opt: o, peer: peer, key: key, turns: make(chan struct{}, maxTurns), sinks: map[int]heldSink{},
-		gens: map[int]*genRun{}, servers: map[int]*talk.Server{}}
+	return &session{opt: o, peer: peer, key: key, running: make(chan struct{}, maxRequests),
+		turns: make(chan struct{}, maxTurns), sinks: map[int]heldSink{}, gens: map[int]*genRun{},
+		servers: map[int]*talk.Server{}}
+}
+
+const maxRequests = 256
+
+// enter takes a place for a request that was received, and the memory that it waits in.
+func (p *session) enter(r request) (leave func(), err error) {
+	release, err := holdMemory(uint64(len(r.Args)))
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case p.running <- struct{}{}:
+		return func() { release(); <-p.running }, nil
+	default:
+		release()
+		return nil, fmt.Errorf("%w: more than %d requests at a time", errRefused, maxRequests)
+	}
 }
 
 // maxTurns is how many requests of a session are worked on at once. The others wait, and end with the session: what is
@@ -293,7 +312,7 @@ func (p *session) startSink(c traffic.SinkConfig) (Started, error) {
 	if err := p.opt.Limits.device(c.In); err != nil {
 		return Started{}, err
 	}
-	release, err := holdMemory(c)
+	release, err := holdMemory(c.Memory())
 	if err != nil {
 		return Started{}, err
 	}
@@ -328,7 +347,7 @@ func (p *session) alone(a aloneArgs, measure func() (traffic.Alone, error)) (tra
 	}
 	defer release()
 	a.Sink.Streams = max(1, len(a.Config.CPUs))
-	free, err := holdMemory(a.Sink)
+	free, err := holdMemory(a.Sink.Memory())
 	if err != nil {
 		return traffic.Alone{}, err
 	}
@@ -336,9 +355,9 @@ func (p *session) alone(a aloneArgs, measure func() (traffic.Alone, error)) (tra
 	return measure()
 }
 
-// holdMemory takes the memory of a sink.
-func holdMemory(c traffic.SinkConfig) (release func(), err error) {
-	if release, err = traffic.HoldMemory(c.Memory()); errors.Is(err, traffic.ErrMemory) {
+// holdMemory takes bytes of the memory that all clients share.
+func holdMemory(bytes uint64) (release func(), err error) {
+	if release, err = traffic.HoldMemory(bytes); errors.Is(err, traffic.ErrMemory) {
 		err = denied("%w", err)
 	}
 	return release, err

@@ -146,3 +146,40 @@ func TestManyAlone(t *testing.T) {
 		must.Is(t, c.call(t.Context(), verb, args, &a, 0), ErrDenied, "%s", verb)
 	}
 }
+
+// TestRequestsOfPeers: what clients have sent and nobody has worked on yet comes out of the memory that they share.
+func TestRequestsOfPeers(t *testing.T) {
+	c := dial(t, start(t, Options{Open: true}), DialOptions{Timeout: 5 * time.Second})
+	ask := func(bytes int) error {
+		return c.call(t.Context(), "tcp.stop", map[string]string{"more": strings.Repeat("x", bytes)}, nil, 0)
+	}
+	must.Is(t, ask(100<<10), errNoHandle, "a long request")
+	room := must.Get(traffic.HoldMemory(1 << 10))(t)
+	fill := func() {
+		for bytes := uint64(1) << 50; bytes >= 1<<10; {
+			free, err := traffic.HoldMemory(bytes)
+			if err != nil {
+				bytes /= 2
+				continue
+			}
+			t.Cleanup(free)
+		}
+	}
+	var err error
+	for range 100 { // what earlier requests held is given back after their answers
+		fill()
+		if err = ask(100 << 10); errors.Is(err, ErrDenied) {
+			break
+		}
+	}
+	must.Is(t, err, ErrDenied, "a long request for which no memory is left")
+	room()
+	must.Is(t, ask(1), errNoHandle, "a short one")
+}
+
+// TestImpossibleHistogram: counts that overflow when they are added up are no answer.
+func TestImpossibleHistogram(t *testing.T) {
+	must.Succeed(t, plausible(&[]traffic.Bin{{Low: 1, High: 1, Count: 5}}), "five frames")
+	must.Is(t, plausible(&[]traffic.Bin{{Low: 1, High: 1, Count: 1 << 63}, {Low: 2, High: 2, Count: 1 << 63}}),
+		ErrImplausible, "2^64 frames")
+}
