@@ -143,7 +143,7 @@ func Campaign(ctx context.Context, env *ops.Env, c *measure.ModesCampaign, secre
 		return nil, err
 	}
 	defer m.Close()
-	s := &sampler{machine: m, plan: &c.Plan, alone: map[string]bool{}, stopped: map[string]bool{},
+	s := &sampler{machine: m, plan: &c.Plan, alone: map[string]bool{}, stopped: map[int]bool{},
 		turns: map[string]*planTurns{}, version: env.Version}
 	if s.options, err = rigOptions(&c.Plan); err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ type sampler struct {
 	secret  []byte
 	version string
 	alone   map[string]bool       // modes whose generator and receiver have been measured alone
-	stopped map[string]bool       // modes whose guest was found stopped
+	stopped map[int]bool          // processes that were found stopped
 	turns   map[string]*planTurns // by the name of a mode's plan
 }
 
@@ -288,14 +288,14 @@ func (t *sampler) thaw(mode measure.Mode) (freeze func(), err error) {
 	if err != nil || pid < 2 {
 		return nil, fmt.Errorf("frozen guest: found %q in %s, expected the number of a process", text, mode.Frozen)
 	}
-	freeze, err = t.thawProcess(mode, pid)
+	freeze, err = t.thawProcess(pid)
 	if err != nil {
 		return nil, fmt.Errorf("frozen guest: process %d of %s: %w", pid, mode.Frozen, err)
 	}
 	return freeze, nil
 }
 
-func (t *sampler) thawProcess(mode measure.Mode, pid int) (freeze func(), err error) {
+func (t *sampler) thawProcess(pid int) (freeze func(), err error) {
 	process, err := unix.PidfdOpen(pid, 0) // what is asked of the number from now on is true of this process
 	if err != nil {
 		return nil, err
@@ -304,8 +304,8 @@ func (t *sampler) thawProcess(mode measure.Mode, pid int) (freeze func(), err er
 	if !t.machine.IsGuest(pid) {
 		return nil, errors.New("it is no guest's QEMU that is the system's")
 	}
-	for end := time.Now().Add(stopPatience); !t.stopped[mode.Name]; time.Sleep(10 * time.Millisecond) {
-		if t.stopped[mode.Name] = owned.Stopped(pid); !t.stopped[mode.Name] && time.Now().After(end) {
+	for end := time.Now().Add(stopPatience); !t.stopped[pid]; time.Sleep(10 * time.Millisecond) {
+		if t.stopped[pid] = owned.Stopped(pid); !t.stopped[pid] && time.Now().After(end) {
 			return nil, fmt.Errorf("it runs: stop it first (kill -STOP %d), or leave frozen= out", pid)
 		}
 	}
