@@ -31,7 +31,7 @@ type port struct {
 // openPort takes a port if no other process holds it, else it returns errBusy. It returns ErrGone until QEMU has opened
 // its pipes.
 func openPort(dir, name string) (*port, error) {
-	lock, err := os.OpenFile(filepath.Join(dir, name+".lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
+	lock, err := openLock(filepath.Join(dir, name+".lock"))
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func (l *Lab) Interactive(ctx context.Context, in *os.File, out io.Writer) error
 // Terminal is Interactive without a terminal on L0: bytes in, bytes out. It returns when the shell ends; a pending read
 // of in is abandoned.
 func (l *Lab) Terminal(ctx context.Context, in io.Reader, out io.Writer, rows, cols int) error {
-	lock, err := os.OpenFile(filepath.Join(l.dir, "porttty.lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
+	lock, err := openLock(filepath.Join(l.dir, "porttty.lock"))
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func lockFile(ctx context.Context, path string, waiting func()) (unlock func(), 
 // a lock on a file that the path no longer names does not count.
 func tryLock(path string) (unlock func(), err error) {
 	for {
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
+		f, err := openLock(path)
 		if err != nil {
 			return nil, err
 		}
@@ -46,6 +46,11 @@ func tryLock(path string) (unlock func(), err error) {
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
 	}
+}
+
+// openLock opens a file for flock, makes it if need be, and lets no other user open it: who can read a file can lock it.
+func openLock(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
 }
 
 // isNamed reports whether path still names the open file.

@@ -235,8 +235,11 @@ func (b *builder) build(ctx context.Context) error {
 	return nil
 }
 
+// debootstrap fetches the base system. The packages' scripts run as root on L0: without the check, debootstrap only
+// warns where L0 lacks Debian's keys, and then believes everyone on the way to the mirror.
 func (b *builder) debootstrap(ctx context.Context) error {
-	return b.runIsolated(ctx, "debootstrap", "--variant=minbase", "--cache-dir="+b.debs, suite, b.tree.Root(), b.mirror)
+	return b.runIsolated(ctx, "debootstrap", "--variant=minbase", "--force-check-gpg", "--cache-dir="+b.debs, suite,
+		b.tree.Root(), b.mirror)
 }
 
 func (b *builder) install(ctx context.Context) error {

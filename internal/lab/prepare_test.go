@@ -3,6 +3,8 @@ package lab
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"mpps/internal/must"
@@ -36,5 +38,29 @@ func TestOutdated(t *testing.T) {
 	} {
 		_, old := (&Tree{QEMU: version}).outdated()
 		must.Equal(t, old, want, "%q", version)
+	}
+}
+
+// TestTreeIsSigned: no base system is made of packages whose signature cannot be checked.
+func TestTreeIsSigned(t *testing.T) {
+	dir := t.TempDir()
+	args := filepath.Join(dir, "args")
+	must.Do(t, os.WriteFile(filepath.Join(dir, "unshare"), []byte("#!/bin/sh\necho \"$@\" >"+args+"\n"), 0o755))
+	t.Setenv("PATH", dir)
+	b := &builder{mirror: "http://mirror.example/debian", debs: filepath.Join(dir, "debs"), tree: &Tree{Dir: dir}}
+	must.Do(t, b.debootstrap(t.Context()))
+	words := strings.Fields(string(must.Get(os.ReadFile(args))(t)))
+	must.Hold(t, slices.Contains(words, "debootstrap") && slices.Contains(words, "--force-check-gpg"), "%q", words)
+}
+
+// TestLocksAreClosed: no other user can open a lock, and keep labs from starting.
+func TestLocksAreClosed(t *testing.T) {
+	dir := t.TempDir()
+	unlock := must.Get(tryLock(filepath.Join(dir, "lock")))(t)
+	defer unlock()
+	must.Is(t, must.Err(openPort(dir, "port0")), ErrGone, "a port without pipes")
+	for _, name := range []string{"lock", "port0.lock"} {
+		info := must.Get(os.Stat(filepath.Join(dir, name)))(t)
+		must.Hold(t, info.Mode().Perm() == 0o600, "%s has mode %v", name, info.Mode())
 	}
 }

@@ -73,7 +73,7 @@ func takePlace(ctx context.Context, t testing.TB) error {
 }
 
 func lockFile(name string) (*os.File, error) {
-	return os.OpenFile(filepath.Join(lab.Dir(), name), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
+	return os.OpenFile(filepath.Join(lab.Dir(), name), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
 }
 
 func tryLock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
