@@ -35,10 +35,13 @@ func (s *searched) add(file string) *held {
 }
 
 func (s *searched) socket(inode uint32) *held {
-	one := s.add("socket:[" + strconv.FormatUint(uint64(inode), 10) + "]")
+	one := s.add(socketFile(inode))
 	one.socket = true
 	return one
 }
+
+// socketFile is what the link of a socket's descriptor names.
+func socketFile(inode uint32) string { return "socket:[" + strconv.FormatUint(uint64(inode), 10) + "]" }
 
 // search lists what pollers of this host can hold.
 func search(m *tree.Tree, h *facts.Host) *searched {
@@ -134,14 +137,19 @@ func socketsOf(protocols, name string) bool {
 }
 
 // addVhostUser adds the far ends of guests' vhost-user sockets: whichever side listens, accepted sockets have the
-// listener's name, and connected ones have those as peers.
+// listener's name, and connected ones have those as peers. One end must be QEMU's: a user's mount namespace can have a
+// socket of any name.
 func (s *searched) addVhostUser(h *facts.Host) {
-	paths := map[string]bool{}
+	paths, ends := map[string]bool{}, map[string]bool{}
 	for g := range facts.Each(h.Guests) {
+		switched := false
 		for _, i := range g.NICs() {
 			if (i.Type == "vhostuser" || i.Type == "vhost-user") && strings.HasPrefix(i.Source, "/") && g.Active() {
-				paths[i.Source] = true
+				paths[i.Source], switched = true, true
 			}
+		}
+		if switched {
+			s.addEnds(ends, g.PID)
 		}
 	}
 	if len(paths) == 0 {
@@ -152,11 +160,22 @@ func (s *searched) addVhostUser(h *facts.Host) {
 		tree.AddUnseen(h, "far ends of vhost-user sockets", tree.Netlink(err))
 	}
 	for _, one := range all {
-		if paths[one.name] {
+		if paths[one.name] && (ends[socketFile(one.inode)] || ends[socketFile(one.peer)]) {
 			s.socket(one.inode).vhostUser = true
 			if one.peer != 0 {
 				s.socket(one.peer).vhostUser = true
 			}
+		}
+	}
+}
+
+// addEnds adds a process's sockets.
+func (s *searched) addEnds(ends map[string]bool, pid int) {
+	folder := s.m.Folder(path.Join("proc", strconv.Itoa(pid), "fd"))
+	defer folder.Close()
+	for _, fd := range folder.Names() {
+		if file := folder.Target(fd); strings.HasPrefix(file, "socket:") {
+			ends[file] = true
 		}
 	}
 }

@@ -85,11 +85,12 @@ func TestSwitchOfGuest(t *testing.T) {
 			if _, err := conn.Read(make([]byte, 1)); err != nil { // it polls from now on
 				t.Fatal(err)
 			}
+			guest := facts.Guest{Name: "vm1", State: "running", PID: os.Getpid(),
+				Interfaces: []facts.Interface{{Type: "vhostuser", Source: socket}}}
 			h := &facts.Host{}
 			// its runtime may still sleep for a moment, and others may have its CPU
 			for until := time.Now().Add(time.Minute); time.Now().Before(until); {
-				h = &facts.Host{Guests: []facts.Guest{{Name: "vm1", State: "running", PID: os.Getpid(),
-					Interfaces: []facts.Interface{{Type: "vhostuser", Source: socket}}}}}
+				h = &facts.Host{Guests: []facts.Guest{guest}}
 				if Inventory(context.Background(), m, h); len(h.Pollers) > 0 {
 					break
 				}
@@ -97,6 +98,10 @@ func TestSwitchOfGuest(t *testing.T) {
 			must.Hold(t, len(h.Pollers) == 1 && h.Pollers[0].PID == cmd.Process.Pid && h.Pollers[0].Sockets &&
 				h.Pollers[0].CPUs.Equal(setting.CPUs(0)),
 				"%+v, unseen %v; want process %d on CPU 0", h.Pollers, h.Unseen, cmd.Process.Pid)
+			guest.PID = 1
+			h = &facts.Host{Guests: []facts.Guest{guest}}
+			Inventory(context.Background(), m, h)
+			must.Hold(t, len(h.Pollers) == 0, "%+v poll for a guest that holds no end of the socket", h.Pollers)
 		})
 	}
 }
