@@ -192,10 +192,14 @@ func parseOSInfo(answer json.RawMessage) *facts.Inside {
 		Version string `json:"kernel-version"`
 		Name    string `json:"pretty-name"`
 	}
-	if json.Unmarshal(answer, &info) != nil || info.Release == "" {
+	if json.Unmarshal(answer, &info) != nil {
 		return nil
 	}
-	return &facts.Inside{Release: info.Release, Version: info.Version, OS: info.Name}
+	release := libvirt.FirstLine(info.Release)
+	if release == "" {
+		return nil
+	}
+	return &facts.Inside{Release: release, Version: libvirt.FirstLine(info.Version), OS: libvirt.FirstLine(info.Name)}
 }
 
 // readHost fetches a guest's files and reads them as a host's. It runs three rounds of programs, each with two or

@@ -1,6 +1,7 @@
 package inside
 
 import (
+	"strings"
 	"testing"
 
 	"mpps/internal/machine/libvirt"
@@ -18,6 +19,19 @@ func TestParseOSInfo(t *testing.T) {
 		if got := parseOSInfo(libvirt.ReturnValue(text)); got != nil {
 			t.Errorf("%q: %+v", text, got)
 		}
+	}
+}
+
+// TestNamesOfGuestAreShort: what a guest calls itself is a name, and not the megabytes that its agent can send.
+func TestNamesOfGuestAreShort(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	got := parseOSInfo(libvirt.ReturnValue(`{"return":{"kernel-release":"` + long + `","kernel-version":"` + long +
+		`","pretty-name":"` + long + `"}}`))
+	if len(got.Release)+len(got.Version)+len(got.OS) > 2000 {
+		t.Errorf("%d, %d and %d bytes", len(got.Release), len(got.Version), len(got.OS))
+	}
+	if why := (libvirt.Result{Code: 1, Err: long}).Problem().Error(); len(why) > 500 {
+		t.Errorf("why a program failed takes %d bytes", len(why))
 	}
 }
 

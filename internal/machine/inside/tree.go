@@ -201,7 +201,7 @@ func (t *guestTree) noteMissing(files []string, stderr string) (err error) {
 		case strings.Contains(problem, "No such file"):
 			missing[name] = true
 		default:
-			t.denied[name] = problem
+			t.denied[name] = libvirt.FirstLine(problem)
 		}
 	}
 	for _, file := range files {

@@ -252,11 +252,23 @@ func (r Result) Problem() error {
 	case r.Code == 0:
 		return nil
 	}
-	line, _, _ := strings.Cut(strings.TrimSpace(r.Err), "\n")
+	line := FirstLine(r.Err)
 	if line == "" {
 		return fmt.Errorf("exit code %d", r.Code)
 	}
 	return errors.New(line)
+}
+
+// mostShown is how many bytes of a text from a guest are shown or kept as one name.
+const mostShown = 400
+
+// FirstLine returns the beginning of a guest's text up to a line end, which need not come within 64 MiB.
+func FirstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	if len(line) > mostShown {
+		line = strings.ToValidUTF8(line[:mostShown], "") + "…"
+	}
+	return line
 }
 
 // runningFile returns libvirt's status file of a running guest: state, job, channels (src/qemu/qemu_domain.c,

@@ -101,7 +101,7 @@ func (e *Ended) Problem() string {
 		return ""
 	}
 	for _, text := range []string{e.Err, e.Out} {
-		if line, _, _ := strings.Cut(strings.TrimSpace(text), "\n"); line != "" {
+		if line := libvirt.FirstLine(text); line != "" {
 			return line
 		}
 	}

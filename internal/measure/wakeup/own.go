@@ -2,6 +2,7 @@ package wakeup
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
@@ -44,8 +45,9 @@ func ParseOwn(text string) (*Output, error) {
 	if err := json.NewDecoder(strings.NewReader(text)).Decode(&report); err != nil {
 		return nil, unexpected("own", "expected JSON, found %.60q", strings.TrimSpace(text))
 	}
-	if report.Schema != OwnSchema || len(report.Threads) == 0 {
-		return nil, unexpected("own", "found schema %q, expected %q with a thread", report.Schema, OwnSchema)
+	if n := len(report.Threads); report.Schema != OwnSchema || n == 0 || n > maxThreads {
+		return nil, unexpected("own", "found schema %.60q with %d threads, expected %q with at most %d", report.Schema, n,
+			OwnSchema, maxThreads)
 	}
 	out := &Output{Version: report.Version, Exact: true}
 	for _, t := range report.Threads {
@@ -56,7 +58,7 @@ func ParseOwn(text string) (*Output, error) {
 			out.Long = append(out.Long, Long{CPU: t.CPU, Ns: l.Ns, When: time.Duration(l.When)})
 		}
 		if t.Problem != "" {
-			out.Problems = append(out.Problems, t.Problem)
+			out.Problems = append(out.Problems, fmt.Sprintf("%.400s", t.Problem))
 		}
 	}
 	return out, nil

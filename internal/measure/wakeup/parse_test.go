@@ -158,6 +158,18 @@ func TestBroken(t *testing.T) {
 	}
 }
 
+// TestOwnIsBounded: a guest's loop has as many threads as a machine can have, and says what it lacks in a line.
+func TestOwnIsBounded(t *testing.T) {
+	of := func(n int) (*Output, error) {
+		thread := `{"cpu":1,"problem":"` + strings.Repeat("x", 1000) + `"},`
+		return ParseOwn(`{"schema":"` + OwnSchema + `","threads":[` + strings.TrimSuffix(strings.Repeat(thread, n), ",") +
+			`]}`)
+	}
+	out := must.Get(of(maxThreads))(t)
+	must.Hold(t, len(out.Problems[0]) <= 400, "a problem of %d bytes", len(out.Problems[0]))
+	must.Is(t, must.Err(of(maxThreads+1)), ErrNoOutput, "one thread more")
+}
+
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"cyclictest-2.40-spike.txt", "cyclictest-2.40-text.txt"} {
 		text := must.Get(os.ReadFile(filepath.Join("testdata", name)))(f)
