@@ -240,3 +240,28 @@ func TestRoutingOfNamespace(t *testing.T) {
 		t.Errorf("IPv6 is forwarded: %+v", r)
 	}
 }
+
+// TestFiltersOfThousands: whoever is root in a namespace can give a tap any number of filters, and loses its view with
+// them.
+func TestFiltersOfThousands(t *testing.T) {
+	if !treetest.InNamespace(t) {
+		return
+	}
+	treetest.IP(t, "tuntap add t0 mode tap")
+	filter := func(first, beyond int) {
+		text := ""
+		for pref := first; pref < beyond; pref++ {
+			text += fmt.Sprintf("filter add dev t0 ingress pref %d protocol ip matchall action pass\n", pref)
+		}
+		batch := path.Join(t.TempDir(), "batch")
+		must.Do(t, os.WriteFile(batch, []byte(text), 0o600))
+		treetest.Tool(t, "tc", "-batch", batch)
+	}
+	treetest.Tool(t, "tc", "qdisc", "add", "dev", "t0", "clsact")
+	filter(1, 11)
+	there := must.Get(ReadThere(treetest.Live(t), 100))(t)
+	must.Hold(t, len(there.taps) == 1, "%d taps with filters", len(there.taps))
+	filter(11, mostFilters+2)
+	_, err := ReadThere(treetest.Live(t), 100)
+	must.Say(t, err, "t0 has more than 1024 tc filters", "a crowd of filters")
+}

@@ -2,7 +2,9 @@ package link
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -35,8 +37,11 @@ type filters struct {
 // chooses how many they are.
 const patienceThere = 300 * time.Millisecond
 
-// mostFiltered is how many taps of a namespace are asked for their filters.
-const mostFiltered = 64
+// mostFiltered is how many taps of a namespace are asked for their filters, and mostFilters how many one may have.
+const (
+	mostFiltered = 64
+	mostFilters  = 1024
+)
 
 // ReadThere reads the calling thread's network namespace, at most so many devices. /sys has those of the namespace that
 // it was mounted in (net/core/net-sysfs.c, net_current_may_mount): nothing is read there.
@@ -58,6 +63,9 @@ func ReadThere(m *tree.Tree, most int) (*There, error) {
 	for _, d := range t.Devices {
 		r.links[d.Name] = d
 		if d.Kind == "tun" && len(t.taps) < mostFiltered {
+			if crowded(d) {
+				return nil, fmt.Errorf("%s has more than %d tc filters", d.Name, mostFilters)
+			}
 			f, err := filtersOf(d, t.Devices, names)
 			if err != nil {
 				return nil, err
@@ -72,6 +80,37 @@ func ReadThere(m *tree.Tree, most int) (*There, error) {
 			Refusing: r.refusing}
 	}
 	return t, nil
+}
+
+// crowded reports whether a device's ingress has more tc filters than are read of it: a list of them has no bounds.
+func crowded(d Device) bool {
+	const sizeofTcMsg, ingress = 20, 0xfffffff2 // struct tcmsg; TC_H_CLSACT, TC_H_MIN_INGRESS
+	conn, err := DialRoute()
+	if err != nil {
+		return false // the list fails as well
+	}
+	defer conn.Close()
+	if conn.SetDeadline(time.Now().Add(patienceThere)) != nil {
+		return false
+	}
+	data := make([]byte, sizeofTcMsg)
+	binary.NativeEndian.PutUint32(data[4:], uint32(d.Index))
+	binary.NativeEndian.PutUint32(data[12:], ingress)
+	if _, err := conn.Send(netlink.Message{
+		Header: netlink.Header{Type: unix.RTM_GETTFILTER, Flags: netlink.Request | netlink.Dump}, Data: data,
+	}); err != nil {
+		return false
+	}
+	count := 0
+	for _, err := range conn.ReceiveIter() {
+		if err != nil {
+			return errors.Is(err, os.ErrDeadlineExceeded)
+		}
+		if count++; count > mostFilters {
+			return true
+		}
+	}
+	return false
 }
 
 // dump reads the link table without counters, up to a number of devices.
