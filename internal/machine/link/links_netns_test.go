@@ -241,7 +241,7 @@ func TestRoutingOfNamespace(t *testing.T) {
 	}
 }
 
-// TestFiltersOfThousands: whoever is root in a namespace can give a tap any number of filters, and loses its view with
+// TestFiltersOfThousands: root in a namespace can give a tap any number of filters, and loses the namespace's view with
 // them.
 func TestFiltersOfThousands(t *testing.T) {
 	if !treetest.InNamespace(t) {

@@ -82,7 +82,7 @@ func ReadThere(m *tree.Tree, most int) (*There, error) {
 	return t, nil
 }
 
-// crowded reports whether a device's ingress has more tc filters than are read of it: a list of them has no bounds.
+// crowded reports whether a device's ingress has more tc filters than are read: a list of them has no bounds.
 func crowded(d Device) bool {
 	const sizeofTcMsg, ingress = 20, 0xfffffff2 // struct tcmsg; TC_H_CLSACT, TC_H_MIN_INGRESS
 	conn, err := DialRoute()

@@ -216,7 +216,7 @@ func TestARP(t *testing.T) {
 		}
 	}
 	from := func(mac string) []byte {
-		return slices.Concat(frame[:22], must.Get(net.ParseMAC(mac))(t), frame[28:])
+		return slices.Concat(frame[:22], []byte(must.Get(net.ParseMAC(mac))(t)), frame[28:])
 	}
 	for _, refused := range [][]byte{nil, frame[:41], append(append([]byte{}, frame[:12]...), make([]byte, 48)...),
 		from("ff:ff:ff:ff:ff:ff"), from("01:00:5e:00:00:01"), from("00:00:00:00:00:00")} {
