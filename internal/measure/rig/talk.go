@@ -50,7 +50,7 @@ func TalkBetween(m *Machine, kind measure.Kind, from, to traffic.Endpoint, rever
 	if err != nil {
 		return nil, err
 	}
-	server, err := talk.Listen(to.Netns, net.JoinHostPort(address, "0"), key, nil)
+	server, err := talk.Listen(to.Netns, net.JoinHostPort(address, "0"), key, nil, nil)
 	if err != nil {
 		return nil, fault("", "serve at %s: %w", to, err)
 	}

@@ -197,6 +197,21 @@ func TestDenied(t *testing.T) {
 	}
 }
 
+// TestStreamsToClients: what --to allows is asked of each client of a data port, not only of who has arranged it.
+func TestStreamsToClients(t *testing.T) {
+	c := dial(t, start(t, Options{Open: true, Limits: &Limits{To: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}}),
+		DialOptions{})
+	server := must.Get(c.ServeTCP(t.Context(), "", "127.0.0.1:0"))(t)
+	target := server.Target("")
+	must.Succeed(t, target.Prove(t.Context()), "a client that may be sent to")
+	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	other := must.Get(from.Dial("tcp", target.Addr))(t)
+	defer other.Close()
+	must.Do(t, other.SetReadDeadline(time.Now().Add(5*time.Second)))
+	_, err := other.Read(make([]byte, 1))
+	must.Hold(t, err != nil && !errors.Is(err, os.ErrDeadlineExceeded), "a client beside --to is listened to: %v", err)
+}
+
 // TestSocketPeer: another user neither reaches an agent's unix socket nor is taken for an agent.
 func TestSocketPeer(t *testing.T) {
 	if os.Geteuid() != 0 {

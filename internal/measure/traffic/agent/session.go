@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"sync"
 	"time"
@@ -430,7 +431,8 @@ func (p *session) serveTCP(a serveArgs) (Started, error) {
 	if err := cmp.Or(p.opt.Limits.address(a.Netns, a.Addr), p.opt.Limits.client(p.peer)); err != nil {
 		return Started{}, err
 	}
-	s, err := talk.Listen(a.Netns, a.Addr, p.key, p.opt.Limits.pace())
+	serves := func(client net.Addr) bool { return p.opt.Limits.client(addressOf(client)) == nil }
+	s, err := talk.Listen(a.Netns, a.Addr, p.key, p.opt.Limits.pace(), serves)
 	if err != nil {
 		return Started{}, err
 	}

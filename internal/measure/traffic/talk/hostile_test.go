@@ -17,7 +17,7 @@ import (
 // keyed serves whoever has the key "k".
 func keyed(t *testing.T) *Server {
 	t.Helper()
-	s := must.Get(Listen("", "127.0.0.1:0", []byte("k"), nil))(t)
+	s := must.Get(Listen("", "127.0.0.1:0", []byte("k"), nil, nil))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
 }

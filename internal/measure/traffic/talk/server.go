@@ -19,6 +19,7 @@ type Server struct {
 	netns    string
 	key      []byte
 	pace     Pace
+	serves   func(client net.Addr) bool // nil: all
 	lobby    Lobby
 	received atomic.Uint64
 	served   atomic.Uint64
@@ -30,13 +31,13 @@ type Server struct {
 }
 
 // Listen serves on addr (host:port, port 0 for any) in a network namespace, "" for this one, whoever has the key. A
-// pace limits what it sends; nil is no limit.
-func Listen(netns, addr string, key []byte, pace Pace) (*Server, error) {
+// pace limits what it sends, and serves to which clients; nil is no limit.
+func Listen(netns, addr string, key []byte, pace Pace, serves func(client net.Addr) bool) (*Server, error) {
 	l, err := listenIn(netns, addr)
 	if err != nil {
 		return nil, fmt.Errorf("TCP endpoint: %w", err)
 	}
-	s := &Server{listener: l, netns: netns, key: key, pace: pace, conns: map[*conn]bool{}}
+	s := &Server{listener: l, netns: netns, key: key, pace: pace, serves: serves, conns: map[*conn]bool{}}
 	s.wait.Go(s.accept)
 	return s, nil
 }
@@ -81,6 +82,10 @@ func (s *Server) accept() {
 				return
 			}
 			time.Sleep(10 * time.Millisecond) // out of descriptors, for example, which passes
+			continue
+		}
+		if s.serves != nil && !s.serves(c.RemoteAddr()) {
+			c.Close()
 			continue
 		}
 		leave := s.lobby.Enter(c, helloWithin)

@@ -23,7 +23,7 @@ func quantile(h *traffic.Histogram, q float64) time.Duration {
 
 func serve(t *testing.T) *Server {
 	t.Helper()
-	s := must.Get(Listen("", "127.0.0.1:0", nil, nil))(t)
+	s := must.Get(Listen("", "127.0.0.1:0", nil, nil, nil))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
