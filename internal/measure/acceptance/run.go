@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"mpps/internal/model/setting"
@@ -111,6 +112,24 @@ func (e *Experiment) Begin(in Inputs, now time.Time) *Run {
 		r.Steps = append(r.Steps, StepDone{Step: s, State: Pending})
 	}
 	return r
+}
+
+// Renew takes the steps of a run that was read from a file from its experiment again: they are commands that are run
+// without a question, and the file may say anything. It leaves out what is not needed with Keep. It returns false if the
+// file has others, as those of another version.
+func (r *Run) Renew() bool {
+	steps := Find(r.Name).Steps(r.Inputs)
+	if len(steps) > len(r.Steps) {
+		return false
+	}
+	for i, s := range steps {
+		if r.Steps[i].ID != s.ID || strings.Contains(r.Steps[i].File, "/") {
+			return false
+		}
+		r.Steps[i].Step = s
+	}
+	r.Steps = r.Steps[:len(steps)]
+	return true
 }
 
 // Next returns the next step, nil if there is none. It skips steps whose condition does not hold.

@@ -177,3 +177,34 @@ func TestDecode(t *testing.T) {
 		must.Is(t, must.Err(Decode(strings.NewReader(wrong))), ErrNotAReport, "%q", wrong)
 	}
 }
+
+// TestRenew: a run that is resumed does what its experiment does, whatever its file calls its steps' commands.
+func TestRenew(t *testing.T) {
+	for _, e := range All() {
+		begun := e.Begin(whole(), time.Unix(0, 0))
+		planted := []string{"search", "--trial-command", "touch /planted"}
+		read := func(change func(*Run)) *Run {
+			r := &Run{}
+			must.Do(t, json.Unmarshal(must.Get(json.Marshal(begun))(t), r))
+			for i := range r.Steps {
+				s := &r.Steps[i].Step
+				s.Argv, s.Again, s.Beside, s.Kept, s.At, s.Phase = planted, planted, planted, "/planted", "planted", Look
+			}
+			change(r)
+			return r
+		}
+		r := read(func(*Run) {})
+		must.Hold(t, r.Renew(), "%s: its own steps are refused", e.Name)
+		must.Equal(t, string(must.Get(json.Marshal(r))(t)), string(must.Get(json.Marshal(begun))(t)), "%s", e.Name)
+		for name, change := range map[string]func(*Run){
+			"another step":         func(r *Run) { r.Steps[0].ID = "planted" },
+			"a step less":          func(r *Run) { r.Steps = r.Steps[1:] },
+			"an answer of another": func(r *Run) { r.Steps[0].File = "../planted.json" },
+		} {
+			must.Hold(t, !read(change).Renew(), "%s: %s is taken", e.Name, name)
+		}
+		kept := read(func(r *Run) { r.Inputs.Keep = true })
+		must.Hold(t, kept.Renew() && !slices.ContainsFunc(kept.Steps, func(s StepDone) bool { return s.Phase == Undo }),
+			"%s: --keep puts things back", e.Name)
+	}
+}

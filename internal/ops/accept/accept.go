@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -87,6 +88,28 @@ func (p *Report) Add(r *acceptance.Run) error {
 	if err := ops.MakeFolder(dir); err != nil {
 		return outcome.Failed(fmt.Errorf("report %w", outcome.FolderError(err)),
 			"-o takes a directory that you may write to")
+	}
+	return nil
+}
+
+// renew makes sure that a run of the report goes on with commands of this version, and writes its files beside the
+// report: somebody else may have made that.
+func (p *Report) renew(r *acceptance.Run) error {
+	here, err := os.Stat(p.Dir)
+	if err != nil {
+		return outcome.Failed(err, "-o takes the directory of the report")
+	}
+	there, err := os.Stat(filepath.Dir(r.Inputs.Dir))
+	switch {
+	case err != nil || !os.SameFile(here, there):
+		return outcome.Failed(fmt.Errorf("run %s: its files are not in %s", r.Name, p.Dir),
+			"its files belong beside its report; without --resume a new run is begun")
+	case !r.Renew():
+		return outcome.Failed(fmt.Errorf("run %s: its steps are not those of this version of mpps", r.Name),
+			"go on with the version that has begun it; without --resume a new run is begun")
+	}
+	if err := ops.MakeFolder(r.Inputs.Dir); err != nil {
+		return outcome.Failed(fmt.Errorf("run %s: %w", r.Name, outcome.FolderError(err)), "its files belong beside its report")
 	}
 	return nil
 }

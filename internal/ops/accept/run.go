@@ -47,6 +47,9 @@ func (x *Runner) Run(ctx context.Context, chosen []*acceptance.Experiment, in ac
 		switch {
 		case resume && r.Unfinished():
 			r.Inputs.Keep = r.Inputs.Keep || in.Keep
+			if err := p.renew(r); err != nil {
+				return runs, err
+			}
 			err = x.inRoom(ctx, len(r.Inputs.Made) > 0, func() error { return x.Continue(ctx, r) })
 		case resume && len(chosen) == 1:
 			return runs, outcome.Failed(fmt.Errorf("there is no run of %s in %s that could go on", e.Name, p.Dir),

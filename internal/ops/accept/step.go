@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -177,9 +176,8 @@ func (x *Runner) startBeside(ctx context.Context, argv []string) func() error {
 // undo rolls back the run's transactions, newest first, and records values that somebody else has changed since.
 func (x *Runner) undo(ctx context.Context, r *acceptance.Run, s *acceptance.StepDone) error {
 	for n := len(r.Standing) - 1; n >= 0; n-- {
-		argv := []string{"rollback", r.Standing[n]}
-		s.Ran = append(s.Ran, "mpps "+strings.Join(argv, " "))
-		answer, err := x.Execute(ctx, argv, nil)
+		s.Ran = append(s.Ran, "mpps rollback "+r.Standing[n])
+		answer, err := x.Execute(ctx, []string{"rollback", "--", r.Standing[n]}, nil)
 		code := answer.Code
 		if err == nil && code != outcome.CodeOK && code != outcome.CodeDrifted {
 			err = fmt.Errorf("exit code %d", code)
