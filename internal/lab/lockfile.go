@@ -48,7 +48,7 @@ func tryLock(path string) (unlock func(), err error) {
 	}
 }
 
-// openLock opens a file for flock, makes it if need be, and lets no other user open it: who can read a file can lock it.
+// openLock opens a file for flock and makes it if need be. No other user may open it: who can read a file can lock it.
 func openLock(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
 }

@@ -117,7 +117,7 @@ func processors(o options) int {
 	return o.number("cpus", maxVCPUs, product)
 }
 
-// mostHubNICs is how many NICs of -net QEMU makes (include/net/net.h, MAX_NICS). Each is with every back end of the hub.
+// mostHubNICs is how many NICs of -net QEMU makes (include/net/net.h, MAX_NICS). Each has every back end of the hub.
 const mostHubNICs = 8
 
 // network reads an option of the network; false if it is none.

@@ -46,8 +46,8 @@ func ParseOwn(text string) (*Output, error) {
 		return nil, unexpected("own", "expected JSON, found %.60q", strings.TrimSpace(text))
 	}
 	if n := len(report.Threads); report.Schema != OwnSchema || n == 0 || n > maxThreads {
-		return nil, unexpected("own", "found schema %.60q with %d threads, expected %q with at most %d", report.Schema, n,
-			OwnSchema, maxThreads)
+		return nil, unexpected("own", "found schema %.60q with %d threads, expected %q with at most %d", report.Schema,
+			n, OwnSchema, maxThreads)
 	}
 	out := &Output{Version: report.Version, Exact: true}
 	for _, t := range report.Threads {

@@ -109,7 +109,8 @@ func (p *Report) renew(r *acceptance.Run) error {
 			"go on with the version that has begun it; without --resume a new run is begun")
 	}
 	if err := ops.MakeFolder(r.Inputs.Dir); err != nil {
-		return outcome.Failed(fmt.Errorf("run %s: %w", r.Name, outcome.FolderError(err)), "its files belong beside its report")
+		return outcome.Failed(fmt.Errorf("run %s: %w", r.Name, outcome.FolderError(err)),
+			"its files belong beside its report")
 	}
 	return nil
 }
