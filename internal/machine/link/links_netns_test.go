@@ -251,7 +251,7 @@ func TestFiltersOfThousands(t *testing.T) {
 	filter := func(first, beyond int) {
 		text := ""
 		for pref := first; pref < beyond; pref++ {
-			text += fmt.Sprintf("filter add dev t0 ingress pref %d protocol ip matchall action pass\n", pref)
+			text += fmt.Sprintf("filter add dev t0 ingress pref %d protocol ip u32 match u32 0 0\n", pref)
 		}
 		batch := path.Join(t.TempDir(), "batch")
 		must.Do(t, os.WriteFile(batch, []byte(text), 0o600))
