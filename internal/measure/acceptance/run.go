@@ -114,9 +114,9 @@ func (e *Experiment) Begin(in Inputs, now time.Time) *Run {
 	return r
 }
 
-// Renew replaces the steps of a run that was read from a file by those of its experiment: they are commands that are run
-// without a question, and the file may say anything. It leaves out what is not needed with Keep. It returns false if
-// the file has others, such as those of another version.
+// Renew replaces the steps of a run that was read from a file by those of its experiment: they are commands that are
+// run without a question, and the file may say anything. It leaves out what is not needed with Keep. It returns false
+// if the file has others, such as those of another version.
 func (r *Run) Renew() bool {
 	steps := Find(r.Name).Steps(r.Inputs)
 	if len(steps) > len(r.Steps) {
