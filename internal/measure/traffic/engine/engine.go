@@ -77,9 +77,12 @@ type Program struct {
 // versionPattern finds the version in the version output of both programs.
 var versionPattern = regexp.MustCompile(`(?i)(?:version|iperf) v?([0-9]+\.[0-9][0-9a-z.+-]*)`)
 
-// Find looks up an engine in the search path and asks for its version.
+// Find looks up an engine in the search path and asks for its version. The name may be from a file, and of any program.
 func Find(ctx context.Context, name Name) (Program, error) {
 	p := Program{Name: name}
+	if name != Netperf && name != Iperf3 {
+		return p, fmt.Errorf("found %q, expected %s or %s", name, Netperf, Iperf3)
+	}
 	var err error
 	if p.client, err = exec.LookPath(string(name)); err != nil {
 		return p, fmt.Errorf("%s: %w", name, ErrMissing)

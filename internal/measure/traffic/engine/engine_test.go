@@ -110,6 +110,17 @@ func TestFind(t *testing.T) {
 	must.Is(t, must.Err(Find(t.Context(), Iperf3)), ErrOld, "a program that says nothing of a version")
 }
 
+// TestFindRunsNothingElse: the engine of a campaign's file is one of two, and no program that somebody has put there.
+func TestFindRunsNothingElse(t *testing.T) {
+	planted := filepath.Join(t.TempDir(), "ran")
+	fake(t, "other", "touch "+planted+"; echo version 1.0")
+	dir, _, _ := strings.Cut(os.Getenv("PATH"), ":")
+	for _, name := range []string{"other", filepath.Join(dir, "other"), ""} {
+		must.Refuse(t, must.Err(Find(t.Context(), Name(name))), "%q is an engine", name)
+	}
+	must.Is(t, must.Err(os.Stat(planted)), os.ErrNotExist, "another program was run")
+}
+
 // A program that hangs ends with the context, and what it started with it.
 func TestHangs(t *testing.T) {
 	fake(t, "iperf3", "case $1 in --version) echo iperf 3.12;; *) sleep 60;; esac")
