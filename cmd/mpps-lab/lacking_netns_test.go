@@ -69,6 +69,8 @@ func TestLacking(t *testing.T) {
 		"a program": {env: "PATH=$SCRATCH/bin",
 			prepare: "mkdir $SCRATCH/bin; ln -s $(command -v ip) $(command -v unshare) $SCRATCH/bin",
 			says:    "missing packages: debootstrap", hint: "apt-get install"},
+		"Debian's keys": {prepare: "mount -t tmpfs none /usr/share/keyrings", says: "missing packages: debian-archive-keyring",
+			hint: "apt-get install"},
 		"privileges": {before: []string{"setpriv", "--bounding-set", "-sys_admin"}, says: "not permitted",
 			hint: "CAP_SYS_ADMIN"},
 		"memory": {prepare: "MEMORY=3000000", says: "needs 6656 MiB of memory", hint: "mpps-lab list"},

@@ -25,9 +25,13 @@ const treeBytes = 2 << 30
 // that Debian marks essential.
 var needed = []struct{ program, pkg string }{
 	{"debootstrap", "debootstrap"},
+	{"gpgv", "gpgv"},
 	{"ip", "iproute2"},
 	{"unshare", "util-linux"},
 }
+
+// keyring has the keys that the packages of the tree are signed with. debootstrap and apt check them.
+const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 // MissingError reports packages that L0 lacks.
 type MissingError struct{ Packages []string }
@@ -55,6 +59,9 @@ func checkNeeds() error {
 		if _, err := exec.LookPath(n.program); err != nil && !slices.Contains(missing, n.pkg) {
 			missing = append(missing, n.pkg)
 		}
+	}
+	if _, err := os.Stat(keyring); err != nil {
+		missing = append(missing, "debian-archive-keyring")
 	}
 	if len(missing) > 0 {
 		return &MissingError{missing}
