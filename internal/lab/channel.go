@@ -19,10 +19,10 @@ import (
 // ErrGone: L1 is gone; Lab.Reason may say why.
 var ErrGone = errors.New("the lab host is gone")
 
-// errBusy: the port's server in L1 still runs a command of an earlier client.
+// errBusy: another process holds the port.
 var errBusy = errors.New("port is busy")
 
-// port is a command port of L1, used by one process at a time: the lock is between processes.
+// port is a port of L1, for commands or the terminal, used by one process at a time: the lock is between processes.
 type port struct {
 	lock, in, out *os.File
 	r             *bufio.Reader

@@ -13,9 +13,9 @@ const lastWordsScript = `grep -h -m 1 'Kernel panic' /run/lab/*.console | tr -d 
 dmesg | grep -m 1 'qemu-system[^ ]*: *segfault'
 true`
 
-// Death returns the last words of what died by itself in this lab, L1's kernel or a guest's; "" if nothing did. Nested
-// emulation is not perfect: now and then a kernel dies that would survive on hardware, or waits for a device for ever.
-// The first that is found of a QEMU is recorded.
+// Death returns the last words of L1's kernel or a guest that died by itself; "" if none did. Nested emulation is not
+// perfect: now and then a kernel dies that would survive on hardware, or waits for a device for ever. It records one
+// death per boot.
 func (l *Lab) Death(ctx context.Context) string {
 	died := l.findDeath(ctx)
 	if died == "" {
@@ -23,8 +23,8 @@ func (l *Lab) Death(ctx context.Context) string {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if of := l.st.proc(roleQEMU); l.died != of {
-		l.died = of
+	if qemu := l.st.proc(roleQEMU); l.died != qemu {
+		l.died = qemu
 		Record(StatDeath, died, 0)
 	}
 	return died
@@ -43,8 +43,8 @@ func (l *Lab) findDeath(ctx context.Context) string {
 		case watchdogBit:
 			return "the lab host: a CPU had stopped, so that the watchdog ended it: " + logTail(l.LogFile("serial"), 1)
 		case frozen:
-			return "the lab host: QEMU or what serves it stood still or had ended, so that it was ended"
-		case guestReset: // nobody who asked for a reboot stops here; the last output may be lost
+			return "the lab host: QEMU stood still, or a process that serves it was stopped or had ended"
+		case guestReset: // not by Reboot, which boots again; the last output may be lost
 			return "the lab host began to boot again by itself: " + logTail(l.LogFile("serial"), 1)
 		}
 		return ""
@@ -67,7 +67,7 @@ func (l *Lab) findDeath(ctx context.Context) string {
 // death returns what ended the guest, as Death does; "" while it may still answer.
 func (g *Guest) death(ctx context.Context) string {
 	script := "grep -m 1 'Kernel panic' " + g.consolePath() + " | tr -d '\\r'\n"
-	if !g.Spec.Direct { // which has no monitor
+	if !g.Spec.Direct { // a direct guest has no monitor
 		script += registers(g.Spec.Name)
 	}
 	out, err := g.lab.Must(ctx, script)

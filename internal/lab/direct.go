@@ -105,8 +105,8 @@ func (g *GuestSpec) machine() []string {
 		"-object", "memory-backend-memfd,id=ram,share=on,size=" + mem + "M"}
 }
 
-// toVFIO binds a VF to vfio-pci and sets its MAC address if its PF is in this network namespace; in another one,
-// whoever moved it there has done so.
+// toVFIO returns the script that binds a VF to vfio-pci and sets its MAC address. If its PF is in another network
+// namespace, the address must have been set before the PF was moved there.
 func toVFIO(n NIC) string {
 	return fmt.Sprintf(`d=/sys/bus/pci/devices/%[1]s
 for p in $d/physfn/net/*; do

@@ -24,11 +24,11 @@ const (
 	VF     Model = "vf"     // virtual function of an SR-IOV NIC, handed through
 	// Macvtap is Vhost behind a macvtap device in bridge mode; only with Direct.
 	Macvtap Model = "macvtap"
-	// VhostUser shares its vrings, and the guest its memory, with the process that connects to a socket of QEMU's,
-	// which waits for it; only with Direct.
+	// VhostUser is served by a process that connects to QEMU's socket and maps the guest's memory; QEMU waits for it.
+	// Only with Direct.
 	VhostUser Model = "vhost-user"
-	// Passt is paravirtual and behind passt, which makes sockets of L1 of the guest's packets; only with Direct, and
-	// with QEMU 10.1 or later.
+	// Passt is paravirtual and served by passt, which translates the guest's connections to sockets of L1; only with
+	// Direct, and with QEMU 10.1 or later.
 	Passt Model = "passt"
 )
 
@@ -43,8 +43,8 @@ type NIC struct {
 	RxQueue int    // descriptors, Virtio and Vhost: 256, 512 or 1024; 0: QEMU's default
 	VF      string // PCI address of the virtual function in L1, as in 0000:01:10.0
 	Socket  string // VhostUser: its path in L1
-	TCP     string // Passt: ports of L1's that are the guest's, in passt's words
-	UDP     string // likewise
+	TCP     string // Passt: TCP ports of L1 that passt forwards to the guest, in its syntax
+	UDP     string // likewise UDP ports
 }
 
 // GuestSpec describes a guest.
@@ -154,10 +154,10 @@ func (g *GuestSpec) fill() error {
 	return nil
 }
 
-// special reports whether libvirt's definition of a guest has no form for the NIC here.
+// special reports whether templates/domain.xml has no form for the NIC.
 func (n *NIC) special() bool { return n.Model == Macvtap || n.Model == VhostUser || n.Model == Passt }
 
-// tapped reports whether L1 has a device of the NIC's.
+// tapped reports whether the NIC has a tap or macvtap device in L1.
 func (n *NIC) tapped() bool { return n.Model != VF && n.Model != VhostUser && n.Model != Passt }
 
 // guestMAC derives an address from the guest's name and the NIC's index (FNV-1a, QEMU's prefix).
@@ -192,7 +192,7 @@ func (g *GuestSpec) cmdline() string {
 		a = append(a, "mpps.route="+r)
 	}
 	if slices.ContainsFunc(g.NICs, func(n NIC) bool { return n.Model == Passt }) {
-		// passt learns the guest's MAC address from its frames. Before, it sends to all, which the guest's TCP ignores.
+		// passt broadcasts until a frame tells it the guest's MAC address, and the guest's TCP ignores broadcasts.
 		a = append(a, "sysctl.net.ipv4.conf.default.arp_notify=1")
 	}
 	if g.Forward {

@@ -60,8 +60,8 @@ func fairTimeout(ctx context.Context, d time.Duration, qemu func() int) (context
 	return fair, cancel
 }
 
-// fairContext says that its time is over where the fair time is, not that somebody canceled it. It has its own Done:
-// contexts derived from it would take their error from the one below.
+// fairContext ends with DeadlineExceeded, not Canceled, when its fair time is over. It has its own Done, because
+// contexts derived from it would otherwise take their error from the embedded one.
 type fairContext struct {
 	context.Context
 	done chan struct{}

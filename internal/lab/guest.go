@@ -18,7 +18,7 @@ import (
 // waits for a CPU of L0 does not count.
 const GuestLimit = 100 * time.Second
 
-// guestLook is how often a guest that does not answer yet is examined: one that died is not waited for.
+// guestLook is how often a guest that does not answer yet is examined, so that a dead one is not waited for.
 const guestLook = 20 * time.Second
 
 // libvirtLimit is the time for libvirt's first answer, for which it starts QEMU several times to probe its
@@ -130,7 +130,7 @@ func (l *Lab) StartGuest(ctx context.Context, spec GuestSpec) (*Guest, error) {
 		return nil, err
 	}
 	if err := g.start(ctx); err != nil {
-		if errors.Is(err, ErrGone) && l.Emulated() { // of guests in guests an emulated kernel dies now and then
+		if errors.Is(err, ErrGone) && l.Emulated() { // nested guests kill an emulated kernel now and then
 			err = fmt.Errorf("%w: %w", ErrFreshLab, err)
 		}
 		return nil, err
@@ -138,7 +138,7 @@ func (l *Lab) StartGuest(ctx context.Context, spec GuestSpec) (*Guest, error) {
 	return g, nil
 }
 
-// GuestOf returns the handle of a guest that already runs, in a lab that was set up with it.
+// GuestOf returns the handle of a guest without starting it, such as of one that runs since Config.Begin.
 func (l *Lab) GuestOf(spec GuestSpec) (*Guest, error) {
 	if err := spec.fill(); err != nil {
 		return nil, err

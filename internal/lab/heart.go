@@ -29,7 +29,7 @@ func (l *Lab) checkHeart(ctx context.Context) error {
 	return err
 }
 
-// readHeart reads what the heart says: an error if it does not beat, and what it does not see.
+// readHeart parses the heart's report: an error if it does not beat, and which CPUs it does not watch.
 func readHeart(said string) (blind string, err error) {
 	values := map[string]string{}
 	for line := range strings.Lines(said) {

@@ -101,7 +101,7 @@ func TestTruncatedState(t *testing.T) {
 	end := func(l *lab.Lab) {
 		must.Do(t, l.Stop(t.Context()))
 	}
-	tree := must.Get(lab.OpenTree(""))(t)
+	tree := must.Get(lab.OpenTree(lab.Dir()))(t)
 	l := begin()
 	emulated := l.Emulated()
 	end(l)

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -46,40 +44,30 @@ func (l *Lab) Interactive(ctx context.Context, in *os.File, out io.Writer) error
 // Terminal is Interactive without a terminal on L0: bytes in, bytes out. It returns when the shell ends; a pending read
 // of in is abandoned.
 func (l *Lab) Terminal(ctx context.Context, in io.Reader, out io.Writer, rows, cols int) error {
-	lock, err := openLock(filepath.Join(l.dir, "porttty.lock"))
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	p, err := openPort(l.dir, "porttty")
+	if errors.Is(err, errBusy) {
 		return fmt.Errorf("interactive shell of lab %s: another one is open", l.Name())
 	}
-	toL1, err := os.OpenFile(filepath.Join(l.dir, "porttty.in"), os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return l.wrap(errors.Join(ErrGone, err))
+		return l.wrap(err)
 	}
-	defer toL1.Close()
-	fromL1, err := os.OpenFile(filepath.Join(l.dir, "porttty.out"), os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return err
-	}
-	defer fromL1.Close()
+	defer p.close()
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
-		_, _ = io.Copy(out, fromL1) // ends by the close or with L1
+		_, _ = io.Copy(out, p.out) // ends by the close or with L1
 	}()
-	go func() { _, _ = io.Copy(toL1, in) }()
+	go func() { _, _ = io.Copy(p.in, in) }()
 	term := os.Getenv("TERM")
 	if !termRE.MatchString(term) {
 		term = "vt100"
 	}
 	r, err := l.Shell(ctx, fmt.Sprintf(terminal, rows, cols, term))
-	drain(fromL1, copied)
+	drain(p.out, copied)
 	if err != nil {
 		return err
 	}
-	if err := r.Err(); err != nil { // script's own: the shell's status is not passed on
+	if err := r.Err(); err != nil { // of script: it does not pass the shell's status on
 		return fmt.Errorf("interactive shell: %w", err)
 	}
 	return nil

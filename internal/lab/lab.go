@@ -53,8 +53,8 @@ type Lab struct {
 	idle     []*port
 	closed   bool
 	restored time.Duration // fair time of the last restore; 0: L1 was booted
-	died     Proc          // the last QEMU of which a death was recorded
-	guards   []func()      // let the processes of a lab outlive this one
+	died     Proc          // the last QEMU whose death, or whose guest's, was recorded
+	guards   []func()      // each lets a process of a lab outlive this one
 
 	guestMu   sync.Mutex // one guest start at a time; libvirt's daemons
 	virtReady bool
@@ -81,7 +81,7 @@ func Start(ctx context.Context, c Config) (l *Lab, err error) {
 	defer unlock()
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, free(c.Name))
+			err = errors.Join(err, release(c.Name, true))
 		}
 	}()
 	if c.Tree == nil {
@@ -159,7 +159,7 @@ func newLab(c Config) *Lab {
 		&state{Boot: bootID(), Owner: owner, Config: c, Cache: cache, Tree: c.Tree.Dir, Accel: c.Accel})
 }
 
-// handle is a lab of a state, which is watched until Close.
+// handle returns the handle of the lab in a state; it watches the lab until Close.
 func handle(t *Tree, log func(string), s *state) *Lab {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &Lab{dir: runDir(s.Config.Name), data: dataDir(s.Cache, s.Config.Name), tree: t, log: log, st: s,
@@ -168,8 +168,8 @@ func handle(t *Tree, log func(string), s *state) *Lab {
 	return l
 }
 
-// Detach has the lab outlive this process. Until then its processes end with this one, and Reap removes the rest. Its
-// Config must say Detached: other labs end with this process by themselves.
+// Detach lets the lab outlive this process. Until then its processes end with this one, and Reap removes the rest.
+// Config must have Detached set.
 func (l *Lab) Detach() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -232,7 +232,7 @@ func (l *Lab) closeIdle() {
 	l.idle = nil
 }
 
-// Stop ends the lab and removes everything of it but, if it is persistent, its data.
+// Stop ends the lab and removes its files; a persistent one keeps its data.
 func (l *Lab) Stop(ctx context.Context) error {
 	l.Close()
 	if err := Down(ctx, l.Name(), func(string) {}); !errors.Is(err, fs.ErrNotExist) {
@@ -276,11 +276,8 @@ func RemoveData(name string) error {
 	return os.RemoveAll(dataDir(Dir(), name))
 }
 
-// Clean removes the cache: trees, packages, kept data. No lab may run, and none be built.
+// Clean removes what is in the cache: trees, packages, kept data. No lab may be running, no tree being built.
 func Clean(ctx context.Context, cache string) error {
-	if cache == "" {
-		cache = Dir()
-	}
 	if _, err := Reap(ctx); err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"time"
 
@@ -56,7 +55,7 @@ func checkNeeds() error {
 	}
 	var missing []string
 	for _, n := range needed {
-		if _, err := exec.LookPath(n.program); err != nil && !slices.Contains(missing, n.pkg) {
+		if _, err := exec.LookPath(n.program); err != nil {
 			missing = append(missing, n.pkg)
 		}
 	}
@@ -94,7 +93,8 @@ func checkNetwork() error {
 	return nil
 }
 
-// makeCache creates the cache folder. It returns an error if that cannot hold a tree, with its programs and devices.
+// makeCache creates the cache folder. It returns an error if a tree could not be in it: not writable, or programs and
+// device files would not work there.
 func makeCache(dir string) error {
 	const hint = "name another folder with MPPS_LAB"
 	if err := os.MkdirAll(dir, 0o755); err != nil {

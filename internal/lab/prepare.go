@@ -42,9 +42,6 @@ func buildLock(cache string) string { return filepath.Join(cache, "lock") }
 
 // OpenTree returns the tree of this program's recipe if it has been built.
 func OpenTree(cache string) (*Tree, error) {
-	if cache == "" {
-		cache = Dir()
-	}
 	t, err := readTree(treeDir(cache))
 	if err == nil {
 		err = t.check()
@@ -314,10 +311,10 @@ func (b *builder) runIsolated(ctx context.Context, argv ...string) error {
 	return nil
 }
 
-// buildLog, in the cache, has what the program printed by which the last build failed.
+// buildLog, in the cache, has the output of the program that failed in the last build.
 const buildLog = "build.log"
 
-// failed is a program's failure in one line, its last; the log has the others.
+// failed returns a program's failure with the last line of its output, and writes all of the output to buildLog.
 func (b *builder) failed(err error, printed []byte) error {
 	log := filepath.Join(filepath.Dir(b.debs), buildLog)
 	if werr := os.WriteFile(log, printed, 0o644); werr != nil { // a full disk, which is why the build failed

@@ -93,11 +93,11 @@ func qmpReturn(r *bufio.Reader) (json.RawMessage, error) {
 	}
 }
 
-// qmpHello is the input of QEMU's second monitor, whose output is a file: it then writes its events there, whether a
-// client is connected or not.
+// qmpHello is the input of QEMU's second monitor. It makes QEMU write its events to eventsLog, whether a client is
+// connected or not.
 const qmpHello = `{"execute":"qmp_capabilities"}` + "\n"
 
-// eventsLog is that file.
+// eventsLog is the output of that monitor.
 const eventsLog = "events.log"
 
 // Reason returns why L1's QEMU ended (ShutdownCause of qapi/run-state.json: guest-shutdown, guest-reset (also after a
@@ -123,7 +123,7 @@ func (l *Lab) Reason() string {
 // watchdogBit is the Reason of a QEMU that its watchdog ended.
 const watchdogBit = "watchdog"
 
-// event is a line of the monitor whose output is a file.
+// event is a line of eventsLog.
 type event struct {
 	Event string
 	Data  struct{ Reason string }

@@ -9,8 +9,8 @@ import (
 )
 
 // Reserve does every check of Start that needs no root tree, and takes the name: from then on other processes that want
-// it get ErrRunning, while this one may start and stop labs of that name. The returned function frees it, and so does
-// the end of this process.
+// it get ErrRunning, while this one may start and stop labs of that name. The returned function frees it; so does the
+// end of this process.
 func Reserve(ctx context.Context, c Config) (func() error, error) {
 	c.Held = true
 	unlock, err := reserve(ctx, &c)
@@ -24,17 +24,18 @@ func Reserve(ctx context.Context, c Config) (func() error, error) {
 			return err
 		}
 		defer unlock()
-		return release(c.Name)
+		return release(c.Name, false)
 	}, nil
 }
 
-// release ends the reservation of a name, and a lab of this process that has it.
-func release(name string) error {
+// release ends what this process has of the lab of a name, and frees the name, unless keepReserved and Reserve holds
+// it.
+func release(name string, keepReserved bool) error {
 	s, err := readState(name)
 	if err != nil || !s.ours() {
 		return nil
 	}
-	s.Config.Held = false
+	s.Config.Held = s.Config.Held && keepReserved
 	return s.clean()
 }
 
@@ -55,15 +56,15 @@ func reserve(ctx context.Context, c *Config) (unlock func(), err error) {
 		return nil, err
 	}
 	if err := checkMemory("/", c.MemoryMiB); err != nil {
-		err = errors.Join(err, release(c.Name))
+		err = errors.Join(err, release(c.Name, false))
 		unlock()
 		return nil, err
 	}
 	return unlock, nil
 }
 
-// claimLimit is how long claim waits for a process that ends or examines a lab of that name. A process that starts one
-// is recorded in the state file.
+// claimLimit is how long claim waits for a process that ends or examines a lab of that name. It does not wait for one
+// that starts a lab: that one is in the state file.
 const claimLimit = 5 * time.Second
 
 // claim takes the lock of a name and writes this process into its state file; ErrRunning if another process has it.
@@ -102,13 +103,4 @@ func claim(ctx context.Context, c Config) (unlock func(), err error) {
 		return nil, err
 	}
 	return unlock, (&state{Boot: bootID(), Owner: me, Config: c, Accel: c.Accel}).write()
-}
-
-// free ends what a start of this process has left of a lab, and gives up its name unless Reserve holds it.
-func free(name string) error {
-	s, err := readState(name)
-	if err != nil || !s.ours() {
-		return nil
-	}
-	return s.clean()
 }

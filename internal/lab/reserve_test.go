@@ -130,7 +130,7 @@ func TestHeld(t *testing.T) {
 		unlock()
 		must.Need(t, exists(stateFile("demo")), "the name was given up")
 	}
-	must.Do(t, release("demo"))
+	must.Do(t, release("demo", false))
 	must.Hold(t, !exists(runDir("demo")), "the name is still taken")
 	write(t, state{Owner: another(t), Config: c, Cache: t.TempDir(), Tree: "/tree"})
 	must.Do(t, Down(t.Context(), "demo", quiet))

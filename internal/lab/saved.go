@@ -20,7 +20,7 @@ import (
 // Beginning sets up a host once, after its first boot: bridges, rules, a running guest. Later labs of the same
 // configuration start from that state in about a second (see saved).
 type Beginning struct {
-	// Name, letters only: of its states the newest alone is kept. Empty: all are while there is room.
+	// Name, of letters only: only the newest state of a name is kept. Empty: each is kept while there is room.
 	Name string
 	Key  string // identifies everything that Make depends on: programs, scripts, the guest's definition
 	// Make is called on a booted host, and again on another one if the host dies (ErrGone) or is broken (ErrFreshLab).
@@ -90,7 +90,7 @@ func Expect(ctx context.Context, c Config) time.Duration {
 	c.fill()
 	var err error
 	if c.Tree == nil {
-		c.Tree, err = OpenTree("")
+		c.Tree, err = OpenTree(Dir())
 	}
 	if err != nil {
 		return built + booted
@@ -124,7 +124,7 @@ func (s saved) removeUnlocked() error {
 	return s.remove()
 }
 
-// begin brings L1 to the state in which every lab of this configuration starts.
+// begin restores L1 from the saved state of its configuration, or boots it and sets it up.
 func (l *Lab) begin(ctx context.Context) error {
 	if !l.savable() {
 		return l.bootAndSetUp(ctx)
@@ -173,8 +173,8 @@ func (s saved) begin(ctx context.Context, b beginner) error {
 	return last
 }
 
-// restore restores a host from the open state. If that fails, it removes the state, but not one by which another
-// process has replaced it: then, or to make one, again is true.
+// restore restores a host from the open state. If that fails, it removes the state, unless another process has replaced
+// it, and again is true: begin finds the new state or makes one.
 func (s saved) restore(ctx context.Context, b beginner, state *os.File) (again bool, err error) {
 	defer state.Close() // until then no other folder gets its inode number
 	err = b.restore(ctx, s)

@@ -58,7 +58,7 @@ func readState(name string) (*state, error) {
 	return s, nil
 }
 
-// orphaned reports whether nobody will ever end this lab.
+// orphaned reports whether the process that should end this lab is gone.
 func (s *state) orphaned() bool {
 	if s.Boot != bootID() {
 		return true
@@ -93,7 +93,7 @@ func (s *state) ours() bool {
 }
 
 // clean ends every process of the lab, and with them its network namespace, and removes its run folder and, unless it
-// is persistent, its data. Of a lab whose name this process holds, the reservation stays. It continues after errors.
+// is persistent, its data. A name that this process has reserved stays reserved.
 func (s *state) clean() error {
 	var errs []error
 	if s.Boot == bootID() {
@@ -167,9 +167,6 @@ func runNames() ([]string, error) {
 // Unused lists the cache's folders that no lab and no build uses: unfinished builds and saved states of killed
 // processes, and the data of labs that are not up, including persistent ones. Clean removes them.
 func Unused(cache string) ([]string, error) {
-	if cache == "" {
-		cache = Dir()
-	}
 	patterns := []string{"tree-*/saved/" + unfinished + "*", "labs/*"}
 	unlock, err := tryLock(buildLock(cache))
 	switch {
@@ -216,8 +213,8 @@ func Reap(ctx context.Context) ([]string, error) {
 	return done, errors.Join(errs...)
 }
 
-// reapOne decides and cleans up under the lab's lock, so that reapers and starters do not collide. Whoever holds the
-// lock takes care of the lab.
+// reapOne decides and cleans up under the lab's lock, so that reapers and starters do not collide. It skips a lab whose
+// lock another process holds.
 func reapOne(ctx context.Context, name string) (bool, error) {
 	if s, err := readState(name); err == nil && !s.orphaned() {
 		return false, nil

@@ -15,7 +15,7 @@ import (
 // waitFor waits until a process of the lab has created a file. The error has the end of the process's log.
 func (l *Lab) waitFor(ctx context.Context, p Proc, path string) error {
 	for {
-		alive := p.Alive() // asked first: the file may be the last that it did
+		alive := p.Alive() // before the file: it may have created it and ended
 		if _, err := os.Stat(path); err == nil {
 			return nil
 		}
@@ -30,7 +30,7 @@ func (l *Lab) waitFor(ctx context.Context, p Proc, path string) error {
 	}
 }
 
-// errEnded: a process of the lab ended that should serve it.
+// errEnded: a process that the lab needs has ended.
 var errEnded = errors.New("it has ended")
 
 // sleep waits for d, or returns the error of a context that ends before.

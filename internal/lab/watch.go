@@ -11,8 +11,8 @@ import (
 
 // L1's heart and QEMU's watchdog (see qemu.go) stop together with QEMU. So every process with a handle of a lab also
 // watches from outside: if no thread of QEMU has run for frozenLooks looks, or a process of the lab was stopped or has
-// been gone for as long, the lab is ended, and everybody who waits for L1 gets ErrGone. L1 itself waits for ever for a
-// virtiofsd that has ended, and its kernel does not take that for a hang.
+// been gone for as long, the lab is ended, and all calls that wait for L1 return ErrGone. L1 itself waits for ever for
+// a virtiofsd that has ended, and its kernel does not take that for a hang.
 const (
 	lookEvery   = 2 * time.Second
 	frozenLooks = 10
@@ -31,8 +31,8 @@ type stillness struct {
 	looks int
 }
 
-// look takes the CPU time of QEMU's threads so far, 0 if the kernel does not account it, and whether a process of the
-// lab does not serve it. It reports whether the lab must be ended.
+// look counts a look and reports whether the lab must be ended. ran is the CPU time of QEMU's threads so far, 0 if the
+// kernel does not account it; unserved says that a process of the lab is stopped or gone.
 func (s *stillness) look(qemu Proc, ran time.Duration, unserved bool) bool {
 	if qemu != s.qemu || !unserved && (ran == 0 || ran != s.ran) {
 		s.looks = 0
@@ -62,13 +62,13 @@ func (l *Lab) watch(ctx context.Context) {
 			ran, _ = schedstat(procs[at].PID)
 		}
 		if s.look(procs[at], ran, slices.ContainsFunc(procs, Proc.absent)) {
-			_ = l.thaw(procs) // tried again at the next look
+			_ = l.endFrozen(procs) // tried again at the next look
 		}
 	}
 }
 
-// thaw ends processes that stand still, and records the reason.
-func (l *Lab) thaw(procs []Proc) error {
+// endFrozen kills the processes of a lab that stands still, and records the reason.
+func (l *Lab) endFrozen(procs []Proc) error {
 	f, err := os.OpenFile(filepath.Join(l.dir, eventsLog), os.O_WRONLY|os.O_APPEND, 0)
 	if err == nil {
 		_, err = f.WriteString(`{"event": "` + frozenEvent + `"}` + "\n")

@@ -76,7 +76,7 @@ func emulable() []string {
 func checkExperiments(names []string) error {
 	hint := "experiments: " + strings.Join(emulable(), ", ") + ", or all"
 	if len(names) == 0 {
-		return outcome.Usage(errors.New("nothing says which experiment to repeat"), hint)
+		return outcome.Usage(errors.New("no experiment is named"), hint)
 	}
 	for i, name := range names {
 		e := acceptance.Find(name)
@@ -122,8 +122,7 @@ func Acceptance(name string) []string {
 	}
 	if in.Guest != "" {
 		argv = append(argv, "--guest", in.Guest, "--via", in.Via, "--agent", in.Agent, "--sink", in.Sink, "--pps",
-			in.PPS,
-			"--consent", strings.Join(in.Consent, ","))
+			in.PPS, "--consent", strings.Join(in.Consent, ","))
 	}
 	return argv
 }
@@ -158,7 +157,7 @@ func (a *app) experiment(ctx context.Context, p *accept.Report, name string) (r 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = s.closeAfter(err) }()
+	defer func() { err = closeAfter(s.lab, err) }()
 	argv := Acceptance(name)
 	for tries := 0; ; tries++ {
 		// The report says that a run failed, and why.
@@ -203,7 +202,7 @@ func (a *app) experimentHost(ctx context.Context, name string) (s *scene, restar
 // takeOver adds a run from the report in another directory, with its files.
 func takeOver(p *accept.Report, r *acceptance.Run, from string) error {
 	from = filepath.Join(from, filepath.Base(r.Inputs.Dir))
-	r.Machine.Emulated, r.Inputs.Lab = true, true // even if virtualized: it is nobody's real host
+	r.Machine.Emulated, r.Inputs.Lab = true, true // under KVM too: the lab is no real host
 	p.Machine, r.Inputs.Dir = r.Machine, filepath.Join(p.Dir, p.NextDir(r.Name))
 	if err := p.Add(r); err != nil {
 		return err

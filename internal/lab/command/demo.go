@@ -44,9 +44,9 @@ guest restart that it needs, measure again, and roll back. Each step updates
 report.html and result.json; demo.log has the output of all programs, and the
 results are in their own files.
 
-A box that dies or hangs is replaced once. Not counting the time in which it
-waits for processors of a busy machine, and after the root tree has been built,
-the demo ends within 15 minutes, with a report of what it came to.
+A host that dies or hangs is replaced once. Once the root tree is built, the
+demo ends within 15 minutes, not counting time in which it waits for the CPUs of
+a busy machine, and with a report of how far it came.
 
 The rates are those of an emulator: only their ratio means something.
 
@@ -85,8 +85,8 @@ type demo struct {
 
 	scene *scene
 	ended []string   // why boxes were given up
-	state demoState  // what the present box has shown
-	kept  *demoState // of an earlier box, the one that came furthest; nil: there was none
+	state demoState  // results of the current box
+	kept  *demoState // results of the earlier box that came furthest; nil: there was none
 }
 
 func (d *demo) run(ctx context.Context) (err error) {
@@ -111,7 +111,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 		}}
 	defer func() { err = d.close(err) }()
 	if err := d.stage.play(ctx, d.acts(ctx)); err != nil {
-		if ctx.Err() != nil { // what was said of the box is of its end
+		if ctx.Err() != nil { // the end of ctx killed the box, which is what err reports
 			err = outcome.Failed(errInterrupted, "the report so far is in "+d.out)
 		}
 		return err
@@ -124,18 +124,18 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// giveUp ends a box for a reason. What it has shown is kept: the fresh one may not come that far.
+// giveUp ends a box for a reason. Its results are kept: the fresh one may not come that far.
 func (d *demo) giveUp(ctx context.Context, why string) error {
 	kept := *d.shown()
 	d.kept, d.state = &kept, demoState{box: d.state.box + 1}
 	d.ended = append(d.ended, why)
-	if err := d.close(nil); err != nil { // the fresh one does not need it
+	if err := d.close(nil); err != nil { // does not keep a fresh one from starting
 		d.stage.say("  %v", err)
 	}
 	return ctx.Err()
 }
 
-// shown returns the results that the report shows: those of an earlier box until the present one has come further.
+// shown returns the results in the report: those of an earlier box until the current one has come further.
 func (d *demo) shown() *demoState {
 	if d.kept != nil && len(d.kept.missing()) <= len(d.state.missing()) {
 		return d.kept
@@ -143,8 +143,7 @@ func (d *demo) shown() *demoState {
 	return &d.state
 }
 
-// begin locks the demo's directory, removes what earlier demos left there, and starts the log and a report that says
-// that nothing was done yet.
+// begin locks the demo's directory, removes what earlier demos left there, and creates the log and an empty report.
 func (d *demo) begin() (log *os.File, unlock func(), err error) {
 	const hint = "--out takes a directory that you may write to"
 	if err := os.MkdirAll(d.out, 0o755); err != nil {
@@ -196,22 +195,22 @@ func (d *demo) file(name string, text []byte) error {
 	return ops.ReplaceFile(filepath.Join(d.out, name), text)
 }
 
-// acts returns the acts in order; the end of run kills the box at once.
+// acts returns the acts in order; when run ends, the box is killed at once.
 func (d *demo) acts(run context.Context) []act {
 	const minute = time.Minute
 	acts := []act{
 		{what: "start the emulated host and its guest", expect: d.app.expectScene, limit: 6 * minute,
 			do: func(ctx context.Context) error { return d.open(ctx, run) }},
 		{what: "what the host is, and what limits its guest", about: 20 * time.Second, limit: 3 * minute, do: d.audit},
-		{what: "measure as found", about: 30 * time.Second, limit: 3 * minute, do: d.before, again: true},
+		{what: "measure as found", about: 30 * time.Second, limit: 3 * minute, do: d.before, repeat: true},
 		{what: "apply the whole plan, restart the guest", about: 40 * time.Second, limit: 4 * minute, do: d.apply},
-		{what: "measure after", about: 30 * time.Second, limit: 3 * minute, do: d.after, again: true},
+		{what: "measure after", about: 30 * time.Second, limit: 3 * minute, do: d.after, repeat: true},
 		{what: "roll everything back", about: 30 * time.Second, limit: 4 * minute, do: d.rollback},
-		{what: "measure again, as it was found", about: 30 * time.Second, limit: 3 * minute, do: d.again, again: true},
+		{what: "measure again, as it was found", about: 30 * time.Second, limit: 3 * minute, do: d.again, repeat: true},
 	}
-	if _, err := lab.OpenTree(""); errors.Is(err, fs.ErrNotExist) {
+	if _, err := lab.OpenTree(lab.Dir()); errors.Is(err, fs.ErrNotExist) {
 		acts = slices.Insert(acts, 0, act{what: "fetch packages and build the host's root tree",
-			about: 90 * time.Second, limit: 30 * minute, do: d.build, before: true})
+			about: 90 * time.Second, limit: 30 * minute, do: d.build, noHost: true})
 	}
 	return acts
 }
@@ -259,14 +258,14 @@ func (d *demo) close(err error) error {
 		return err
 	}
 	d.retries += s.lab.Retries()
-	return s.closeAfter(err)
+	return closeAfter(s.lab, err)
 }
 
-// closeAfter ends the lab, whatever happened before. It is killed: nothing in it is to be written back.
-func (s *scene) closeAfter(err error) error {
+// closeAfter ends a lab and adds its errors to err. It kills the lab: nothing in it needs to be written back.
+func closeAfter(l *lab.Lab, err error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	return errors.Join(err, s.lab.Kill(), s.lab.Stop(ctx))
+	return errors.Join(err, l.Kill(), l.Stop(ctx))
 }
 
 // keep runs mpps on the demo's host and stores its output in a file next to the report.

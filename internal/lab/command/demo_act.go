@@ -18,12 +18,12 @@ import (
 type act struct {
 	what  string
 	about time.Duration // usual duration on two quiet cores
-	// expect, when set, gives about as the act begins.
+	// expect, if set, estimates about when the act begins.
 	expect func(context.Context) time.Duration
 	limit  time.Duration // its deadline
 	do     func(context.Context) error
-	again  bool // it only measures: where it fails on a box that lives it is played once more
-	before bool // it needs no box: its failure is no box's, and its time is not in demoLimit
+	repeat bool // only measures: is repeated once if it fails while its box is alive
+	noHost bool // needs no box: its failure replaces none, and its time does not count towards demoLimit
 }
 
 // The demo promises a maximum silence, and a maximum number of lines per act and of columns per line.
@@ -34,7 +34,7 @@ const (
 	demoColumns = 80
 )
 
-// demoLimit bounds a demo from its first box on, in the stage's time.
+// demoLimit bounds a demo from its first box on, in fair time (lab.FairTimeout).
 const demoLimit = 15 * time.Minute
 
 var (
@@ -42,14 +42,15 @@ var (
 	errDemoLimit    = fmt.Errorf("the demo took longer than %.0f minutes", demoLimit.Minutes())
 )
 
-// demoBoxes is the number of boxes that a demo uses up before it gives up: nested emulation is not perfect.
+// demoBoxes is the number of boxes, one after the other, that a demo uses before it gives up: nested emulation is not
+// perfect.
 const demoBoxes = 2
 
 // stage plays acts: it announces them, prints a heartbeat, ends them at their deadline, and starts over on a fresh host
 // if one died.
 type stage struct {
 	terminal, log io.Writer
-	live          bool // the terminal is one: what is printed next replaces a heartbeat
+	live          bool // the terminal redraws: the next line replaces a heartbeat
 	limit         func(context.Context, time.Duration) (context.Context, context.CancelFunc)
 	reopen        func(ctx context.Context, why string) error // gives up the box; the first act starts a fresh one
 	checkAlive    func(context.Context) error                 // what died or hangs on the host; nil: nothing
@@ -67,7 +68,7 @@ type stage struct {
 	partial []byte    // incomplete line for the log
 }
 
-// play plays the acts in order: those before there is a box, then the others within demoLimit.
+// play plays the acts in order: first those that need no box, then the others within demoLimit.
 func (s *stage) play(ctx context.Context, acts []act) error {
 	s.started = time.Now()
 	ended := make(chan struct{})
@@ -76,7 +77,7 @@ func (s *stage) play(ctx context.Context, acts []act) error {
 	defer beating.Wait()
 	defer close(ended)
 	first := 0
-	for ; first < len(acts) && acts[first].before; first++ {
+	for ; first < len(acts) && acts[first].noHost; first++ {
 		if err := s.playAct(ctx, first, acts); err != nil {
 			return fmt.Errorf("%s: %w", acts[first].what, err)
 		}
@@ -90,8 +91,8 @@ func (s *stage) play(ctx context.Context, acts []act) error {
 	return err
 }
 
-// playInBoxes plays the acts from first on, and again from there in a fresh box if one died. A failure in a box that
-// lives ends it.
+// playInBoxes plays the acts from first on, and starts over from there in a fresh box if one died. A failure in a box
+// that is alive ends the demo.
 func (s *stage) playInBoxes(ctx context.Context, first int, acts []act) error {
 	boxes, repeated := 1, map[int]bool{}
 	for i := first; i < len(acts); i++ {
@@ -107,7 +108,7 @@ func (s *stage) playInBoxes(ctx context.Context, first int, acts []act) error {
 				err = fmt.Errorf("%w: %w", dead, err)
 			}
 		}
-		if !died && acts[i].again && !repeated[i] && ctx.Err() == nil {
+		if !died && acts[i].repeat && !repeated[i] && ctx.Err() == nil {
 			repeated[i] = true
 			s.say("  that failed (%v): once more", err)
 			i--
@@ -121,9 +122,9 @@ func (s *stage) playInBoxes(ctx context.Context, first int, acts []act) error {
 		why := fmt.Sprintf("%s: %v", acts[i].what, err)
 		s.note(why)
 		why, _, _ = strings.Cut(why, "\n")
-		s.say("the box died or hung: a fresh one, from the start\n  %s", why)
+		s.say("the emulated host died or hung: a fresh one, from the start\n  %s", why)
 		if err := s.reopen(ctx, why); err != nil {
-			return fmt.Errorf("a fresh box: %w", err)
+			return fmt.Errorf("a fresh emulated host: %w", err)
 		}
 		i = first - 1
 	}
@@ -140,7 +141,7 @@ func (s *stage) playAct(ctx context.Context, i int, acts []act) error {
 	s.act, s.begun = a, time.Now()
 	s.mu.Unlock()
 	once := ""
-	if a.before {
+	if a.noHost {
 		once = "once, "
 	}
 	s.say("[%d/%d, %s] %s (%sabout %s)", i+1, len(acts), seconds(time.Since(s.started)), a.what, once,
@@ -190,7 +191,7 @@ func (s *stage) beat(ended <-chan struct{}) {
 	}
 }
 
-// pulse prints a heartbeat: a line of the terminal and the log, or one that the next line replaces.
+// pulse prints a heartbeat: a line on the terminal and in the log, or on a live terminal one that the next replaces.
 func (s *stage) pulse(line string) {
 	if !s.live {
 		s.print(line)
@@ -224,7 +225,7 @@ func (s *stage) say(format string, values ...any) {
 		for _, part := range wrapped(line) {
 			s.mu.Lock()
 			s.printed++
-			s.detail = "" // of what is over
+			s.detail = "" // it was an earlier program's
 			full := s.printed > demoLines
 			s.mu.Unlock()
 			if !full {

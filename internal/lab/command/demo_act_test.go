@@ -132,7 +132,7 @@ func TestDemoFreshBox(t *testing.T) {
 				err := f.play(t.Context(), []act{
 					{what: "open", about: time.Second, limit: time.Minute,
 						do: func(context.Context) error { opened++; return nil }},
-					{what: "work", about: time.Second, limit: time.Minute, again: c.again,
+					{what: "work", about: time.Second, limit: time.Minute, repeat: c.again,
 						do: func(ctx context.Context) error {
 							if played++; played <= c.times {
 								return c.fails(ctx)
@@ -175,7 +175,7 @@ func TestDemoLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFakeStage()
-				acts := []act{{what: "build", limit: 30 * time.Minute, before: true, do: slow(c.build)}}
+				acts := []act{{what: "build", limit: 30 * time.Minute, noHost: true, do: slow(c.build)}}
 				for range 5 {
 					acts = append(acts, act{what: "work", limit: 5 * time.Minute, do: slow(c.work)})
 				}
@@ -255,7 +255,8 @@ func TestDemoKeepsResults(t *testing.T) {
 		must.Do(t, json.Unmarshal(text, &r))
 		must.Same(t, r.Boxes, boxes, "boxes of the result")
 		page := must.Get(os.ReadFile(filepath.Join(d.out, "report.html")))(t)
-		must.Contain(t, string(page), host, "Box 1 of 2 died or hung and was given up: measure after: the guest died.")
+		must.Contain(t, string(page), host,
+			"Emulated host 1 of 2 died or hung and was given up: measure after: the guest died.")
 	}
 	reported("first", demoBox{why, true}, demoBox{"", false})
 	d.state.hostBefore = &facts.Host{Name: "second"}

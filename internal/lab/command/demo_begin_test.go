@@ -72,7 +72,7 @@ func sameFiles(a, b map[string]string) bool {
 func TestDemoExpects(t *testing.T) {
 	t.Setenv("MPPS_LAB", t.TempDir()) // there is no root tree
 	acts := (&demo{app: &app{mpps: t.TempDir()}}).acts(t.Context())
-	must.Hold(t, acts[0].before && !acts[1].before, "the tree is not built first, or more than that is")
+	must.Hold(t, acts[0].noHost && !acts[1].noHost, "the tree is not built first, or more than that is")
 	must.Hold(t, acts[1].expect != nil && acts[1].expect(t.Context()) == 0,
 		"the time of the first box is fixed, or expected without programs")
 	if at := slices.IndexFunc(acts, func(a act) bool { return a.about == 0 && a.expect == nil }); at >= 0 {

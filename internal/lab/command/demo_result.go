@@ -36,7 +36,7 @@ type demoState struct {
 type Result struct {
 	Schema     string              `json:"schema"` // mpps.demo/2
 	Version    string              `json:"mpps"`
-	Before     *demoSide           `json:"before"` // null where the run has not come so far, as the next three
+	Before     *demoSide           `json:"before"` // null until measured, as the next three
 	After      *demoSide           `json:"after"`
 	RolledBack *demoSide           `json:"rolled_back"`
 	Throughput *measure.Comparison `json:"throughput"`
@@ -213,9 +213,9 @@ func (s *demoState) document(d *demo) *bench.Document {
 	}
 	for i, why := range d.ended {
 		doc.Warn(outcome.Warning{Code: "box-given-up",
-			Text: fmt.Sprintf("Box %d of %d died or hung and was given up: %s. This report is of box %d.", i+1,
-				len(d.ended)+1, why, s.box+1),
-			Hint: "The files beside this report are of the last box that came to them."})
+			Text: fmt.Sprintf("Emulated host %d of %d died or hung and was given up: %s. This report is of host %d.",
+				i+1, len(d.ended)+1, why, s.box+1),
+			Hint: "Each file next to this report is of the last host that came that far."})
 	}
 	if h == nil {
 		return doc
@@ -278,8 +278,7 @@ func (s *demoState) compare(doc *bench.Document) {
 		if drift := measure.Compare(found, s.again.Run.Values()); drift.Significant {
 			doc.Warn(outcome.Warning{Code: "drift",
 				Text: fmt.Sprintf("Before and rolled back are the same configuration and still differ by %s: that "+
-					"much of any "+
-					"difference here is the machine's.", drift),
+					"much of any difference here is drift of the machine.", drift),
 				Hint: "Nothing else should run on the machine that the demo runs on."})
 		}
 		from = "before and rolled back"

@@ -89,7 +89,7 @@ func (a *app) openScene(ctx context.Context, steps func(string), log io.Writer) 
 	}
 	s := &scene{lab: l, log: log}
 	if s.guest, err = l.GuestOf(demoSpec(p.init)); err != nil {
-		return nil, s.closeAfter(err)
+		return nil, closeAfter(l, err)
 	}
 	return s, nil
 }

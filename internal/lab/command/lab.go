@@ -179,7 +179,7 @@ func (a *app) listCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			unused, err := lab.Unused("")
+			unused, err := lab.Unused(lab.Dir())
 			if err != nil {
 				return err
 			}
@@ -222,7 +222,7 @@ func (a *app) cleanCommand() *cobra.Command {
 		Short: "remove cached root trees and leftovers of dead labs",
 		Args:  cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := lab.Clean(cmd.Context(), ""); err != nil {
+			if err := lab.Clean(cmd.Context(), lab.Dir()); err != nil {
 				return err
 			}
 			a.out.Step("removed %s", lab.Dir())

@@ -95,7 +95,7 @@ func (a *app) modes(ctx context.Context, f *modesFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = s.closeAfter(err) }()
+	defer func() { err = closeAfter(s.lab, err) }()
 	env := &ops.Env{Root: "/", Version: version.Version, Out: a.out}
 	log := bench.NewCampaignLog(env, f.keep, cmp.Or(f.resume, f.checkpoint), f.stamp)
 	w := &modesWatch{env: env, share: s.lab.ShareDir(), log: log, stall: stall + f.duration + f.warmUp + f.budget}

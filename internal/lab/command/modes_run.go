@@ -81,16 +81,16 @@ func (s *modesScene) measure(ctx context.Context, w *modesWatch, argv []string) 
 	if err := os.Remove(filepath.Join(w.share, modesAnswer)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	limited, give := context.WithCancelCause(ctx)
-	defer give(nil)
-	watching, enough := context.WithCancel(context.WithoutCancel(ctx))
+	limited, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watching, stopWatch := context.WithCancel(context.WithoutCancel(ctx))
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		w.watch(watching, func() { give(errStalled) })
+		w.watch(watching, func() { cancel(errStalled) })
 	}()
 	r, err := s.lab.Exec(limited, lab.Cmd{Argv: argv, Grace: 30 * time.Second})
-	enough()
+	stopWatch()
 	<-watched
 	if cause := context.Cause(limited); errors.Is(cause, errStalled) {
 		return cause
@@ -143,7 +143,7 @@ func (w *modesWatch) watch(ctx context.Context, stalled func()) {
 		w.seen, moved = info.Size(), time.Now()
 		c, err := w.read()
 		if err != nil || c == nil {
-			continue // the next look will tell
+			continue // a sample is being written: read at the next tick
 		}
 		if _, more := c.Next(); more {
 			bench.ShowProgress(w.env, c.Progress())

@@ -111,18 +111,18 @@ something, and not much.
 type campaign struct {
 	name, short, long string
 	scene             string // what the host is furnished with
-	reference         string // the mode that is 100 %, and measured whatever --only says
+	reference         string // the mode that is 100 %, always measured, also with --only
 	modes             []measure.Mode
 	notes             []string
 	furnish           func(*modesScene, context.Context) error
-	store             string   // script that prints what must be as before in the end; empty: nothing
+	store             string   // script that prints what the campaign must leave unchanged; empty: nothing
 	args              []string // of the emulated host's kernel
 }
 
-// base is what --only calls a mode: its name without "+plan".
+// base returns a mode's name without "+plan".
 func base(mode string) string { return strings.TrimSuffix(mode, underPlan) }
 
-// wanted returns the modes that --only names, in the table's order, and always the reference.
+// wanted returns the reference and the modes that --only names, each with and without the plan, in the table's order.
 func (c *campaign) wanted(only []string) ([]string, error) {
 	var all []string
 	for _, m := range c.modes {
@@ -154,13 +154,11 @@ type modesScene struct {
 	lab      *lab.Lab
 	programs programs
 	wanted   []string // modes
-	left     []string // what was wanted and cannot be had here, and why
-	stored   string   // what the campaign's store script said before anything was measured
+	left     []string // modes that were wanted but cannot run here, and why
+	stored   string   // output of the campaign's store script before the first measurement
 	guests   map[string]*lab.Guest
 	step     func(format string, args ...any)
 }
-
-func (s *modesScene) closeAfter(err error) error { return (&scene{lab: s.lab}).closeAfter(err) }
 
 // openModesScene boots the lab and furnishes it.
 func (a *app) openModesScene(ctx context.Context, c *campaign, wanted []string) (*modesScene, error) {
@@ -183,7 +181,7 @@ func (a *app) openModesScene(ctx context.Context, c *campaign, wanted []string) 
 		}
 	}
 	if err != nil {
-		return nil, s.closeAfter(err)
+		return nil, closeAfter(l, err)
 	}
 	return s, nil
 }

@@ -31,7 +31,7 @@ var paths = []path{
 	{name: "bridge"}, {name: "ovs"}, {name: "ovs-ct"}, {name: "geneve-ct", from: "gv4"},
 	{name: "nat", gateway: "10.61.5.254"}, {name: "nat-flowtable", gateway: "10.61.6.254"},
 	{name: "macvtap", nic: lab.NIC{Model: lab.Macvtap, Bridge: "p7"}},
-	// The guest has the host's address, and these of its ports: the test frames', the agent's and what it listens on.
+	// The guest has the host's address. Forwarded to it: the test frames' port, the agent's and those it listens on.
 	{name: "passt", gateway: "10.60.8.2", nic: lab.NIC{Model: lab.Passt, Bridge: "p8", UDP: "9",
 		TCP: "10.60.8.2/" + agent.Port + "," + strings.ReplaceAll(pathsPorts, " ", "-")},
 		needs: "command -v passt && qemu-system-x86_64 -netdev help | grep -x passt",
@@ -45,10 +45,10 @@ var paths = []path{
 // path is a way to the guest.
 type path struct {
 	name    string
-	from    string  // in the namespace; empty: the pair's end
-	gateway string  // where the namespace's frames go; empty: to the guest
-	nic     lab.NIC // but for its address; without a model: vhost, with a tap
-	// needs is a script that fails where the lab cannot have the path, and lacks says what is missing then; empty: none
+	from    string  // sending device in the namespace; empty: its end of the veth pair
+	gateway string  // next hop of the namespace's frames; empty: the guest
+	nic     lab.NIC // without tap and address; no model: vhost
+	// needs is a script that fails where the lab cannot have the path; lacks says what is missing then. Empty: none.
 	needs, lacks string
 }
 
@@ -100,9 +100,9 @@ func pathsInOrder() (all []measure.Mode) {
 	return all
 }
 
-// pathsSetup furnishes the host but for the guest, whose taps are in bridges at first. GRO at the host's end of a pair
-// has it take XDP frames. Frames of a measurement go to 198.19.0.0/16: routers have it by the way they came, and
-// passt's host has 198.19.0.1 itself.
+// pathsSetup sets up all of the host except the guest, whose taps are in bridges at first. GRO on the host's end of a
+// veth pair lets it receive XDP frames. Frames of a measurement go to 198.19.0.0/16: routers route it by the device a
+// frame came in on, and for passt the host has 198.19.0.1 itself.
 var pathsSetup = `set -e
 modprobe -a openvswitch geneve veth macvtap br_netfilter nft_flow_offload
 sysctl -qw net.bridge.bridge-nf-call-iptables=1 net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0 \
@@ -176,8 +176,7 @@ ovs-vsctl add-br ob9 -- set bridge ob9 datapath_type=netdev -- \
 [ "$(ovs-vsctl get interface p9 error)" = "[]" ]
 `
 
-// pathsStore prints what a plan may have written: Open vSwitch's database without what it counts, rules of netfilter,
-// and settings of the kernel.
+// pathsStore prints what a plan may write: Open vSwitch's database without its counters, netfilter's rules, sysctls.
 const pathsStore = `set -e
 for t in Open_vSwitch Bridge Port Interface; do ovs-vsctl --columns=_uuid,other_config,external_ids list $t; done
 ovs-vsctl --columns=name,options list Interface
