@@ -50,8 +50,8 @@ type Path interface {
 	Progress() uint64
 	// Arrived reads the receiver.
 	Arrived(ctx context.Context) (Arrived, error)
-	// Starved reports whether nothing was heard of another machine for so long that what is sent must end, or its
-	// control connection is lost. It is false where both ends are here.
+	// Starved reports whether another machine has been silent for so long that sending must end, or its control
+	// connection is lost. It is false if both ends are on this machine.
 	Starved() bool
 	// Latency returns the one-way delays since Prepare; nil if the ends do not share a clock or no delays were taken.
 	Latency(ctx context.Context) (*Latency, error)
@@ -250,8 +250,7 @@ func receivedRate(a Arrived, sending, drain time.Duration) float64 {
 	return min(unique/sending.Seconds(), spanned)
 }
 
-// addCPU adds how the CPUs of the machines spent the trial, and the near machine's cost per unit, of which there were
-// n.
+// addCPU adds how the CPUs of the machines spent the trial, and the near machine's cost for each of n units.
 func (s *Sample) addCPU(before, after []MachineTimes, n uint64) {
 	s.CPU = []MachineCPU{}
 	for i := range after {

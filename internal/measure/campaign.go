@@ -33,9 +33,7 @@ func (c *campaign) run(ctx context.Context, run *Run) error {
 		before = c.read(ctx, run)
 		err = c.trials(ctx, run)
 	}
-	if before != nil {
-		run.Counters = c.counterDeltas(ctx, run, before)
-	}
+	run.Counters = c.counterDeltas(ctx, run, before)
 	if ctx.Err() != nil {
 		run.Partial = true
 		if errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err()) {

@@ -87,9 +87,9 @@ func CompareBlocks(blocks []Block) Comparison {
 		c := Compare(a, b)
 		if len(blocks) > 0 {
 			c.Warnings = append(c.Warnings, Warning{
-				Code: "few-blocks", Text: fmt.Sprintf("%d blocks have too few orders to judge by their ratios: "+
-					"trials are taken for independent of each other and of their turn, and what comes in step with "+
-					"the turns could pass for a difference", len(blocks)),
+				Code: "few-blocks", Text: fmt.Sprintf("%d blocks are too few for a test of their ratios: "+
+					"the trials are compared as if independent, and a disturbance in step with the turns could pass "+
+					"for a difference", len(blocks)),
 				Hint: fmt.Sprintf("use --blocks %d or more", minBlocks),
 			})
 		}
@@ -122,7 +122,7 @@ func meanLog(values []float64) (float64, bool) {
 	return sum / float64(len(values)), len(values) > 0
 }
 
-// fewSamples is the warning that n samples a side are too few to show a difference. Four a side can.
+// fewSamples returns the warning that n samples a side are too few to show a difference. Four a side can.
 func fewSamples(n int) Warning {
 	return Warning{
 		Code: "few-samples",

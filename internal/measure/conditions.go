@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Conditions are the things that spoil a measurement, read on the near machine before it begins. What could not be read
-// is absent and never causes a warning.
+// Conditions are what can spoil a measurement, read on the near machine before it begins. Values that could not be read
+// are absent and cause no warning.
 type Conditions struct {
 	CPUs int `json:"cpus"` // online
 	// scaling governor → number of CPUs; empty: no frequency scaling visible
@@ -48,7 +48,7 @@ func (c Conditions) Warnings() []Warning {
 	case "", "tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter":
 	default:
 		all = append(all, Warning{Code: "slow-clock", Text: "the clock source is " + c.Clocksource +
-			": each look at the time is an access to a device, and latencies hold it",
+			": each clock read is an access to a device, and is part of every latency",
 			Hint: "the kernel log says why it did not take tsc"})
 	}
 	return all

@@ -39,7 +39,7 @@ func (c *Conversation) campaign() *campaign {
 	return &campaign{step: stepTo(c.Progress), cpu: c.CPU, counters: c.Counters, trial: c.trial}
 }
 
-// trial talks once.
+// trial runs the load once and adds CPU times.
 func (c *Conversation) trial(ctx context.Context, load Load) (Sample, error) {
 	before, err := c.CPU(ctx)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 const (
 	paced    = 0.95 // a paced generator that sent less than this share of the rate was the limit
 	headroom = 1.2  // the baseline of generator and receiver must be at least this multiple of the result
-	// share of all CPUs kept busy by others, above which a path may have been slow for want of CPU time
+	// share of all CPUs kept busy by others, above which a path may have been slow for lack of CPU time
 	crowded   = 0.5
-	disturbed = 0.1   // … and above which a paced generator may have been late for want of it
+	disturbed = 0.1   // … and above which a paced generator may have been late for lack of it
 	lossy     = 0.001 // share of packets lost, above which the path counts as overloaded
 )
 
@@ -220,8 +220,8 @@ func (r *Run) limit() (Limit, []string) {
 		case losing:
 			return ByDevice, []string{carried + " at " + rate(sent)}
 		}
-		return ByNothing, []string{fmt.Sprintf("%s were sent and arrived but for %s: the device's limit is above "+
-			"this rate", rate(sent), percent(loss))}
+		return ByNothing, []string{fmt.Sprintf("%s were sent and %s of them lost: the device's limit is above this "+
+			"rate", rate(sent), percent(loss))}
 	}
 	if losing {
 		return ByDevice, append([]string{carried + ": more was sent than the path carries"}, r.generatorAlone()...)
@@ -267,9 +267,9 @@ func (s *shortfall) add(trial Sample, offered float64) {
 	s.others += max(0, others)
 }
 
-// starved reports whether others than the path may be why: the generator waited for a CPU in at least half of the time
-// that it is behind, and threads that carry no packets, or the hypervisor, had CPUs for as long. Softirqs of the path
-// on idle CPUs count as others.
+// starved reports whether lack of CPU time may explain the shortfall: the generator waited for a CPU in at least half
+// of the time that it is behind, and threads that carry no packets, or the hypervisor, had CPUs for as long. Softirqs
+// of the path on idle CPUs count as such, too.
 func (s shortfall) starved() bool {
 	return s.behind > 0 && 2*s.waited >= s.behind && 2*s.others >= s.behind
 }

@@ -23,13 +23,12 @@ type ModeCell struct {
 	Baseline  *Baseline      `json:"baseline,omitempty"` // of a mode's first cell with this workload
 	From      Endpoint       `json:"from"`
 	To        Endpoint       `json:"to"`
-	// What sent, what counted, and the far end's host.
-	Generator string    `json:"generator,omitempty"`
-	Sink      string    `json:"sink,omitempty"`
-	Engine    string    `json:"engine,omitempty"` // name and version of another program that made a conversation
-	FarHost   string    `json:"far_host,omitempty"`
-	FarKernel string    `json:"far_kernel,omitempty"`
-	Warnings  []Warning `json:"warnings,omitempty"`
+	Generator string         `json:"generator,omitempty"` // how test frames were sent: xdp, af_packet
+	Sink      string         `json:"sink,omitempty"`
+	Engine    string         `json:"engine,omitempty"` // name and version of another program that made a conversation
+	FarHost   string         `json:"far_host,omitempty"`
+	FarKernel string         `json:"far_kernel,omitempty"`
+	Warnings  []Warning      `json:"warnings,omitempty"`
 }
 
 // ModesCampaign is a campaign so far.

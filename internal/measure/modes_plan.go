@@ -123,8 +123,8 @@ type Turn struct {
 }
 
 // Block returns the order of a block's turns: workload by workload, so that compared samples are taken close together,
-// and the modes within each, both shuffled by the seed. Every odd block is the one before it reversed, so that linear
-// drift affects all modes alike over each pair. The shuffling keeps periodic disturbances out of step.
+// and all modes within each workload; both orders are shuffled by the seed, which keeps periodic disturbances out of
+// step. Each odd block reverses the one before it, so that linear drift affects all modes alike over the pair.
 func (p *ModesPlan) Block(block int) []Turn {
 	rng := rand.New(rand.NewPCG(p.Seed, uint64(block/2)))
 	var turns []Turn

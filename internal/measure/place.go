@@ -26,9 +26,8 @@ const (
 // rx_missed_errors, are shown but never added.
 var dropNames = []string{"rx_dropped", "tx_dropped", "rx_missed_errors", "rx_nohandler", "tx_aborted_errors",
 	"softnet.dropped", "qdisc.drops", "qdisc.ingress_drops", "driver.rx_queue_drops", "driver.rx_no_dma_resources",
-	"vring.rx_drops",
-	"udp.rcvbuf_errors", "udp.mem_errors", "udp.csum_errors", "udp6.rcvbuf_errors", "udp6.mem_errors",
-	"udp6.csum_errors"}
+	"vring.rx_drops", "udp.rcvbuf_errors", "udp.mem_errors", "udp.csum_errors", "udp6.rcvbuf_errors",
+	"udp6.mem_errors", "udp6.csum_errors"}
 
 // IsDrop reports whether the counter of that name counts dropped packets.
 func IsDrop(name string) bool {

@@ -16,8 +16,8 @@ type Running struct {
 	err  error         // why; valid once over is closed
 }
 
-// Slice is what a running load carried between two readings of its counters, in packets per second. Frames that are on
-// their way at a reading count in the next slice: how much was lost is only as exact as what the path's buffers hold.
+// Slice is the rate of a running load between two readings of its counters, in packets per second. Frames in flight at
+// a reading count in the next slice, so the loss is exact only up to the content of the path's buffers.
 type Slice struct {
 	Sent     float64
 	Received float64 // distinct frames
@@ -121,8 +121,8 @@ func (s *Running) Close() error {
 	return s.err
 }
 
-// reading is the counters of both ends at a moment. Those of another machine are taken for read in the middle of the
-// question.
+// reading is the counters of both ends at a moment. A reading on another machine is taken to happen halfway between
+// request and answer.
 type reading struct {
 	sent              uint64
 	sentAt, arrivedAt time.Time
@@ -156,9 +156,9 @@ func between(a, b reading) Slice {
 	return slice
 }
 
-// arrivedBetween returns the rate of distinct frames between two readings that are took apart. It goes by the
-// receiver's own clock where that covers the time: the way to another machine and back delays a reading. A path that
-// stood still for the rest of the slice is not faster for it.
+// arrivedBetween returns the rate of distinct frames between two readings, took apart. It uses the receiver's own
+// clock, which no round trip delays, if that covers at least nine tenths of the time: otherwise a path that stalled for
+// the rest of the slice would look faster.
 func arrivedBetween(a, b Arrived, took time.Duration) float64 {
 	unique := minus(b.Unique(), a.Unique())
 	span := b.Span - a.Span

@@ -11,18 +11,18 @@ import (
 // e-value: Shafer, Testing by betting, 2021; Waudby-Smith and Ramdas, Estimating means of bounded random variables by
 // betting, 2024).
 //
-// The wealth is divided among two kinds of bets on the log ratio of a pair, less the least gain that counts. The first
-// is on its sign alone: if a change has no effect, only the random order decides which of two trials is faster,
+// The wealth is divided between two kinds of bets on the log ratio of a pair minus the least gain that counts. The
+// first is on its sign alone: if a change has no effect, only the random order decides which of two trials is faster,
 // whatever the noise. The second also counts its size, in units of a scale and cut at mostUnits, so that a stall counts
-// no more than that: it needs no more than that pairs of one configuration differ by less than a scale in the mean.
+// no more than that. It is fair if trials of one configuration differ by less than the scale on average.
 type Bet struct {
 	Least  float64   // least gain that counts, relative: 0.01 is 1 %
 	logs   []float64 // logarithms of after/before, by pair
 	scales []float64 // of the noise, known before each pair
 }
 
-// mostUnits bounds the size of one pair, in scales. A pair multiplies the wealth by less than one more than that, so
-// that no gain is shown by fewer than four pairs.
+// mostUnits bounds the size of one pair, in scales. A pair multiplies the wealth by less than 1+mostUnits, so that no
+// gain is shown by fewer than four pairs.
 const mostUnits = 2
 
 // stakes are the largest parts of the wealth that are staked, each with its share of the initial wealth. Large stakes
@@ -45,8 +45,7 @@ func paySize(units float64) float64 {
 	return -(1 + min(-units, 1)) / 2
 }
 
-// paySign is what a bet on the sign pays per stake. A small difference, which the order does not decide, has a small
-// stake: half a scale and more have all of it.
+// paySign is what a bet on the sign pays per stake: all of it from half a scale on, and in proportion below.
 func paySign(units float64) float64 { return max(-1, min(2*units, 1)) }
 
 // wealths returns, after each pair, the e-value of the bet that the log ratio is above a bound, or below it.
@@ -138,11 +137,12 @@ func (b *Bet) Interval(level float64) (lo, hi float64) {
 	return b.bound(true, 2/(1-level)), b.bound(false, 2/(1-level))
 }
 
-// AtMost is the ratio that the change has at the most: a bet that it has less reached this e-value. 0: not bounded yet.
+// AtMost is an upper bound of the ratio: a bet that the true ratio is below it has reached this e-value. 0: none yet.
 func (b *Bet) AtMost(eValue float64) float64 { return b.bound(false, eValue) }
 
-// bound returns the ratio nearest to the median of which a bet that the true one is above it, or below it, ever reached
-// an e-value. A larger distance pays more in every pair, so there is one such ratio. 0: none within a factor of ten.
+// bound returns the ratio nearest to the median for which the bet that the true ratio is above it, or below it, has
+// reached an e-value after some pair. It is found by bisection: the farther the ratio is from the median, the more
+// every pair pays. 0: none within a factor of ten.
 func (b *Bet) bound(above bool, needed float64) float64 {
 	if len(b.logs) == 0 {
 		return 0
@@ -173,16 +173,16 @@ type Noise struct {
 
 // Bounds of the noise.
 const (
-	expectedNoise = 0.05 // of the two trials that count from the start, before any was made
-	keptNoise     = 40   // latest trials that count
-	lateNoise     = 8    // of them, that count alone too: a machine may have become noisier
+	expectedNoise = 0.05 // assumed distance, which counts like two that were measured
+	keptNoise     = 40   // number of latest distances that count
+	lateNoise     = 8    // the latest of these, whose scale counts if it is larger: a machine may become noisier
 	scaledMean    = 0.5  // mean of min(|x|, mostUnits) at the scale; a bet on sizes is fair up to 1
 )
 
 // Add adds two trials of the same configuration.
 func (n *Noise) Add(a, b float64) { n.logs = append(n.logs, math.Abs(logRatio(a, b))) }
 
-// Scale is the scale for bets: the distances seen so far have a mean of scaledMean units there.
+// Scale is the scale for bets: in units of it, the distances seen so far have a mean of scaledMean.
 func (n *Noise) Scale() float64 {
 	all := n.logs[max(0, len(n.logs)-keptNoise):]
 	late := all[max(0, len(all)-lateNoise):]
@@ -190,7 +190,7 @@ func (n *Noise) Scale() float64 {
 	return max(scaleOf(slices.Concat(expected, all)), scaleOf(slices.Concat(expected, late)))
 }
 
-// scaleOf solves for the scale by halving.
+// scaleOf solves for the scale by bisection.
 func scaleOf(logs []float64) float64 {
 	low, high := 0.0, slices.Max(logs)/scaledMean
 	for range 40 {

@@ -51,8 +51,9 @@ func (l *loop) limitKind() string {
 // maxTries bounds how often one candidate is tried.
 const maxTries = 3
 
-// worthTrying reports whether to try a candidate. One that was of no use is tried again if something was kept since and
-// it acts on the current bottleneck or, once, on the next one, or if the run has come to compare losses.
+// worthTrying reports whether to try a candidate. One without use is tried again, up to maxTries times in all, if
+// something was kept since and it acts on the current bottleneck (or, once, on the next one), or if losses are compared
+// by now and were not then.
 func (l *loop) worthTrying(c Candidate) bool {
 	before, tried := l.tried[c.Key]
 	if !tried {

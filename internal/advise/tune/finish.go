@@ -103,7 +103,7 @@ func (l *loop) whole(ctx context.Context) error {
 func (l *loop) rejectWhole(why string) {
 	l.markUndone()
 	l.result.Warnings = append(l.result.Warnings, Warning{
-		Code: "not-confirmed", Text: "what was kept did not stand the proof of the whole and was undone: " + why,
+		Code: "not-confirmed", Text: "what was kept was not confirmed when measured as a whole, and was undone: " + why,
 		Hint: "run it again with less else going on, or with longer trials",
 	})
 }

@@ -41,18 +41,18 @@ type loop struct {
 
 	rateNoise, lossNoise Noise // of trials of the same configuration
 
-	groups     [][]Candidate // to try as one, next
-	grouped    bool          // the first of them was queued
-	wholeTried bool          // the whole plan was tried
-	sieved     bool          // what the host refuses of it was found
+	groups     [][]Candidate // to try next, each as one
+	grouped    bool          // the whole plan was queued in groups
+	wholeTried bool          // it was tried
+	sieved     bool          // candidates that the host refuses were removed from it
 	split      bool          // it was not kept, and was split by stage
-	takenOut   float64       // log of what the parts that carried nothing may have gained
+	takenOut   float64       // log of what the parts taken out as useless may have gained
 
 	ending     bool          // no more candidates: the rest of the budget is for the proof
 	searchTook time.Duration // the longest search
 	pairTook   time.Duration // the longest pair
 	trialTook  time.Duration // the shortest trial of the usual length, with its overhead
-	changeTook time.Duration // one value of the last candidate, made or undone
+	changeTook time.Duration // to make or undo one change of the last candidate
 }
 
 // history is the record of a candidate that was tried: how often, and its last outcome.
@@ -118,10 +118,10 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-// abort restores the initial state after an error and words the verdict.
+// abort restores the initial state after an error and sets the verdict.
 func (l *loop) abort(ctx context.Context, err error) error {
 	r := l.result
-	r.Verdict, r.Why = Failed, "it could not be brought to its end: "+err.Error()
+	r.Verdict, r.Why = Failed, "it failed: "+err.Error()
 	if ctx.Err() != nil {
 		r.Verdict, r.Why = Interrupted, "it was ended early"
 	}
@@ -208,7 +208,8 @@ func (l *loop) baseline(ctx context.Context) (done bool, err error) {
 	return r.Verdict != "", nil
 }
 
-// mostlyPath is the share of the generator's CPU from which on the path is what it has no time for.
+// mostlyPath is the share of the generator's CPU time spent in the path from which on the path slows the generator
+// down.
 const mostlyPath = 0.5
 
 // diagnose finds the current bottleneck.
@@ -219,15 +220,16 @@ func (l *loop) diagnose(ctx context.Context) (err error) {
 	return err
 }
 
-// calibrationTrials are made of the host as it was found, to see how far apart trials of one configuration are.
+// calibrationTrials is the number of trials of the host as found that show how far apart trials of one configuration
+// are.
 const calibrationTrials = 3
 
-// calibrate learns the noise from trials of one configuration, as far as the budget has time for a pair after them.
+// calibrate learns the noise from trials of one configuration, as long as a third of the budget is not spent.
 func (l *loop) calibrate(ctx context.Context, last trial) error {
+	if l.Earlier != nil { // resume learns it from the trials after the restart
+		return nil
+	}
 	for range calibrationTrials {
-		if l.Earlier != nil { // its trials tell
-			return nil
-		}
 		if l.Budget > 0 && l.Now().Sub(l.began) > l.Budget/3 {
 			return nil
 		}
@@ -316,7 +318,7 @@ func (l *loop) candidates(ctx context.Context) error {
 			continue
 		}
 		c, e, more := l.choose(all)
-		// A diagnosis may be wrong, and repeating it takes less time than a candidate that none points at.
+		// A diagnosis may be wrong, and repeating it takes less time than trying a candidate that it does not point at.
 		second := e.blind && asked != len(l.kept) && !l.shortOfTime(all) && !l.spent()
 		if !more && !fresh || second {
 			if err := l.diagnose(ctx); err != nil {

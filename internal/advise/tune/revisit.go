@@ -18,8 +18,9 @@ const (
 	revisitPairs = 16
 )
 
-// revisit measures again, on top of all others, what was kept for a small gain under another bottleneck or beside what
-// was taken out since, the smallest first, and drops what costs or carries nothing by now.
+// revisit measures kept candidates again on top of all others, the smallest gain first, if they were kept for a small
+// gain while the bottleneck was another or while a candidate was in force that has been dropped since. It drops those
+// that cost or gain nothing by now.
 func (l *loop) revisit(ctx context.Context) error {
 	limit, n := l.limitName(), 0
 	kept := slices.Clone(l.kept)
@@ -44,9 +45,9 @@ func hasKey(key string) func(Candidate) bool {
 	return func(c Candidate) bool { return c.Key == key }
 }
 
-// remeasure measures a kept candidate, or several as one, on top of the others, and drops it if it costs or carries
-// nothing. What the others need, or is refused on top of them, stays. Afterwards the host may not have what is kept:
-// the next step must install it or Reset.
+// remeasure measures a kept candidate, or several as one, on top of the others, and drops it if it costs or gains
+// nothing. One that the others need, or that is refused on top of them, stays. Afterwards the host may lack some of
+// what is kept: the next step must install it or Reset.
 func (l *loop) remeasure(ctx context.Context, c Candidate) error {
 	parts := l.parts(c)
 	others := slices.DeleteFunc(slices.Clone(l.kept), func(k Candidate) bool {
@@ -83,7 +84,7 @@ func (l *loop) remeasure(ctx context.Context, c Candidate) error {
 	return nil
 }
 
-// recordRevisit words the outcome of a revisit, records it, and drops what costs or carries nothing.
+// recordRevisit records a revisit with its outcome, and drops what costs or gains nothing.
 func (l *loop) recordRevisit(m *comparison, a *Attempt, parts []Candidate, h history) {
 	test := m.score
 	a.Evidence = test.Gain()
@@ -92,13 +93,13 @@ func (l *loop) recordRevisit(m *comparison, a *Attempt, parts []Candidate, h his
 	case Kept:
 		a.Why = fmt.Sprintf("it does not cost on top of the others: %s in %d pairs", a.Gain, n)
 		if a.Evidence >= a.Needed {
-			a.Why = fmt.Sprintf("it carries on top of the others: %s in %d pairs", a.Gain, n)
+			a.Why = fmt.Sprintf("it gains on top of the others: %s in %d pairs", a.Gain, n)
 		}
 	case Hurts:
 		a.Why = fmt.Sprintf("it costs on top of the others: %s, %s in %d of %d pairs", a.Gain, m.worse(),
 			test.Slower(), n)
 	case Useless:
-		a.Why = fmt.Sprintf("it was not shown to carry anything on top of the others: %s in %d pairs%s", a.Gain, n,
+		a.Why = fmt.Sprintf("it was not shown to gain anything on top of the others: %s in %d pairs%s", a.Gain, n,
 			atMost(test.AtMost(1/wholeAlpha)))
 		if !m.byLoss {
 			l.takenOut += max(0, math.Log(test.Ratio()))
@@ -134,7 +135,7 @@ func (l *loop) decideRevisit(m *comparison, a *Attempt, most int) bool {
 		a.Outcome = Hurts
 	case m.score.Gain() >= a.Needed:
 		a.Outcome = Kept
-	case l.carriesNothing(m), n >= most && len(a.Parts) == 0 && risky(a.Risk):
+	case l.useless(m), n >= most && len(a.Parts) == 0 && risky(a.Risk):
 		a.Outcome = Useless
 	case n >= most, m.short >= maxShort:
 		a.Outcome = Kept
@@ -146,7 +147,7 @@ func (l *loop) decideRevisit(m *comparison, a *Attempt, most int) bool {
 	return true
 }
 
-// risky reports whether a change of a risk must carry something itself to stay.
+// risky reports whether a change of a risk stays only if it is shown to gain something itself.
 func risky(r goal.Risk) bool { return r != "" && r != goal.None && r != goal.Blip }
 
 // drop removes a candidate from what is kept, and records that with the attempt that had kept it.

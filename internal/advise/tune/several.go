@@ -13,7 +13,7 @@ const (
 	maxCombined = 2 // combinations of all near gains
 )
 
-// possibly is the least ratio of what may have been slower by chance.
+// possibly is the least ratio of a candidate that may be slower only by chance.
 const possibly = 0.95
 
 // uselessAlone returns the candidates that were tried without success or clear harm and satisfy a condition, the one
@@ -30,8 +30,8 @@ func (l *loop) uselessAlone(all []Candidate, where func(c Candidate, ratio float
 	return found
 }
 
-// combineTwo joins the next two candidates that act on the same bottleneck and did no harm alone. It begins with the
-// current bottleneck and goes back through earlier ones, since a diagnosis may be wrong.
+// combineTwo joins the next two candidates that act on the same bottleneck and did no harm alone. It starts with the
+// current bottleneck and goes back to earlier ones, since a diagnosis may be wrong.
 func (l *loop) combineTwo(all []Candidate) (Candidate, expectation, bool) {
 	before := slices.Clone(l.named)
 	slices.Reverse(before)

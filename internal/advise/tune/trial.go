@@ -23,7 +23,8 @@ func lossOf(load, received, sent float64) float64 {
 	return max(0, 1-received/sent)
 }
 
-// sample sends the load for one trial of length times the usual duration. exact counts what was lost to the packet.
+// sample sends the load for one trial of length times the usual duration. exact counts every packet, so that losses
+// compare.
 func (l *loop) sample(ctx context.Context, length int, exact bool) (trial, error) {
 	if ctx.Err() != nil {
 		return trial{}, context.Cause(ctx)

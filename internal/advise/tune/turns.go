@@ -25,7 +25,7 @@ type track struct {
 	before, after trial // of the pair before
 }
 
-// add adds a pair. Trials of the same configuration in this pair and the one before tell the noise.
+// add adds a pair, and to the noise the distances between its trials and those of the pair before.
 func (k *track) add(before, after trial) {
 	k.Add(k.value(before), k.value(after), k.noise.Scale())
 	if k.before.load == before.load && k.before.length == before.length {
@@ -43,7 +43,7 @@ const lossEffect = 0.1
 
 func receivedRate(t trial) float64 { return t.received }
 
-// arrival is the better the less is lost.
+// arrival is a rate for losses: the higher, the less is lost.
 func arrival(t trial) float64 { return 1 / (t.loss() + leastLost) }
 
 // compare begins a comparison for gains of a least size, relative.
@@ -59,7 +59,7 @@ func (l *loop) compare(least float64, byLoss bool) *comparison {
 	return m
 }
 
-// worse is the word for a pair that the change lost.
+// worse says how the trial with the change did in a pair that it lost.
 func (m *comparison) worse() string {
 	if m.byLoss {
 		return "with more loss"
@@ -175,16 +175,15 @@ func (l *loop) runPairs(ctx context.Context, c Candidate, a *Attempt, m *compari
 // changesPerPair is one change within a pair, and one between every other two.
 const changesPerPair = 1.5
 
-// The share of a comparison's time that is to be trials, and the longest trial for its sake.
 const (
-	measuredShare = 0.8
-	longestTrial  = 4 * time.Second
+	measuredShare = 0.8             // wanted share of trials in the time of a comparison
+	longestTrial  = 4 * time.Second // even if that share is not reached
 )
 
-// length returns the length of the trials of the next pair, as a multiple of the usual one. What changes and the
-// overhead of trials took in the pairs so far decides: the shortest trials, for many pairs tell more than long ones,
-// that still are most of the time. Both sides get the same length, so that a change that does nothing wins as often as
-// it loses.
+// length returns the length of the trials of the next pair, as a multiple of the usual one. Many short pairs tell more
+// than a few long ones, so it is the shortest length at which trials take measuredShare of the time, given what changes
+// and overhead took in the pairs so far (between). Both sides get the same length, so that a change that does nothing
+// wins as often as it loses.
 func (l *loop) length(between time.Duration, pairs int) int {
 	if pairs == 0 || l.Trial <= 0 {
 		return 1
@@ -232,7 +231,7 @@ func (m *comparison) littleLeft() bool {
 	return !m.byLoss && most > 0 && most <= littleLeft
 }
 
-// atMost says how much a change could still gain; empty if the pairs do not bound it, or if losses are compared.
+// atMost is the upper bound of the gain in words; empty if the pairs do not bound it, or if losses are compared.
 func (m *comparison) atMost() string {
 	if m.byLoss {
 		return ""
@@ -244,15 +243,15 @@ func atMost(ratio float64) string {
 	if ratio == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; at most ×%.3g could still be in it", ratio)
+	return fmt.Sprintf("; its gain is at most ×%.3g", ratio)
 }
 
 // Bounds of the test of one candidate.
 const (
-	littleLeft   = 1.04 // a test of at least patience pairs ends once no more than this could be in it
-	futileEValue = 8    // of the bet against it that ends the test; being low, it can miss a gain, never make one up
+	littleLeft   = 1.04 // a test of at least patience pairs ends once the ratio is known to be no higher
+	futileEValue = 8    // of the bet against a gain that ends the test; so low, it can miss a gain, never make one up
 	minPairs     = 3    // before any outcome but Kept
-	hurtPairs    = 5    // slower in all of at least so many: it hurts; by chance so are 1 in 32 that do nothing
+	hurtPairs    = 5    // slower in all of at least so many: it hurts; 1 in 32 that do nothing is, by chance
 	patience     = 10   // pairs after which an e-value below 0.3 ends the test
 )
 

@@ -29,14 +29,11 @@ func (r *Result) MarkUndone(initial Rate, by Verdict, why string) {
 func (r *Result) markUndone(inherited []string, initial Rate) {
 	r.Kept = append([]string{}, inherited...)
 	r.Final, r.After = initial, r.resumed
-	for i := range r.Attempts {
-		if a := &r.Attempts[i]; a.Outcome == Kept && !a.Stands(r.Kept) {
-			a.Outcome = Overcome
-		}
-	}
-	for i := range r.Revisits {
-		if a := &r.Revisits[i]; a.Outcome == Kept && !a.Stands(r.Kept) {
-			a.Outcome = Overcome
+	for _, all := range [][]Attempt{r.Attempts, r.Revisits} {
+		for i := range all {
+			if a := &all[i]; a.Outcome == Kept && !a.Stands(r.Kept) {
+				a.Outcome = Overcome
+			}
 		}
 	}
 }

@@ -80,8 +80,8 @@ func (l *loop) conclude() {
 	case r.Verdict == OutOfBudget && len(r.Kept) > 0:
 		r.Why = fmt.Sprintf("the budget is spent: %s with %s%s; %s not tried", change, changes, missed, untried)
 	case r.Verdict == OutOfBudget && len(r.Attempts) == 0:
-		r.Why = fmt.Sprintf("the budget of %v holds the first search (%.0f s) and what is reserved for the proof, no "+
-			"candidate between: %s packets/s%s; %s not tried",
+		r.Why = fmt.Sprintf("the budget of %v is enough for the first search (%.0f s) and the proof, but for no "+
+			"candidate: %s packets/s%s; %s not tried",
 			l.Budget, l.searchTook.Seconds(), rate(from), missed, untried)
 	case r.Verdict == OutOfBudget:
 		r.Why = fmt.Sprintf("the budget is spent and nothing was shown to help: %s packets/s%s; %s not tried",
@@ -97,7 +97,7 @@ func (l *loop) conclude() {
 				r.Waits[0].For, rate(from), missed)
 		}
 	case len(r.Kept) > 0 && len(r.Untried) > 0:
-		r.Verdict, r.Why = Better, fmt.Sprintf("the target held once, and was missed by the last search: %s with "+
+		r.Verdict, r.Why = Better, fmt.Sprintf("the target held once, but the last search missed it: %s with "+
 			"%s%s; %s not tried", change, changes, missed, untried)
 	case len(r.Kept) > 0:
 		r.Verdict, r.Why = Better, fmt.Sprintf("nothing is left to try: %s with %s%s", change, changes, missed)
@@ -129,7 +129,7 @@ func (l *loop) untriedWhy() string {
 	case l.restartFirst:
 		return "it is tried after the restart"
 	}
-	return "the target had been found without it, which did not last to the end: run it again"
+	return "the target held without it for a while, but not in the last search: run it again"
 }
 
 func rate(pps float64) string { return goal.FormatRate(pps) }

@@ -77,12 +77,12 @@ func (l *loop) splitGroup(ctx context.Context, c Candidate) error {
 	return nil
 }
 
-// sieve returns those of the candidates that the host takes, and records the others as refused. It measures nothing.
+// sieve returns the candidates that the host accepts, and records the others as refused. It measures nothing.
 func (l *loop) sieve(ctx context.Context, parts []Candidate) ([]Candidate, error) {
 	if l.spent() {
 		return nil, nil
 	}
-	l.Progress(Progress{What: "what the host takes of the plan", Rate: l.lastRate})
+	l.Progress(Progress{What: "which changes of the plan the host accepts", Rate: l.lastRate})
 	switch err := l.host.Try(ctx, l.combine(parts...)); {
 	case err == nil:
 		return parts, l.host.Back(ctx)
@@ -119,12 +119,12 @@ func (l *loop) relativeTime(c Candidate) float64 {
 	return 1 + changing.Seconds()/(2*l.trialTook.Seconds())
 }
 
-// nothingLost bounds what the parts that are taken out because they carry nothing may have gained together, as the log
-// of a ratio.
+// nothingLost bounds what all parts dropped as useless may have gained together, as the log of a ratio.
 const nothingLost = 0.004
 
-// refine takes out parts of what was kept as one, by halves, the least promising first: what costs or carries nothing
-// goes, what carries is halved until each part is known. What no time is left for stays, since the whole is proven.
+// refine measures halves of what was kept as one, the least promising first. It drops a half that costs or gains
+// nothing, and halves the others again until each part is known. Parts that no time is left for stay: the whole is
+// proven.
 func (l *loop) refine(ctx context.Context, parts []Candidate) error {
 	sorted := slices.Clone(parts)
 	slices.SortStableFunc(sorted, func(a, b Candidate) int { return cmp.Compare(l.worth(b), l.worth(a)) })
@@ -181,9 +181,9 @@ func (l *loop) refineHalves(ctx context.Context, parts []Candidate) error {
 	return nil
 }
 
-// carriesNothing reports whether the pairs show that what they measure gains less than counts, and taking it out with
-// all that was taken out so far cannot be felt.
-func (l *loop) carriesNothing(m *comparison) bool {
+// useless reports whether the pairs show a gain below the least that counts, and dropping it with all that was dropped
+// so far loses next to nothing.
+func (l *loop) useless(m *comparison) bool {
 	if m.score.Pairs() < minPairs {
 		return false
 	}
