@@ -17,11 +17,11 @@ import (
 // Event reports that the values of an object may have been reset.
 type Event struct {
 	Object string // a device or a guest; empty if events were lost: check everything
-	// Anew is set if the object is new: a device registered by a driver, a guest that was started. Otherwise it existed
-	// before and was set up again (ifdown and ifup).
-	Anew bool
-	// Carrier is set if a device that was up got its carrier, perhaps at another speed: only what its driver ties to
-	// the link may have been reset.
+	// Created is set if the object is new: a device registered by a driver, a guest that was started. Otherwise it
+	// existed before and was set up again (ifdown and ifup).
+	Created bool
+	// Carrier is set if a device that is up got its carrier, perhaps at another speed: only values that its driver ties
+	// to the link may have been reset.
 	Carrier bool
 	// Function is set if the object is a VF, as PF/N, whose interface appeared: it was created, or bound to its driver.
 	Function bool
@@ -149,8 +149,8 @@ func (w *linkWatch) run(send func(Event)) {
 				continue
 			}
 			send(e)
-			if function := w.function(e.Object); e.Anew && function != "" {
-				send(Event{Object: function, Anew: true, Function: true})
+			if function := w.function(e.Object); e.Created && function != "" {
+				send(Event{Object: function, Created: true, Function: true})
 			}
 		}
 	}
@@ -179,7 +179,7 @@ func (w *linkWatch) next(d link.Device) (Event, bool) {
 	w.known[d.Index] = d
 	switch {
 	case !known || before.Name != d.Name:
-		return Event{Object: d.Name, Anew: true}, true
+		return Event{Object: d.Name, Created: true}, true
 	case d.Up && !before.Up:
 		return Event{Object: d.Name}, true
 	case d.Up && d.Carrier == "up" && before.Carrier != "up":

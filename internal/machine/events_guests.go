@@ -112,7 +112,7 @@ func guestEvent(folder string, e inotifyEvent) (Event, bool) {
 	case folder == guestFiles && pid && gone:
 		return Event{Object: guest, Guest: GuestStopped}, true
 	case folder == guestFiles && pid:
-		return Event{Object: guest, Anew: true, Guest: GuestStarted}, true
+		return Event{Object: guest, Created: true, Guest: GuestStarted}, true
 	case folder == libvirt.DefinedFolder && definition && gone:
 		return Event{Object: name, Guest: GuestUndefined}, true
 	}
@@ -127,7 +127,7 @@ func (w *guestWatch) sendExisting(send func(Event)) {
 	}
 	for _, entry := range entries {
 		if guest, found := strings.CutSuffix(entry.Name(), ".pid"); found {
-			send(Event{Object: guest, Anew: true, Guest: GuestStarted})
+			send(Event{Object: guest, Created: true, Guest: GuestStarted})
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestGuestEvents(t *testing.T) {
 		for {
 			select {
 			case e := <-events:
-				if e.Object == guest && e.Guest == what && e.Anew == (what == GuestStarted) {
+				if e.Object == guest && e.Guest == what && e.Created == (what == GuestStarted) {
 					return
 				}
 				// reported twice if its file appeared while the watch was set up
@@ -78,8 +78,8 @@ func TestLinkEvents(t *testing.T) {
 		{link.Device{Index: 3, Name: "eth0", Up: true, Carrier: "up"}, Event{}, false},
 		{link.Device{Index: 3, Name: "eth0", Up: true, Carrier: "down"}, Event{}, false},
 		{link.Device{Index: 3, Name: "eth0", Up: true, Carrier: "up"}, Event{Object: "eth0", Carrier: true}, true},
-		{link.Device{Index: 3, Name: "ens1", Up: true}, Event{Object: "ens1", Anew: true}, true},
-		{link.Device{Index: 9, Name: "eth0"}, Event{Object: "eth0", Anew: true}, true},
+		{link.Device{Index: 3, Name: "ens1", Up: true}, Event{Object: "ens1", Created: true}, true},
+		{link.Device{Index: 9, Name: "eth0"}, Event{Object: "eth0", Created: true}, true},
 		{link.Device{Index: 9, Up: true}, Event{Object: "eth0"}, true},
 	} {
 		if e, told := w.next(c.d); e != c.e || told != c.told {

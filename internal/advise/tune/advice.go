@@ -5,6 +5,7 @@ import (
 
 	"mpps/internal/advise/bottleneck"
 	"mpps/internal/model/facts"
+	"mpps/internal/words"
 )
 
 // vhostPPS is the most that a tap with vhost, or a guest's own kernel, carries: 64-byte packets per second, from
@@ -41,7 +42,7 @@ func Advise(h *facts.Host, r *Result, d *bottleneck.Diagnosis) []Advice {
 	for _, w := range r.Waits {
 		all = append(all, Advice{"restart", fmt.Sprintf("%s could only be tried after a %s: 'mpps apply' with the "+
 			"same goal makes what is left, 'mpps bench compare' shows what it gained",
-			counted(len(w.Keys), "candidate"), w.For)})
+			words.Count(len(w.Keys), "candidate"), w.For)})
 	}
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"mpps/internal/model/goal"
+	"mpps/internal/words"
 )
 
 // limitedOutside reports whether the generator or the receiver limited a rate, not the host. A generator on this host
@@ -57,7 +58,7 @@ func (l *loop) conclude() {
 	if gain, shown := r.Shown(); shown {
 		change = fmt.Sprintf("%s → %s packets/s, %s", rate(from), rate(to), gain)
 	}
-	changes, untried := counted(len(r.Kept), "change"), counted(len(r.Untried), "candidate")
+	changes, untried := words.Count(len(r.Kept), "change"), words.Count(len(r.Untried), "candidate")
 	missed := ""
 	if l.Goal.PPS > 0 {
 		missed = fmt.Sprintf(", %s were asked for", rate(l.Goal.PPS))
@@ -103,8 +104,8 @@ func (l *loop) conclude() {
 		r.Verdict, r.Why = Better, fmt.Sprintf("nothing is left to try: %s with %s%s", change, changes, missed)
 	default:
 		r.Verdict = NoGain
-		r.Why = fmt.Sprintf("nothing helps: %s tried, none kept; %s packets/s%s", counted(len(r.Attempts), "candidate"),
-			rate(from), missed)
+		r.Why = fmt.Sprintf("nothing helps: %s tried, none kept; %s packets/s%s",
+			words.Count(len(r.Attempts), "candidate"), rate(from), missed)
 	}
 	for i := range r.Untried {
 		r.Untried[i].Why = l.untriedWhy()
@@ -133,10 +134,3 @@ func (l *loop) untriedWhy() string {
 }
 
 func rate(pps float64) string { return goal.FormatRate(pps) }
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}

@@ -109,7 +109,6 @@ func (r *run) watchFor(ctx context.Context, t *journal.Transaction, earlier *jou
 }
 
 // unkept turns values that could not be restored into errors.
-
 func unkept(moved []Moved) error {
 	var all []error
 	for _, m := range moved {

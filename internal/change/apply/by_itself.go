@@ -12,14 +12,13 @@ import (
 // tookAway reports whether a change reset a virtual function's address. The function's driver, on the host or in a
 // guest, then chooses and announces a random one each time (igbvf, ixgbevf, iavf: eth_hw_addr_random), so an address
 // found afterwards was set by nobody.
-
 func tookAway(c journal.Change) bool {
 	return c.Address.Kind == setting.VFAttr && strings.HasSuffix(c.Address.Path, "/mac") &&
 		c.After.State == setting.Known && facts.NoAddress(c.After.Value)
 }
 
-// fewerLanes reports whether lanes differ from what was left only by taps that were created again with their guests:
-// programs vanish with the device they are attached to, and nobody has changed anything.
+// fewerLanes reports whether lanes are only missing: the tap of a guest that was started again is a new device, and the
+// programs attached to the former one are gone with it.
 func fewerLanes(a setting.Address, left, found setting.Reading) bool {
 	if a.Kind != setting.QueueLanes || left.State != setting.Known || found.State != setting.Known {
 		return false
@@ -32,8 +31,8 @@ func fewerLanes(a setting.Address, left, found setting.Reading) bool {
 	return !slices.ContainsFunc(some, func(l setting.Lane) bool { return !slices.Contains(all, l) })
 }
 
-// newThreads reports whether kernel threads differ from what is wanted only by threads that are newer than the last
-// check: the kernel starts threads at any time, on the CPUs it was booted with for them, and notifies nobody.
+// newThreads reports whether kernel threads differ from what is wanted only by threads started since the last check:
+// the kernel starts threads at any time, on the CPUs that its command line gives them, and sends no event.
 func newThreads(a setting.Address, wanted setting.Reading, seen string, found setting.Reading) bool {
 	if a.Kind != setting.ThreadCPUs || seen == "" || found.State != setting.Known {
 		return false

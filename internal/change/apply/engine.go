@@ -22,10 +22,10 @@ type Engine struct {
 	Version    string        // of the program
 	Deadline   time.Duration // of one read or write; 0 means 10 s, more for kinds that are slow
 
-	// The functions that follow are questions about the machine. Each may be nil, which is the answer "no" to all.
+	// The functions that follow are questions about the machine. Each may be nil: the answer is then always "no".
 
 	// Writable returns why no value can be written to an address on this machine, or nil. If the function is nil, only
-	// a write tells.
+	// the write itself shows it.
 	Writable func(a setting.Address) error
 	// Waiting returns why a change has not taken effect yet although its value is as wanted ("guest vm1 runs with its
 	// former definition"), or "".
@@ -177,9 +177,10 @@ func (e *Engine) put(ctx context.Context, a setting.Address, value setting.Readi
 	return found, nil
 }
 
-// refused words a write that failed: the value, what was wanted, what the kernel said. Mechanisms may have done so.
+// refused returns the error of a failed write: the value, what was wanted, what the kernel said. A mechanism's
+// AddressError already says all of that.
 func refused(a setting.Address, wanted string, err error) error {
-	if said, worded := err.(*setting.AddressError); worded && said.Address == a {
+	if e, is := err.(*setting.AddressError); is && e.Address == a {
 		return err
 	}
 	return fmt.Errorf("%s: wanted %s: %w", a, wanted, err)

@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/change/journal"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // Failure is a run that failed after it had begun to write.
@@ -64,7 +65,7 @@ func (f *Failure) Hint() string {
 	return "remove the cause, then 'mpps rollback " + f.TX + "'"
 }
 
-// Unwritable refuses a plan of which some changes cannot be written on this machine.
+// Unwritable refuses a plan with changes that cannot be written on this machine.
 type Unwritable struct {
 	First setting.Address
 	More  int
@@ -111,7 +112,7 @@ type Unended struct {
 // Error names it.
 func (u *Unended) Error() string {
 	return fmt.Sprintf("the run %s was interrupted: %s of it still stand", u.Session,
-		counted(u.Transactions, "transaction"))
+		words.Count(u.Transactions, "transaction"))
 }
 
 // Hint says what to do.
@@ -137,7 +138,7 @@ func (u *Unconfirmed) Hint() string { return "'mpps confirm' keeps it, 'mpps rol
 type BuiltOn struct {
 	TX      string
 	Later   []string
-	Because []string // of each: what it did
+	Because []string // how each built on it
 }
 
 // Error names the later transactions.
@@ -226,7 +227,7 @@ func (n *NothingWaits) OutcomeCode() int { return 3 }
 // NotYet refuses to resume a transaction.
 type NotYet struct{ TX, Why, Next string }
 
-// Error says what stands against it.
+// Error says why.
 func (n *NotYet) Error() string {
 	return fmt.Sprintf("transaction %s cannot be resumed: %s", n.TX, n.Why)
 }

@@ -123,7 +123,7 @@ type guard struct {
 	*Engine
 	tx      string
 	expires time.Duration // since the boot; zero before the commit was seen
-	orphan  string        // why there is nothing to wait for; empty where there is a confirmation
+	orphan  string        // why it is not waited for a confirmation; empty: it is
 }
 
 // pause is the time until the next look. It is longer while much time is left, since others may be measuring.
@@ -131,8 +131,8 @@ func (g *guard) pause() time.Duration {
 	return min(max((g.expires-g.Journal.Clock.Up())/4, guardPause), 2*time.Second)
 }
 
-// left is how much time an unconfirmed transaction has left, 0 or less where it is over. A clock that was set since the
-// commit changes nothing. Journals of earlier versions, and of another boot, have only the time of day.
+// left returns how much time an unconfirmed transaction has left, 0 or less if it is over. Setting the clock after the
+// commit does not change it, except for journals of earlier versions or another boot, which only have the time of day.
 func (e *Engine) left(t *journal.Transaction) time.Duration {
 	c := t.Confirmation()
 	if c.Up > 0 && e.BootID != "" && t.Header.BootID == e.BootID {

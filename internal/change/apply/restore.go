@@ -8,6 +8,7 @@ import (
 
 	"mpps/internal/advise/lasting"
 	"mpps/internal/change/journal"
+	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
 
@@ -99,13 +100,7 @@ type Pass struct {
 
 // Failed is the number of values that could not be restored.
 func (p Pass) Failed() int {
-	n := 0
-	for _, b := range p.PutBack {
-		if b.Error != "" {
-			n++
-		}
-	}
-	return n
+	return facts.Count(p.PutBack, func(b PutBack) bool { return b.Error != "" })
 }
 
 // Load reads the list again and keeps what is known of values that remain in it. New values were written a moment ago
@@ -210,9 +205,9 @@ func (r *Restorer) judge(ctx context.Context, d *desired, now time.Time) bool {
 	case found.ReadOnly:
 		return false
 	case r.Insist, now.Before(d.until):
-	case before == refusing: // until what it belongs to is set up again; of lanes, until a device comes
+	case before == refusing: // until its object is set up again; lanes: until a device is created
 		return false
-	// it appeared, and no event told
+	// it was created, and no event reported it
 	case before == away, fewerLanes(d.Address, d.To, found), newThreads(d.Address, d.To, d.seen, found):
 		d.until = now.Add(freshWindow)
 	default:
@@ -226,24 +221,32 @@ func (r *Restorer) judge(ctx context.Context, d *desired, now time.Time) bool {
 	return true
 }
 
-// putBack writes values under the lock. It refuses while a transaction is half done, and skips values that are no
-// longer desired: a rollback may have just ended.
-func (r *Restorer) putBack(ctx context.Context, off []*desired) ([]PutBack, error) {
+// begin takes the lock for a restore and reads the list again. It refuses while a transaction is half done.
+func (r *Restorer) begin() (*journal.Lock, error) {
 	lock, err := r.Journal.Lock(restoring)
+	if err != nil {
+		return nil, err
+	}
+	ledger, err := r.Journal.Ledger()
+	if err == nil {
+		err = unsettled(ledger)
+	}
+	if err == nil {
+		err = r.Load()
+	}
+	if err != nil {
+		lock.Release()
+	}
+	return lock, err
+}
+
+// putBack writes values under the lock. It skips values that are no longer desired: a rollback may have just ended.
+func (r *Restorer) putBack(ctx context.Context, off []*desired) ([]PutBack, error) {
+	lock, err := r.begin()
 	if err != nil {
 		return []PutBack{}, err
 	}
 	defer lock.Release()
-	ledger, err := r.Journal.Ledger()
-	if err != nil {
-		return []PutBack{}, err
-	}
-	if open := ledger.Unsettled(); len(open) > 0 {
-		return []PutBack{}, &Unsettled{TX: open[0].Header.TX, State: ledger.State(open[0])}
-	}
-	if err := r.Load(); err != nil {
-		return []PutBack{}, err
-	}
 	still := map[*desired]bool{}
 	for _, d := range r.values {
 		still[d] = true

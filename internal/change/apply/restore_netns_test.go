@@ -128,7 +128,7 @@ func translated(in <-chan machine.Event) <-chan apply.Event {
 	go func() {
 		defer close(out)
 		for e := range in {
-			out <- apply.Event{Object: e.Object, Anew: e.Anew, Carrier: e.Carrier, Function: e.Function,
+			out <- apply.Event{Object: e.Object, Created: e.Created, Carrier: e.Carrier, Function: e.Function,
 				Guest: apply.GuestChange(e.Guest)}
 		}
 	}()

@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"mpps/internal/advise/lasting"
@@ -27,7 +28,7 @@ const (
 type Due struct {
 	Values []lasting.Value            // to be written now if they differ
 	Lent   map[setting.Address]string // values of the list that must not be restored now, and why
-	Anew   []setting.Address          // values of the list that the event may have reset
+	Reset  []setting.Address          // values of the list that the event may have reset
 }
 
 // upkeepLooks are the delays after an event at which values are checked. For a while after a guest's process has ended,
@@ -44,12 +45,7 @@ type upkeep struct {
 
 // happened records what became of a guest, in place of any earlier event.
 func (u *upkeep) happened(e Event, now time.Time) {
-	var others []Event
-	for _, old := range u.events {
-		if old.Object != e.Object {
-			others = append(others, old)
-		}
-	}
+	others := slices.DeleteFunc(u.events, func(old Event) bool { return old.Object == e.Object })
 	u.events, u.since, u.looks = append(others, e), now, 0
 }
 
@@ -83,7 +79,7 @@ func (r *Restorer) Consider(ctx context.Context, events []Event, now time.Time) 
 		return Due{}, err
 	}
 	recreated := map[setting.Address]bool{}
-	for _, a := range due.Anew {
+	for _, a := range due.Reset {
 		recreated[a] = true
 	}
 	for _, d := range r.values {
@@ -96,27 +92,17 @@ func (r *Restorer) Consider(ctx context.Context, events []Event, now time.Time) 
 	return due, nil
 }
 
-// Tend writes the values that are due. It asks again under the lock, since somebody may have set or assigned something.
+// Tend writes the values that are due. It asks again under the lock: another mpps may have set or assigned something.
 func (r *Restorer) Tend(ctx context.Context, events []Event, now time.Time) ([]PutBack, error) {
 	due, err := r.Consider(ctx, events, now)
 	if err != nil || !r.anyOff(ctx, due.Values) {
 		return nil, err
 	}
-	lock, err := r.Journal.Lock(restoring)
+	lock, err := r.begin()
 	if err != nil {
 		return nil, err
 	}
 	defer lock.Release()
-	ledger, err := r.Journal.Ledger()
-	if err != nil {
-		return nil, err
-	}
-	if open := ledger.Unsettled(); len(open) > 0 {
-		return nil, &Unsettled{TX: open[0].Header.TX, State: ledger.State(open[0])}
-	}
-	if err := r.Load(); err != nil {
-		return nil, err
-	}
 	if due, err = r.Consider(ctx, events, now); err != nil {
 		return nil, err
 	}
@@ -136,15 +122,13 @@ func (r *Restorer) Tend(ctx context.Context, events []Event, now time.Time) ([]P
 }
 
 func (r *Restorer) anyOff(ctx context.Context, values []lasting.Value) bool {
-	for _, v := range values {
-		if found := r.read(ctx, v.Address); found.State == setting.Known && !v.Want.Met(found) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(values, func(v lasting.Value) bool {
+		found := r.read(ctx, v.Address)
+		return found.State == setting.Known && !v.Want.Met(found)
+	})
 }
 
-// tend looks what is due, where it is time, and counts it done unless another mpps is at work.
+// tend writes the values that are due, if it is time to look. The look counts unless another mpps holds the lock.
 func (w *watch) tend(ctx context.Context, now time.Time) {
 	if wait, any := w.guests.wait(now); !any || wait > 0 {
 		return

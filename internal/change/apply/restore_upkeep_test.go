@@ -116,7 +116,7 @@ func TestUpkeep(t *testing.T) {
 			return Due{}, nil
 		}
 		return Due{Values: []lasting.Value{{ID: "test.trust", Address: trust, Want: setting.Exact("off"),
-			To: setting.Value("off")}}, Anew: []setting.Address{rate}}, nil
+			To: setting.Value("off")}}, Reset: []setting.Address{rate}}, nil
 	}
 	events := make(chan Event)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -130,7 +130,7 @@ func TestUpkeep(t *testing.T) {
 			told = append(told, p.PutBack...)
 		})
 	}()
-	events <- Event{Object: "a", Anew: true, Guest: Started}
+	events <- Event{Object: "a", Created: true, Guest: Started}
 	f.mu.Lock()
 	f.values[rate] = setting.Value("0")
 	f.mu.Unlock()
@@ -180,7 +180,7 @@ func TestUpkeepWaits(t *testing.T) {
 			To: setting.Value("off")}}}, nil
 	}
 	lock := must.Get(r.Journal.Lock("somebody else"))(t)
-	w := watch{Restorer: r, told: func(p Pass, err error) { t.Logf("%+v, %v", p, err) }}
+	w := watch{Restorer: r, report: func(p Pass, err error) { t.Logf("%+v, %v", p, err) }}
 	w.guests.happened(Event{Object: "a", Guest: Stopped}, now)
 	w.tend(t.Context(), now.Add(time.Second))
 	if wait, any := w.guests.wait(now.Add(time.Second)); !any || wait > 100*time.Millisecond ||

@@ -10,11 +10,11 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Event means that a device or a guest (empty: any) was set up again or, with Anew, was created.
+// Event means that a device or a guest (empty: any) was set up again or, with Created, was created.
 type Event struct {
 	Object  string
-	Anew    bool
-	Carrier bool // of a device that was up: nothing but what its driver ties to the link
+	Created bool
+	Carrier bool // the port of a device that is up got its carrier: only values that the driver ties to the link
 	// Function says that the object is a virtual function, PF/N.
 	Function bool
 	Guest    GuestChange // what became of a guest
@@ -30,9 +30,9 @@ const (
 )
 
 // Watch restores values until the context ends. It starts with all of them: right after a boot every drifted value was
-// reset; otherwise somebody changed it while nobody watched. told gets the first pass, every pass that restored
+// reset; otherwise somebody changed it while nobody watched. report gets the first pass, every pass that restored
 // something or found something newly changed by hand, and every failure.
-func (r *Restorer) Watch(ctx context.Context, booted bool, events <-chan Event, told func(Pass, error)) error {
+func (r *Restorer) Watch(ctx context.Context, booted bool, events <-chan Event, report func(Pass, error)) error {
 	if err := r.Load(); err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (r *Restorer) Watch(ctx context.Context, booted bool, events <-chan Event, 
 	if booted {
 		r.Boot(now)
 	}
-	w := watch{Restorer: r, told: told, pause: firstLook}
+	w := watch{Restorer: r, report: report, pause: firstLook}
 	if _, err := r.Consider(ctx, nil, now); err != nil {
 		w.tell(Pass{}, err)
 	}
@@ -62,7 +62,7 @@ func (r *Restorer) Watch(ctx context.Context, booted bool, events <-chan Event, 
 				if ctx.Err() != nil {
 					return nil
 				}
-				return errors.New("the kernel tells of no more events")
+				return errors.New("the kernel sends no more events")
 			}
 			w.happened(e)
 		case <-timer.C:
@@ -72,8 +72,8 @@ func (r *Restorer) Watch(ctx context.Context, booted bool, events <-chan Event, 
 	}
 }
 
-// settle closes what a boot has opened for values that were as wanted at first sight: what changes them now is
-// somebody.
+// settle ends the window after a boot for values that were as wanted at the first look: if they change now, somebody
+// has changed them.
 func (r *Restorer) settle() {
 	for _, d := range r.values {
 		if d.standing == met && d.found == "" {
@@ -84,13 +84,13 @@ func (r *Restorer) settle() {
 
 type watch struct {
 	*Restorer
-	told   func(Pass, error)
+	report func(Pass, error)
 	pause  time.Duration
-	idle   bool // nothing may be reset any more: the next look is at everything
+	idle   bool // no event may still reset values: the next look is at all of them
 	guests upkeep
-	handed []setting.Address
-	failed string
-	spoken bool
+	byHand []setting.Address // as reported last
+	failed string            // likewise
+	spoken bool              // a pass was reported
 }
 
 // happened takes an event in. The list may have been changed since the last look.
@@ -110,7 +110,7 @@ func (w *watch) happened(e Event) {
 	case e.Function:
 		concerned = w.Function(e.Object, now)
 	case e.Guest == "" || e.Guest == Started:
-		concerned = w.Reset(e.Object, e.Anew, now)
+		concerned = w.Reset(e.Object, e.Created, now)
 	}
 	if concerned > 0 {
 		w.pause, w.idle = firstLook, false
@@ -120,8 +120,8 @@ func (w *watch) happened(e Event) {
 // look looks once and works out when to look again.
 func (w *watch) look(ctx context.Context, all bool) {
 	if all {
-		if holder, err := w.Journal.Holder(); err == nil && holder != nil && len(w.handed)+len(w.values) > 0 {
-			w.pause = lastLook // somebody is changing values just now
+		if holder, err := w.Journal.Holder(); err == nil && holder != nil && len(w.byHand)+len(w.values) > 0 {
+			w.pause = lastLook // another mpps is changing values
 			return
 		}
 		if err := w.Load(); err != nil {
@@ -144,11 +144,11 @@ func (w *watch) look(ctx context.Context, all bool) {
 	w.pause = min(max(w.pause*3/2, firstLook), lastLook)
 }
 
-// tell passes on what is new: the same failure, and the same values changed by hand, are told once.
+// tell reports a pass if it has news: the same failure, and the same values changed by hand, are reported once.
 func (w *watch) tell(pass Pass, err error) {
-	var handed []setting.Address
+	var byHand []setting.Address
 	for _, b := range pass.ByHand {
-		handed = append(handed, b.Address)
+		byHand = append(byHand, b.Address)
 	}
 	failed := ""
 	if err != nil {
@@ -157,9 +157,9 @@ func (w *watch) tell(pass Pass, err error) {
 	for _, b := range pass.PutBack {
 		failed += b.Error
 	}
-	news := !w.spoken || failed != w.failed || failed == "" && len(pass.PutBack) > 0 || !slices.Equal(handed, w.handed)
-	w.failed, w.handed, w.spoken = failed, handed, true
+	news := !w.spoken || failed != w.failed || failed == "" && len(pass.PutBack) > 0 || !slices.Equal(byHand, w.byHand)
+	w.failed, w.byHand, w.spoken = failed, byHand, true
 	if news {
-		w.told(pass, err)
+		w.report(pass, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"mpps/internal/change/journal"
 	"mpps/internal/model/goal"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // Remains is the rest of a plan whose changes could not all be made or take effect at once: its transaction, those that
@@ -122,20 +123,13 @@ func (e *Engine) remainsOf(l *journal.Ledger, t *journal.Transaction, chain []*j
 		r.Against, r.Next = "it waits for a "+setting.Reboot().String(), "reboot the host, then 'mpps apply --resume'"
 	case booted > 0:
 		r.Against = fmt.Sprintf("the host was rebooted without %s of the boot loader's: another entry or kernel was "+
-			"booted", counted(booted, "value"))
+			"booted", words.Count(booted, "value"))
 		r.Next = "compare /proc/cmdline with the boot menu ('mpps verify' names them), reboot into the default " +
 			"entry, then 'mpps apply --resume'"
 	default:
 		r.Next = "'mpps apply --resume'"
 	}
 	return r
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func (r *Remains) wait(what setting.Needs, a setting.Address) {
@@ -147,7 +141,7 @@ func (r *Remains) wait(what setting.Needs, a setting.Address) {
 	r.Waits[i].Addresses = append(r.Waits[i].Addresses, a)
 }
 
-// Resume is what the transaction keeps for going on; nil where it cannot be read.
+// Resume is the transaction's record for resuming it; nil if it cannot be read.
 func (r *Remains) Resume() *journal.Resume { return r.resume }
 
 // Newest is the last transaction of the journal when this was found, for Options.Newest.
@@ -183,7 +177,7 @@ func (r *Remains) Found(changes, cannot []Left, later []journal.Postponed) {
 	}
 }
 
-// Looked takes over the rest of the plan: a host that was booted but not resumed since waits for that.
+// Looked updates the state from what remains of the plan: a host that was rebooted waits for the plan to be resumed.
 func (s *Status) Looked() {
 	r := s.Remains
 	if r == nil || !r.Looked || len(r.Changes) == 0 || !r.pending || s.State != IsApplied && s.State != IsWaiting {
@@ -191,7 +185,7 @@ func (s *Status) Looked() {
 	}
 	s.State = IsWaiting
 	s.Why = fmt.Sprintf("the host was rebooted; the plan of %s continues with %s: 'mpps apply --resume'", r.TX,
-		counted(len(r.Changes), "change"))
+		words.Count(len(r.Changes), "change"))
 }
 
 // Resumable returns the rest of a plan that can be resumed now. The error says why there is none: nothing waits, what

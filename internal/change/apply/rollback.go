@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mpps/internal/change/journal"
+	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
 
@@ -25,7 +26,7 @@ type RollbackOptions struct {
 	unconfirmed bool // only where it has not been confirmed in the meantime
 }
 
-// Restored is what became of one rollback.
+// Restored is the result of one rollback.
 type Restored struct {
 	Of      string        `json:"of"`           // the transaction that was put back
 	TX      string        `json:"tx,omitempty"` // the rollback's own
@@ -35,29 +36,19 @@ type Restored struct {
 	// Unrecorded is why the journal does not say that the values are put back; empty where it does.
 	Unrecorded string `json:"unrecorded,omitempty"`
 
-	Guarded bool `json:"-"` // something still waits to put it back unless it is confirmed
+	Guarded bool `json:"-"` // a process still waits to undo the transaction unless it is confirmed
 }
 
 // Drifted is the number of values that somebody else has changed since and that were left alone.
 func (r Restored) Drifted() int {
-	n := 0
-	for _, c := range r.Changes {
-		if c.Reason == journal.Drifted {
-			n++
-		}
-	}
-	return n
+	return facts.Count(r.Changes, func(c Outcome) bool { return c.Reason == journal.Drifted })
 }
 
 // Written is the number of values that were restored, or with DryRun would be.
 func (r Restored) Written() int {
-	n := 0
-	for _, c := range r.Changes {
-		if c.State == journal.ChangeDone || c.State == journal.ChangeIntended {
-			n++
-		}
-	}
-	return n
+	return facts.Count(r.Changes, func(c Outcome) bool {
+		return c.State == journal.ChangeDone || c.State == journal.ChangeIntended
+	})
 }
 
 // leaving is why a rollback leaves a value alone; the zero value means that it restores it.
@@ -133,7 +124,7 @@ func (e *Engine) unneeded(all []Restored, dryRun bool) {
 				continue
 			}
 			waits := e.Waiting(journal.Change{ID: c.ID, Address: c.Address, Want: c.want}) != ""
-			if c.Address.Kind.FromBootLoader() { // the kernel that runs has what is put back, or it has not
+			if c.Address.Kind.FromBootLoader() { // the running kernel was booted with the restored value, or not
 				if !waits {
 					c.Needs = setting.Needs{}
 				}
@@ -223,9 +214,7 @@ func (e *Engine) preview(ctx context.Context, t *journal.Transaction, s sharing,
 			continue
 		}
 		found := e.read(ctx, c.Address)
-		undone := s.before(c, found)
-		partly := !undone.Same(c.Before)
-		c.Before = undone
+		c, partly := undoing(c, found)
 		row := Outcome{ID: c.ID, Address: c.Address, From: found.String(), To: c.Before.String(),
 			State: journal.ChangeIntended, Needs: c.Needs, want: wantOf(c.Before)}
 		if left := e.decide(t, c, found, s, o.Force || partly); left.reason != "" {
@@ -296,9 +285,7 @@ func (r *run) restoreAll(ctx context.Context, t *journal.Transaction, s sharing,
 				continue
 			}
 			found := r.read(ctx, c.Address)
-			undone := s.before(c, found)
-			partly := !undone.Same(c.Before) // other transactions' entries stay in the file
-			c.Before = undone
+			c, partly := undoing(c, found)
 			if left := r.decide(t, c, found, s, force || partly); left.reason != "" {
 				problems = append(problems, r.leave(c, found, left))
 				if left.reason == journal.AsBefore {

@@ -47,7 +47,7 @@ func choose(l *journal.Ledger, o RollbackOptions) ([]*journal.Transaction, error
 		}
 	}
 	targets := []*journal.Transaction{t}
-	// What built on what is found from the end: a later one may have been built upon in turn.
+	// Add what built on the targets, until nothing is added: a later transaction may have been built upon in turn.
 	for added := true; added; {
 		added = false
 		for _, target := range targets {

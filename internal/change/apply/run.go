@@ -9,6 +9,7 @@ import (
 
 	"mpps/internal/advise/plan"
 	"mpps/internal/change/journal"
+	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 )
 
@@ -17,14 +18,13 @@ type Options struct {
 	DryRun bool
 	// Confirm is the time after the commit within which the changes must be confirmed; 0: they need not be.
 	Confirm time.Duration
-	// Arm starts, or tells, what undoes the changes where this process cannot; it is called before the first write. nil
-	// means that nothing does.
+	// Arm starts or notifies the process that undoes the changes if this one cannot. It is called before the first
+	// write; nil: there is no such process.
 	Arm func(tx string) error
 	// Newest, if given, is the journal's last transaction when the host was inspected. A later one makes the plan
 	// stale, whichever values it concerns.
 	Newest *string
-	// Resume is what the journal is to keep for going on with the plan (journal.Resume.Encode); nil: it cannot be gone
-	// on with.
+	// Resume is the journal's record by which the plan can be resumed (journal.Resume.Encode); nil: it cannot be.
 	Resume json.RawMessage
 	// Follows names the transaction that the plan resumes. It must still be applied when the machine is changed.
 	Follows string
@@ -48,13 +48,7 @@ type Result struct {
 
 // Written counts the changes that stand on the machine.
 func (r Result) Written() int {
-	n := 0
-	for _, c := range r.Changes {
-		if c.State == journal.ChangeDone {
-			n++
-		}
-	}
-	return n
+	return facts.Count(r.Changes, func(c Outcome) bool { return c.State == journal.ChangeDone })
 }
 
 // Outcome is what became of one change.
@@ -95,8 +89,8 @@ type run struct {
 	writer  *journal.Writer
 	changes []journal.Change // begun so far; the index is N-1
 	left    map[int]error    // undo: why a change could not be put back, by N
-	besides []beside         // what is to stay as it is
-	moved   []Moved          // and could not be put back
+	besides []beside         // values that must stay as they are
+	moved   []Moved          // those of them that could not be put back
 
 	lenient    bool  // go on where the disk of the journal takes no writes
 	unrecorded error // lenient: why the journal is not written any more
@@ -114,8 +108,8 @@ func (r *run) record(record journal.Record) error {
 	return err
 }
 
-// room is how many bytes the journal of a plan takes at most, also where all of it is undone, and that of its rollback.
-// A file's text is in up to seven records of either.
+// room returns the most bytes that the journal of a plan takes, even if all changes are undone, and also the most that
+// its rollback takes. Each value is in up to seven records of either.
 func room(p *plan.Plan, before []setting.Reading, beside int) (int64, error) {
 	const aRecord = 512 // without its values
 	bytes := aRecord * (8 + 2*beside + 4*len(p.Changes))
@@ -232,14 +226,21 @@ func (e *Engine) settled(l *journal.Ledger, own *journal.Session) error {
 		}
 		return &Unended{Session: session.Name, Transactions: len(of)}
 	}
-	if open := l.Unsettled(); len(open) > 0 {
-		t := open[0]
-		return &Unsettled{TX: t.Header.TX, State: l.State(t)}
+	if err := unsettled(l); err != nil {
+		return err
 	}
 	for _, t := range l.Open() {
 		if c := t.Confirmation(); c.Armed && !c.Confirmed {
 			return &Unconfirmed{TX: t.Header.TX, Until: e.until(t)}
 		}
+	}
+	return nil
+}
+
+// unsettled returns an error if a transaction is half done.
+func unsettled(l *journal.Ledger) error {
+	if open := l.Unsettled(); len(open) > 0 {
+		return &Unsettled{TX: open[0].Header.TX, State: l.State(open[0])}
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 // directories and the unit. A rollback removes the transaction's entries and leaves what other applied transactions
 // need; the rollback of the last one removes the rest.
 
-// sharing is how the other applied transactions concern one that is rolled back.
+// sharing is what the rollback of a transaction must know of others.
 type sharing struct {
 	others    []*journal.Transaction
 	inherited []journal.Change // left by earlier rollbacks, and no longer needed by any other transaction
@@ -90,13 +90,14 @@ func (s sharing) neededBy(a setting.Address) string {
 	return ""
 }
 
-// before is the value that a rollback writes for a change of a shared file: the text without the change's entries.
-func (s sharing) before(c journal.Change, found setting.Reading) setting.Reading {
+// undoing returns a change with the value that a rollback writes in Before. partly reports that this is a shared file's
+// text without the change's entries: those of other transactions stay.
+func undoing(c journal.Change, found setting.Reading) (_ journal.Change, partly bool) {
 	if c.Found != nil && found.Same(*c.Found) || found.Same(c.After) || found.Same(c.Before) {
-		return c.Before
+		return c, false
 	}
 	if to, done := lasting.Undo(c.Address, c.Before, c.After, found); done {
-		return to
+		partly, c.Before = !to.Same(c.Before), to
 	}
-	return c.Before
+	return c, partly
 }

@@ -9,6 +9,7 @@ import (
 	"mpps/internal/advise/lasting"
 	"mpps/internal/change/journal"
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // RowState is how one value compares with what was applied.
@@ -246,7 +247,7 @@ func (e *Engine) summary(s Status) (Summary, string) {
 		return IsInFlight, fmt.Sprintf("%s is at work", last.Session)
 	} else if n > 0 {
 		return IsInterrupted, fmt.Sprintf("%s was interrupted: %s of it stand; 'mpps rollback' restores its beginning",
-			last.Session, counted(n, "transaction"))
+			last.Session, words.Count(n, "transaction"))
 	}
 	for _, look := range []struct {
 		state journal.State

@@ -61,7 +61,7 @@ func (k *vfKeeper) due(ctx context.Context, events []apply.Event, list []lasting
 	}
 	u.Left = k.had.Left(gone)
 	maps.Copy(u.Left, k.had.Reappeared(h, came))
-	due := apply.Due{Lent: sriov.NotForHolder(h, u), Anew: k.affected(h, u, events)}
+	due := apply.Due{Lent: sriov.NotForHolder(h, u), Reset: k.affected(h, u, events)}
 	for _, d := range sriov.Keep(h, u) {
 		due.Values = append(due.Values, lasting.Value{
 			ID: d.ID, Address: d.Address, Want: setting.Exact(d.Value), To: setting.Value(d.Value),

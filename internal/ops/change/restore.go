@@ -186,7 +186,7 @@ func translate(ctx context.Context, in <-chan machine.Event) <-chan apply.Event 
 		for e := range in {
 			select {
 			case out <- apply.Event{
-				Object: e.Object, Anew: e.Anew, Carrier: e.Carrier, Function: e.Function,
+				Object: e.Object, Created: e.Created, Carrier: e.Carrier, Function: e.Function,
 				Guest: apply.GuestChange(e.Guest),
 			}:
 			case <-ctx.Done():
