@@ -1,5 +1,6 @@
-// Package handover says in a platform's own words what is to be set there for a guest whose definition it regenerates:
-// data and pure code. What a platform has no word for is listed, and where no words are known the plain value stands.
+// Package handover translates values of a guest whose definition a platform regenerates into that platform's own
+// settings: data and pure code. Values that a platform has no setting for are listed with the reason; for platforms
+// that are not known here, plain values are.
 package handover
 
 import (
@@ -47,23 +48,25 @@ type Plain struct {
 	Why     string `json:"why"`
 }
 
-// said is what a platform is told of one value; the zero value is nothing.
+// said is a platform's setting for one value; the zero value: it has none.
 type said struct {
 	where, text, source, note string
-	needs                     []string // what the platform refuses the text without, said in the same place
-	unsaid                    string   // why there is no word
+	needs                     []string // texts in the same place, without which the platform refuses this one
+	unsaid                    string   // why there is no setting
 }
 
-// speaker returns what a platform is told of a value.
-type speaker func(g *facts.Guest, h plan.Handed) said
-
-// platform is how one platform is spoken to.
+// platform translates values for one platform.
 type platform struct {
-	say    speaker
-	join   func(g *facts.Guest, where string, texts []string) string // makes one word of several texts of one place
+	say    func(g *facts.Guest, h plan.Handed) said
+	join   func(g *facts.Guest, where string, texts []string) string // joins several texts of one place
 	effect string
-	always []Unsaid // what it has no word for, whatever is wanted
+	always []Unsaid // values that it never has a setting for
 }
+
+// noVhost is for platforms without a setting for the CPUs of vhost threads.
+var noVhost = Unsaid{Setting: "vhost threads", Value: "dedicated CPUs", Why: noWord}
+
+const noWord = "it has no word for it"
 
 var platforms = map[facts.Platform]platform{
 	facts.Nova:       nova,
@@ -101,12 +104,12 @@ func sheet(g *facts.Guest, handed []plan.Handed) Sheet {
 	texts := map[string][]string{}
 	for _, h := range handed {
 		if !known {
-			s.Plain = append(s.Plain, Plain{h.Setting, valueOf(h), h.Why})
+			s.Plain = append(s.Plain, Plain{h.Setting, h.Value.String(), h.Why})
 			continue
 		}
 		it := p.say(g, h)
 		if it.text == "" {
-			s.Unsaid = append(s.Unsaid, Unsaid{h.Setting, valueOf(h), cmp.Or(it.unsaid, "it has no word for it")})
+			s.Unsaid = append(s.Unsaid, Unsaid{h.Setting, h.Value.String(), cmp.Or(it.unsaid, noWord)})
 			continue
 		}
 		at := slices.IndexFunc(s.Words, func(w Word) bool { return w.Where == it.where })
@@ -134,8 +137,8 @@ func sheet(g *facts.Guest, handed []plan.Handed) Sheet {
 	return s
 }
 
-// ownCPUs reports whether each vCPU of a guest already has a CPU that no other vCPU of it may use: which one, the
-// platform chooses.
+// ownCPUs reports whether each vCPU of a guest already has a CPU that the guest's other vCPUs may not use, whichever
+// the platform has chosen.
 func ownCPUs(g *facts.Guest) bool {
 	seen := setting.CPUSet{}
 	vcpus := vcpuPlaces(g)
@@ -160,6 +163,3 @@ func vcpuPlaces(g *facts.Guest) (places []setting.CPUSet) {
 	}
 	return places
 }
-
-// valueOf returns the value in words.
-func valueOf(h plan.Handed) string { return h.Value.String() }

@@ -10,7 +10,7 @@ import (
 	"mpps/internal/words"
 )
 
-// instance speaks to Incus or LXD by its program: QEMU's configuration is written at each start from the instance's
+// instance is Incus or LXD, by its program, which writes QEMU's configuration from the instance's at each start
 // (internal/server/instance/drivers/driver_qemu.go, generateQemuConfig).
 func instance(program string) platform {
 	source := words.Either(program == "incus", "incus", "lxd") + ", doc/reference/instance_options.md"
@@ -27,9 +27,9 @@ func instance(program string) platform {
 			}
 			return command + name + " " + strings.Join(texts, " ")
 		},
-		always: []Unsaid{{Setting: "vhost threads", Value: "dedicated CPUs", Why: "it has no word for it"}},
+		always: []Unsaid{noVhost},
 		say: func(g *facts.Guest, h plan.Handed) said {
-			if !isInstance(g.Owner.ID) { // it stands in a command
+			if !isInstance(g.Owner.ID) { // it becomes part of a command
 				return said{unsaid: "its name is not known"}
 			}
 			switch h.ID {
@@ -51,8 +51,8 @@ func instance(program string) platform {
 	}
 }
 
-// isInstance reports whether a text is the name of an instance, after that of a project and a slash or alone. Both are
-// letters, digits, dashes and dots, and begin as no option does.
+// isInstance reports whether a text is INSTANCE or PROJECT/INSTANCE. Both are letters, digits, dashes and dots, and do
+// not begin like an option.
 func isInstance(id string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	for name := range strings.SplitSeq(id, "/") {
@@ -63,8 +63,7 @@ func isInstance(id string) bool {
 	return strings.Count(id, "/") < 2
 }
 
-// instancePins returns the setting for pinned vCPUs: a list of CPUs, of which each vCPU has one, and which so is their
-// number too.
+// instancePins returns the setting for pinned vCPUs: a list of as many CPUs as vCPUs, one for each.
 func instancePins(g *facts.Guest, h plan.Handed, option func(where, text string) said) said {
 	cpus, err := setting.ParseCPUs(h.Value.Value)
 	switch {

@@ -27,7 +27,7 @@ var openNebula = platform{
 		name, _, _ := strings.Cut(section, " ")
 		return name + " = [ " + strings.Join(texts, ", ") + " ]"
 	},
-	always: []Unsaid{{Setting: "vhost threads", Value: "dedicated CPUs", Why: "it has no word for it"},
+	always: []Unsaid{noVhost,
 		{Setting: "vcpupin", Value: "CPUs by number", Why: "its scheduler chooses them"}},
 	say: func(g *facts.Guest, h plan.Handed) said {
 		word := func(where, text string) said {

@@ -47,7 +47,7 @@ var proxmox = platform{
 			}
 			return said{unsaid: "which of its NICs it is cannot be determined"}
 		}
-		if _, err := strconv.ParseUint(g.Owner.ID, 10, 31); err != nil { // it stands in a command
+		if _, err := strconv.ParseUint(g.Owner.ID, 10, 31); err != nil { // it becomes part of a command
 			return said{unsaid: "its number is not known"}
 		}
 		switch h.ID {

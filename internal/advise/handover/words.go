@@ -11,7 +11,7 @@ import (
 	"mpps/internal/words"
 )
 
-// spaced joins what stands side by side on a line.
+// spaced joins texts to a line.
 func spaced(_ *facts.Guest, _ string, texts []string) string { return strings.Join(texts, " ") }
 
 // nodes returns how many nodes a value names, at least 1.
@@ -39,7 +39,7 @@ var cloudStack = platform{
 		}
 		return strings.Join(highest(texts), ", ")
 	},
-	always: []Unsaid{{Setting: "vhost threads", Value: "dedicated CPUs", Why: "it has no word for it"}},
+	always: []Unsaid{noVhost},
 	say: func(_ *facts.Guest, h plan.Handed) said {
 		switch h.ID {
 		case "domain.queues":
@@ -63,8 +63,8 @@ var cloudStack = platform{
 	},
 }
 
-// highest returns settings of the form name=value, of each name the one with the highest number: they are of the
-// virtual machine as a whole, whose NICs may want several.
+// highest returns for each name the setting, name=value, with the highest value: the setting is the virtual machine's,
+// whose NICs may want different values.
 func highest(texts []string) (all []string) {
 	number := func(text string) int {
 		_, value, _ := strings.Cut(text, "=")
@@ -84,7 +84,7 @@ func highest(texts []string) (all []string) {
 	return all
 }
 
-// extraConfig is where elements of the definition are said that CloudStack does not write itself.
+// extraConfig takes elements of the definition that CloudStack does not write itself.
 const extraConfig = "extraconfig-1, a setting of the virtual machine"
 
 // cloudStackExtra returns an element of memoryBacking, which CloudStack adds to the definition as it stands

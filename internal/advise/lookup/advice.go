@@ -22,7 +22,7 @@ type Entry struct {
 	Markdown string `json:"-"` // the section of its page
 }
 
-// advicePrefix is what IDs of advice begin with.
+// advicePrefix begins the IDs of advice.
 const advicePrefix = "advice."
 
 // Advice returns all advice that is no knob. TestAdvice checks that the pages parse.
@@ -96,7 +96,7 @@ func plain(paragraph string) string {
 //go:embed names.txt
 var nameText string
 
-// knobNames returns what knobs are called besides what their pages say, by ID.
+// knobNames returns names of knobs that are not on their pages, by ID.
 func knobNames() map[string][]string {
 	names := map[string][]string{}
 	id := ""

@@ -11,18 +11,18 @@ import (
 	"mpps/internal/words"
 )
 
-// how says in what way a word was found.
+// how is the way in which a word was found.
 type how int
 
 const (
 	named   how = iota // in an ID, a value, a title or a name, as it is or by its parts
 	said               // in prose only
-	guessed            // as a part of another word, or as a misspelled one
+	guessed            // as a part of another word, or misspelled
 )
 
-// find returns the places of a word, the best one of each document, and how it was found: the word as a whole, or else
-// the parts of a path, the setting at the end of a name, all parts of the name, the word in prose, words that contain
-// it, or words that are spelled nearly so.
+// find returns the places of a word, the best one of each document, and how it was found: the whole word, or else the
+// parts of a path, the setting at the end of a name, all parts of the name, the word in prose, words that contain it,
+// or words with a similar spelling.
 func (x *index) find(w *word) ([]posting, how) {
 	if found := x.places(w.key); len(found) > 0 {
 		return found, named
@@ -50,7 +50,7 @@ func (x *index) find(w *word) ([]posting, how) {
 		return nil, guessed
 	}
 	if found := x.collect(func(key string) float64 {
-		return either(strings.Contains(key, w.key), inside, 0.0)
+		return words.Either(strings.Contains(key, w.key), inside, 0.0)
 	}); len(found) > 0 {
 		return found, guessed
 	}
@@ -61,8 +61,8 @@ func (x *index) find(w *word) ([]posting, how) {
 }
 
 const (
-	leastPart = 3 // letters of the last part of a name that is searched for by itself: not those of crio.io
-	leastNear = 5 // letters of a word that may be spelled otherwise: rice is neither RoCE nor ice
+	leastPart = 3 // fewest letters of the last part of a name for a search of its own: not io of crio.io
+	leastNear = 5 // fewest letters of a word that may be misspelled: rice is neither RoCE nor ice
 )
 
 // aVersion matches the version at the end of a package's name: linux-image-5.10.0-28-amd64.
@@ -89,7 +89,7 @@ func (x *index) isFamily(name string) bool {
 	return slices.ContainsFunc(x.documents, func(d document) bool { return strings.HasPrefix(d.id, name+".") })
 }
 
-// markNear marks postings as found by what is not quite the word.
+// markNear marks postings as found by a similar word.
 func markNear(all []posting) []posting {
 	for i := range all {
 		all[i].near = true
@@ -106,8 +106,8 @@ func (x *index) findAny(text string) []posting {
 	return found
 }
 
-// findPath returns the places of the parts of a path, each by how much it tells: the last one as it is, those before
-// for less.
+// findPath returns the places of the parts of a path, weighed by how rare they are; the last part counts in full, those
+// before it less.
 func (x *index) findPath(path string) []posting {
 	var found []posting
 	parts := strings.Split(path, "/")
@@ -117,7 +117,7 @@ func (x *index) findPath(path string) []posting {
 			if len(at) == 0 || isEmpty(w) {
 				continue
 			}
-			share := x.tells(len(at)) / 5 * either(i == len(parts)-1, 1.0, namePart)
+			share := x.tells(len(at)) / 5 * words.Either(i == len(parts)-1, 1.0, namePart)
 			found = sum(found, weigh(at, share))
 		}
 	}
@@ -160,7 +160,7 @@ func (x *index) misspelled(w *word) []posting {
 	})
 	long := synonyms().long
 	for _, other := range slices.Sorted(maps.Keys(long)) {
-		if abs(len(w.key)-len(other)) > 2 || words.Distance(w.key, other) > either(len(other) >= 8, 2, 1) {
+		if abs(len(w.key)-len(other)) > 2 || words.Distance(w.key, other) > words.Either(len(other) >= 8, 2, 1) {
 			continue
 		}
 		for _, key := range long[other] {
@@ -228,14 +228,7 @@ func weigh(all []posting, factor float64) []posting {
 
 func abs(n int) int { return max(n, -n) }
 
-func either[T any](is bool, yes, no T) T {
-	if is {
-		return yes
-	}
-	return no
-}
-
-// emptyWords tell nothing by themselves.
+// emptyWords do not distinguish documents.
 var emptyWords = stems(`
 	a an and any are at been best better by can cannot cat could couldn dev did didn do does doesn don each echo
 	enable ever every few for from get gets good got grep guide had happens has have help high host how i id if
@@ -244,14 +237,14 @@ var emptyWords = stems(`
 	shows slow some sudo sysctl sysctlconf t tee than that the their then there they this to too tuning type
 	use using versus very virsh vs want was we were what when which why will with won yes yesterday you`)
 
-// frameWords stand around each setting of a program, or are its value: they tell something only where no word between
-// them does. Those of programs that serve one thing tell what it is about.
+// frameWords surround settings, or are their values: they count only if no word between them does. programWords are
+// programs that serve one thing, which the settings around them are about.
 var (
 	frameWords = stems(`allow auto default device disable disabled enabled ethtool false feature hw mode name nova pci
 		pvesh qm required service start state stop systemctl true ` + programs)
 	programWords = stems(programs)
 
-	// plainWords are said of anything: they tell something only beside others of a name.
+	// plainWords are said of anything: they count only together with other words of a name.
 	plainWords = stems(`apt apt-get dnf yum zypper install installation list write create query select users user
 		table file log size password reset status error invalid failed cannot find`)
 )
@@ -266,15 +259,15 @@ func stems(text string) map[string]bool {
 	return all
 }
 
-// areEmpty reports whether words tell nothing.
+// areEmpty reports whether all words are empty.
 func areEmpty(all []*word) bool {
 	return !slices.ContainsFunc(all, func(w *word) bool { return !isEmpty(w) })
 }
 
-// isEmpty reports whether a word tells nothing by itself.
+// isEmpty reports whether a word does not distinguish documents.
 func isEmpty(w *word) bool { return emptyWords[w.key] || w.raw == "-w" || w.raw == "-i" }
 
-// nearestWords is how many words are offered.
+// nearestWords is the number of words that Nearest offers.
 const nearestWords = 5
 
 // offered returns the words of IDs and names, options left out.
@@ -302,7 +295,7 @@ func Nearest(text string) []string {
 	offered := x.offered()
 	for asked := range split(punctuation.Replace(text[:min(maxSearch, len(text))])) {
 		for raw := range offered {
-			// Letters say how near a spelling is; a Chinese character is a word, and no other is near it.
+			// A Chinese character is a word: it has no similar spelling.
 			if !strings.ContainsFunc(asked+raw, isHan) {
 				off := float64(words.Distance(asked, raw)) / float64(max(len(asked), len(raw)))
 				all = append(all, near{raw, off})

@@ -7,19 +7,20 @@ import (
 	"sync"
 
 	"mpps/internal/advise/knob"
+	"mpps/internal/words"
 )
 
-// document is what a search may find: a knob, or advice that is no knob.
+// document is a knob, or advice that is no knob.
 type document struct {
 	id, title string
 	passages  []passage // its ID, values, title and names
 	names     []phrase
-	rests     []phrase // names of which one word tells something: guests of too many guests
+	rests     []phrase // names with a single word that is not empty: guests of too many guests
 	knob      *knob.Knob
 	advice    *Entry // where there is no knob
 }
 
-// passage is a part of what is said of a document.
+// passage is a part of a document: its ID, a value, its title, a name, or a paragraph of its page.
 type passage struct {
 	field  string
 	weight float64
@@ -29,8 +30,8 @@ type passage struct {
 // phrase is one of the names of a document: the numbers of its keys, each once.
 type phrase []int
 
-// What a word weighs by where it stands. Traps weigh more than other prose: people search for advice that they have
-// read somewhere, and a trap says what is wrong with it.
+// Weights of a word by where it stands. Traps weigh more than other prose: people search for advice that they have read
+// somewhere, and a trap says what is wrong with it.
 const (
 	weightID     = 3
 	weightName   = 3
@@ -44,15 +45,15 @@ const (
 	weightSource = 0.8
 )
 
-// What a word weighs that is not quite the one searched for.
+// Factors of a weight where something else than the whole word is found.
 const (
-	besideNames = 0.5  // a word that no name has, where another one has it
-	ofPair      = 0.8  // two words that stand side by side
+	besideNames = 0.5  // the word is only in prose, and other words of the text are in names
+	ofPair      = 0.8  // two adjacent words
 	lastPart    = 0.95 // the setting at the end of a name
 	namePart    = 0.5  // another part of a name: budget of netdev_budget
-	inside      = 0.5
-	again       = 0.1 // what another passage with the word adds
-	oneOff      = 0.6 // misspelled by a letter
+	inside      = 0.5  // a word that contains it
+	again       = 0.1  // the same word in another passage of the document
+	oneOff      = 0.6  // misspelled by a letter
 	twoOff      = 0.45
 )
 
@@ -61,17 +62,17 @@ type posting struct {
 	document, passage int
 	weight            float64
 	raw               string // as it stands there
-	near              bool   // spelled otherwise than what is searched for
+	near              bool   // found by a similar word
 }
 
-// token is a word as it stands in the pages: each that is written alike is the same token.
+// token is a word as it is spelled in the pages.
 type token struct {
 	raw   string
 	key   int
 	parts []share
 }
 
-// share is a key that a token has as one of its parts, and what that weighs beside the whole.
+// share is the key of a token's part, with its weight; that of the whole is 1.
 type share struct {
 	key    int
 	weight float64
@@ -80,16 +81,15 @@ type share struct {
 // key is what words are compared by.
 type key struct {
 	text      string
-	documents int // how many have it
-	last      int // the last of them
+	documents int // number of documents that have it
+	last      int // the last document that was counted
 }
 
 // stretch is a part of the text: a passage of a document.
 type stretch struct{ document, passage, from, to int }
 
-// index finds the places of words in IDs, values, titles and names. Each process makes it, for a few words: so its text
-// is searched through for each of them, and prose is not part of it, but is read where a word is searched for that no
-// name has (prose.go).
+// index finds the places of words in IDs, values, titles and names. A process makes it to search for a few words, so
+// each search scans the whole text, and prose is left out: it is read only for a word that no name has (prose.go).
 type index struct {
 	documents []document
 	text      []int32 // tokens of all passages, in their order
@@ -128,7 +128,7 @@ func build() *index {
 	return b.index
 }
 
-// commonFrom is in how many documents a word is common, so that it is no name by itself.
+// commonFrom is the number of documents above which a word is too common to be a name by itself.
 const commonFrom = 24
 
 // builder adds documents to an index.
@@ -202,7 +202,7 @@ func (b *builder) key(text string) int {
 	return n
 }
 
-// phrase returns the keys of words that tell something, each once; of all words if none does.
+// phrase returns the keys of words, each once, without empty words unless all are.
 func (b *builder) phrase(all []*word) phrase {
 	keys := make(phrase, 0, len(all))
 	allEmpty := areEmpty(all)
@@ -214,13 +214,13 @@ func (b *builder) phrase(all []*word) phrase {
 	return keys
 }
 
-// part is the key of a part of a name, and what it weighs beside the whole.
+// part is the key of a part of a name, with its weight; that of the whole name is 1.
 type part struct {
 	key   string
 	share float64
 }
 
-// partsOf returns the parts of a name, each once, the one at its end first; of a path all parts.
+// partsOf returns the parts of a name or path, each once, the last one first.
 func partsOf(r *reader, w *word) []part {
 	if strings.IndexFunc(w.raw, isSeparator) < 0 || w.key != keyOf(w.raw) {
 		return nil
@@ -256,7 +256,7 @@ func (x *index) places(key string) []posting {
 	return x.postings(func(at int) float64 { return shares[x.text[at]] })
 }
 
-// shareOf returns what a key weighs in a token, 0 if the token does not have it.
+// shareOf returns the weight of a key in a token, 0 if the token does not have it.
 func (t *token) shareOf(key int) float64 {
 	if t.key == key {
 		return 1
@@ -278,11 +278,11 @@ func (x *index) pairs(first, second string) []posting {
 	}
 	return x.postings(func(at int) float64 {
 		is := x.tokens[x.text[at]].key == a && at+1 < len(x.text) && x.tokens[x.text[at+1]].key == b
-		return either(is, 1.0, 0)
+		return words.Either(is, 1.0, 0)
 	})
 }
 
-// halves returns the places of two words that are a key when they are joined: multi queue for multiqueue.
+// halves returns the places of two adjacent words that make up a key: multi queue for multiqueue.
 func (x *index) halves(key string) []posting {
 	for i := 1; i < len(key); i++ {
 		if found := x.pairs(key[:i], key[i:]); len(found) > 0 {
@@ -292,7 +292,7 @@ func (x *index) halves(key string) []posting {
 	return nil
 }
 
-// postings returns the best place of each document, by what each place in the text weighs.
+// postings returns the best place of each document, given the weight of each place in the text.
 func (x *index) postings(weight func(at int) float64) []posting {
 	var found []posting
 	for _, p := range x.passages {
@@ -308,8 +308,8 @@ func (x *index) postings(weight func(at int) float64) []posting {
 	return found
 }
 
-// put adds a posting, or keeps the better one of its document, which is the last. That one gains a share of the other's
-// weight if it stands in another passage.
+// put adds a posting. If the last one is of the same document, it keeps the better of the two, plus a share of the
+// other's weight if that is of another passage.
 func put(all []posting, p posting) []posting {
 	last := len(all) - 1
 	if last < 0 || all[last].document != p.document {
@@ -326,7 +326,7 @@ func put(all []posting, p posting) []posting {
 	return all
 }
 
-// tells returns how much places tell: the more, the fewer documents have them.
+// tells returns how much a word distinguishes documents, given the number of those that have it.
 func (x *index) tells(documents int) float64 {
 	if documents == 0 {
 		return 0
@@ -334,7 +334,7 @@ func (x *index) tells(documents int) float64 {
 	return math.Log(1 + float64(len(x.documents))/float64(documents))
 }
 
-// keyTells returns how much a key tells.
+// keyTells returns tells for a key.
 func (x *index) keyTells(key string) float64 {
 	if n, known := x.numbers[key]; known {
 		return x.tells(x.keys[n].documents)

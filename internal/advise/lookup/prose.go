@@ -4,9 +4,11 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+
+	"mpps/internal/words"
 )
 
-// prose is what pages say besides names, by document, as it is and in lower case.
+// prose returns the prose passages by document, as they are and in lower case.
 var prose = sync.OnceValues(func() (all [][]passage, lower [][]string) {
 	for _, d := range catalogue().documents {
 		passages := d.prose()
@@ -79,7 +81,7 @@ func hasWord(text string, w *word) bool {
 	}
 	part, ending := w.key, longestEnding
 	if isName(w.raw) || w.raw == w.key {
-		part, ending = w.raw, either(isName(w.raw), 0, 1)
+		part, ending = w.raw, words.Either(isName(w.raw), 0, 1)
 	}
 	for from := 0; ; {
 		at := strings.Index(text[from:], part)

@@ -1,5 +1,5 @@
-// Package lookup finds what the catalogue says of a text: a word of an article, a line of a script or of a definition,
-// a symptom, old advice. It knows the knobs, and advice that is no knob.
+// Package lookup searches the catalogue for a text: a word of an article, a line of a script or of a definition, a
+// symptom, old advice. It knows the knobs, and advice that is no knob.
 package lookup
 
 import (
@@ -49,9 +49,9 @@ func Find(text string) Hits {
 	return h
 }
 
-// Search finds what a text is about, best match first. Each word counts by how few documents have it and by where it
-// stands there, two words side by side count again, and a document whose name is in the text counts most. Words that
-// nothing has are taken for misspelled ones, then left out.
+// Search returns the documents that a text is about, best match first. A word counts more the fewer documents have it,
+// and depending on where it stands there; two adjacent words count again, and a document whose name is in the text
+// counts most. Unknown words are taken for misspelled ones, or else ignored.
 func Search(text string) []Hit {
 	x := catalogue()
 	all := readWords(joinHan(x.settings(text[:min(maxSearch, len(text))])))
@@ -62,7 +62,7 @@ func Search(text string) []Hit {
 		}
 		return x.search(all, func(w *word) bool { return framing(w) && !programWords[w.key] })
 	}
-	framing = either(areEmpty(all), func(*word) bool { return false }, func(w *word) bool {
+	framing = words.Either(areEmpty(all), func(*word) bool { return false }, func(w *word) bool {
 		return isEmpty(w) || plainWords[w.key]
 	})
 	return slices.DeleteFunc(x.search(all, framing), func(h Hit) bool { return !x.hasOptions(h.ID, all) })
@@ -87,7 +87,7 @@ func (x *index) hasOptions(id string, all []*word) bool {
 // anAssignment matches a setting and its value, and what ends that.
 var anAssignment = regexp.MustCompile(`([A-Za-z][\w.:/-]*)\s*=\s*(?:"[\w.:/-]+"|'[\w.:/-]+'|[\w.:/-]+)([\s;,>]|$)`)
 
-// settings returns a text without the values of settings that nothing speaks of: auto of crashkernel=auto.
+// settings returns a text without the values of unknown settings: auto of crashkernel=auto.
 func (x *index) settings(text string) string {
 	return anAssignment.ReplaceAllStringFunc(text, func(all string) string {
 		parts := anAssignment.FindStringSubmatch(all)
@@ -103,8 +103,8 @@ func (x *index) settings(text string) string {
 	})
 }
 
-// search finds what words are about. Those that are framing count only in names that have others too, options only
-// where another word is found as it is.
+// search returns the documents that words are about. Framing words count only in names that have other words of the
+// text too, options only if another word is found as it is.
 func (x *index) search(all []*word, framing func(*word) bool) []Hit {
 	q := query{index: x, scores: make([]score, len(x.documents)), known: map[int]float64{}, frames: map[int]bool{},
 		at: map[*word]places{}, counted: map[string]bool{}}
@@ -142,14 +142,14 @@ func (x *index) search(all []*word, framing func(*word) bool) []Hit {
 type query struct {
 	*index
 	scores []score         // by document
-	known  map[int]float64 // what each key of the text tells; numbers below 0 are words that no name has
-	frames map[int]bool    // keys of words that stand around settings
-	any    bool            // something was found
-	sure   bool            // as it is
-	named  bool            // in names
+	known  map[int]float64 // tells of each key of the text; numbers below 0 are words that no name has
+	frames map[int]bool    // keys of framing words
+	any    bool            // a word was found
+	sure   bool            // one was found as it is spelled
+	named  bool            // one was found in a name
 	at     map[*word]places
 
-	counted map[string]bool // keys: a word that stands there twice counts once
+	counted map[string]bool // keys counted so far: a repeated word counts once
 }
 
 // places are where a word was found, and how.
@@ -158,8 +158,8 @@ type places struct {
 	how how
 }
 
-// isElsewhere reports whether a text is of another field: no name has one of its words, or twice as many of them, names
-// of settings left out, stand in none as in one.
+// isElsewhere reports whether a text of several words is of another field: no name has any of them, or at least twice
+// as many of its words, not counting names of settings, are in no name as are in one.
 func (q *query) isElsewhere(words int) bool {
 	ours, strange := 0, 0
 	for w, p := range q.at {
@@ -182,12 +182,12 @@ func (q *query) found(w *word) {
 	q.sure = q.sure || slices.ContainsFunc(all, func(p posting) bool { return !p.near })
 }
 
-// word counts the first of some words, and the two that it begins.
+// word counts the first of some words, and its pair with the next one.
 func (q *query) word(all []*word) {
 	w := all[0]
 	found := q.at[w]
 	if !q.counted[w.key] {
-		q.count(found.all, either(q.named && found.how == said, besideNames, 1))
+		q.count(found.all, words.Either(q.named && found.how == said, besideNames, 1))
 	}
 	q.counted[w.key] = true
 	if len(all) > 1 {
@@ -208,8 +208,8 @@ func (q *query) pair(first, second string) {
 	}
 }
 
-// note remembers what the keys of a word tell, its parts included, and reports whether any name has one of them: names
-// are matched by all of them.
+// note records tells for a word's key, and for those of its parts if it is a path or its key is unknown. It reports
+// whether the index has any of them.
 func (q *query) note(w *word) bool {
 	if noted := q.noteKey(w.key); noted && !strings.Contains(w.raw, "/") {
 		return true
@@ -221,7 +221,7 @@ func (q *query) note(w *word) bool {
 	return noted
 }
 
-// noteKey remembers what a key tells and reports whether any name has it.
+// noteKey records tells for a key and reports whether the index has it.
 func (q *query) noteKey(key string) bool {
 	n, there := q.numbers[key]
 	if there {
@@ -233,7 +233,7 @@ func (q *query) noteKey(key string) bool {
 // score is what a search gives a document.
 type score struct {
 	sum  float64
-	best float64 // the most that one word has given
+	best float64 // the largest contribution of one word
 	at   posting // where that word stands
 }
 
@@ -249,8 +249,8 @@ func (q *query) count(found []posting, factor float64) {
 	}
 }
 
-// countNames adds the name of each document that the text has most of. A name that is in it as a whole counts most,
-// and more where it is most of the text.
+// countNames adds, for each document, the name of which the text has the largest share. A complete name counts most,
+// and more if it makes up most of the text.
 func (q *query) countNames() {
 	total := 0.0
 	for _, key := range slices.Sorted(maps.Keys(q.known)) { // so that the sum is the same each time
@@ -280,7 +280,7 @@ func (q *query) countNames() {
 
 const (
 	leastOfName = 0.5 // the least share of a name that counts
-	nameInText  = 2   // what a name weighs beside its words
+	nameInText  = 2   // weight of a name in addition to its words
 )
 
 // hits returns the documents whose scores are worth showing, best first.
@@ -320,7 +320,7 @@ func (x *index) hit(d document, at posting) Hit {
 	return h
 }
 
-// toShow returns what is shown of a knob that was found by a name: its first trap that has it, or what it should be.
+// toShow returns the passage to show of a knob found by a name: its first trap with that name, or what it should be.
 func (d *document) toShow(name string) passage {
 	var wanted passage
 	for _, p := range d.prose() {
@@ -334,8 +334,7 @@ func (d *document) toShow(name string) passage {
 	return wanted
 }
 
-// excerpt returns what is shown of a passage: a trap as a whole, because it ends with what is right; otherwise the
-// sentence.
+// excerpt returns the sentence of a passage that contains part; a trap as a whole, because it ends with what is right.
 func excerpt(p passage, part string) string {
 	if p.field == "trap" {
 		return p.text
@@ -360,8 +359,8 @@ func sentence(text, part string) string {
 	return text[from:to]
 }
 
-// Suggest returns up to three IDs for one that there is not, best first: those spelled nearly so, or else what a search
-// for it finds.
+// Suggest returns up to three IDs in place of an unknown one, best first: those with a similar spelling, or else what a
+// search for it finds.
 func Suggest(id string) []string {
 	near := knob.Near(id)
 	for _, e := range Advice() {

@@ -10,13 +10,15 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"mpps/internal/words"
 )
 
 // word is a word of a page, a name or a search.
 type word struct {
 	raw     string // in lower case, as it stands there
-	key     string // what it is compared by
-	longest int    // how many words the longest phrase has that begins with it; 0 for none
+	key     string // by which it is compared: the stem, or that of a synonym
+	longest int    // most words of a phrase that begins with it; 0: none does
 	token   int    // its number in an index, counted from 1; 0 if it is in none
 }
 
@@ -51,7 +53,7 @@ func (r *reader) words(text string) []*word {
 	return r.out
 }
 
-// wordOf returns the word that a name is, nil if it is none.
+// wordOf returns the word of a name, nil for numbers, masks and devices.
 func wordOf(raw string) *word {
 	key := raw
 	if len(raw) != 2 || raw[0] != '-' || !unicode.IsLetter(rune(raw[1])) {
@@ -76,7 +78,7 @@ func wordOf(raw string) *word {
 	return &word{raw: raw, key: key, longest: synonyms().longest[key]}
 }
 
-// keyOf returns the key of a name. In a path, what is another on every host does not count.
+// keyOf returns the key of a name. In a path, devices, masks and numbers do not count.
 func keyOf(name string) string {
 	if strings.Contains(name, "/") {
 		parts := strings.Split(name, "/")
@@ -87,7 +89,7 @@ func keyOf(name string) string {
 	return stem(join(name))
 }
 
-// isInstance matches what is another on every host: devices, bit masks, and MODULE@NUMBER and vm1 and their like.
+// isInstance matches names that differ from host to host: devices, bit masks, guests such as vm1.
 var isInstance = regexp.MustCompile(`^((eth|ens|enp|eno|enx|em|p\dp|vnet|tap|veth|br|virbr|vmbr|bond|team|wlan|ib|` +
 	`hostnet|net|vm|web|guest|node|cpu|tx-|rx-|input|dpdk|vhu|fwbr|fwln|fwpr|macvtap|qvo|qbr)\d[\w.:-]*|0x[0-9a-f]+|f+[0-9ef]*)$`)
 
@@ -96,7 +98,7 @@ func isOfOneHost(name string) bool {
 	return (strings.ContainsAny(name, "0123456789") || name[0] == 'f') && isInstance.MatchString(name)
 }
 
-// kindOf returns what kind of device a name stands for: tap of vnet0; empty where the name does not tell.
+// kindOf returns the kind of device by its name: tap of vnet0; empty if unknown.
 func kindOf(name string) string {
 	switch name[:max(0, strings.IndexAny(name, "0123456789"))] {
 	case "vnet", "tap":
@@ -107,7 +109,7 @@ func kindOf(name string) string {
 	return ""
 }
 
-// punctuation replaces what word processors make of quotation marks and dashes.
+// punctuation replaces typographic quotation marks and dashes.
 var punctuation = strings.NewReplacer("‘", " ", "’", " ", "“", " ", "”", " ", "–", "-", "—", " ", "−", "-")
 
 // split cuts a text in lower case into names. Chinese is cut into the longest words of the table of synonyms
@@ -149,9 +151,9 @@ func isBetween(r rune) bool {
 
 func isHan(r rune) bool { return r > unicode.MaxLatin1 && unicode.Is(unicode.Han, r) }
 
-// hanWord returns the length in bytes of the word that a Chinese text begins with and how far on the next one begins:
-// the longest one of the table, or else two characters, of which the second one begins the next word, or one where
-// another word follows.
+// hanWord returns the length in bytes of the first word of a Chinese text, and the offset of the next word: the longest
+// word of the table, or else a pair of characters, whose second one also begins the next word, or a single character
+// before a word of the table.
 func hanWord(text string) (length, step int) {
 	if length = knownHan(text); length > 0 {
 		return length, length
@@ -198,11 +200,11 @@ func isSeparator(r rune) bool { return r == '_' || r == '-' || r == '.' || r == 
 
 // join returns a name without its separators: kvmclock of kvm-clock.
 func join(name string) string {
-	return strings.Map(func(r rune) rune { return either(isSeparator(r), -1, r) }, name)
+	return strings.Map(func(r rune) rune { return words.Either(isSeparator(r), -1, r) }, name)
 }
 
-// stem returns a word without the ending that does not change what is meant: pin of pinned, pins and pinning. It need
-// not be a word: it is compared with other stems only.
+// stem returns a word without its inflection: pin of pinned, pins and pinning. A stem is compared only with other
+// stems; it need not be a word.
 func stem(name string) string {
 	for _, end := range []string{"ing", "ed"} {
 		if len(name) >= len(end)+4 {

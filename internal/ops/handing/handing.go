@@ -1,4 +1,4 @@
-// Package handing implements 'mpps handover': what the platforms of guests are to be told.
+// Package handing implements 'mpps handover': what to set on the platforms of guests.
 package handing
 
 import (
@@ -23,7 +23,7 @@ type Request struct {
 	Snapshot string // a file of 'mpps snapshot' instead of the machine
 }
 
-// Answer is what the platforms are to be told.
+// Answer is what to set on the platforms.
 type Answer struct {
 	Guests []handover.Sheet `json:"guests"`
 
@@ -31,7 +31,7 @@ type Answer struct {
 	Warnings []outcome.Warning `json:"-"`
 }
 
-// Words returns what the platforms of a host's guests are to be told, for the guest of the goal or for all.
+// Words returns what to set on the platforms of a host's guests, for the goal's guest or for all.
 func Words(ctx context.Context, env *ops.Env, a Request) (*Answer, error) {
 	h, err := env.Gather(ctx, ops.Look{Snapshot: a.Snapshot, Guest: ops.NoGuest})
 	if err != nil {
@@ -55,7 +55,7 @@ func Words(ctx context.Context, env *ops.Env, a Request) (*Answer, error) {
 	return &Answer{Guests: sheets, Host: h.Facts, Warnings: ops.Caveats(h.Facts, a.Goal)}, nil
 }
 
-// Sheets returns what the platforms are to be told on a host with readings.
+// Sheets returns what to set on the platforms, given a host with readings.
 func Sheets(h *facts.Host, g goal.Goal, adjust audit.Adjust) ([]handover.Sheet, error) {
 	p, err := plan.Make(judging.WithDefinitions(h), g, knob.Catalogue(), adjust)
 	if err != nil {
