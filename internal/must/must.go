@@ -1,6 +1,5 @@
-// Package must has what a test requires, said in one line: steps that have to succeed or to fail, texts and results.
-// The test fails at the line that requires it. A library of assertions would do more than these few, and be one more
-// dependency.
+// Package must has the assertions of tests, each in one line. A test fails at the line of the assertion. A library
+// would have more than these few, and be one more dependency.
 package must
 
 import (
@@ -28,7 +27,7 @@ func Do(t testing.TB, err error) {
 	}
 }
 
-// Try requires that there is no error, and goes on if there is one.
+// Try requires that there is no error, and continues if there is one.
 func Try(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -36,7 +35,7 @@ func Try(t testing.TB, err error) {
 	}
 }
 
-// Contain requires that a text has each of some parts, and goes on if one is missing.
+// Contain requires that a text has each of some parts, and continues if one is missing.
 func Contain(t testing.TB, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
@@ -46,7 +45,7 @@ func Contain(t testing.TB, text string, parts ...string) {
 	}
 }
 
-// Lack requires that a text has none of some parts, and goes on if it has one.
+// Lack requires that a text has none of some parts, and continues if it has one.
 func Lack(t testing.TB, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
@@ -56,7 +55,8 @@ func Lack(t testing.TB, text string, parts ...string) {
 	}
 }
 
-// Equal requires that a result is the expected one, and goes on if it is not. The format says what it is the result of.
+// Equal requires that a result is the expected one, and continues if it is not. The format says what it is the result
+// of.
 func Equal[T comparable](t testing.TB, found, expected T, format string, args ...any) {
 	t.Helper()
 	if found == expected {
@@ -74,7 +74,7 @@ func Equal[T comparable](t testing.TB, found, expected T, format string, args ..
 	t.Errorf("%s: found "+verb+", expected "+verb, what, found, expected)
 }
 
-// Refuse requires an error, and goes on if there is none. The format says what was wrongly accepted.
+// Refuse requires an error, and continues if there is none. The format says what was wrongly accepted.
 func Refuse(t testing.TB, err error, format string, args ...any) {
 	t.Helper()
 	if err == nil {
@@ -90,7 +90,7 @@ func Fail(_ any, err error) func(t testing.TB, format string, args ...any) {
 	}
 }
 
-// Succeed requires that there is no error, and goes on if there is one. The format says what failed.
+// Succeed requires that there is no error, and continues if there is one. The format says what failed.
 func Succeed(t testing.TB, err error, format string, args ...any) {
 	t.Helper()
 	if err != nil {
@@ -106,7 +106,7 @@ func Pass(_ any, err error) func(t testing.TB, format string, args ...any) {
 	}
 }
 
-// Is requires an error that wraps the expected one, and goes on if it is another or none.
+// Is requires an error that wraps the expected one, and continues if it is another or none.
 func Is(t testing.TB, err, expected error, format string, args ...any) {
 	t.Helper()
 	if !errors.Is(err, expected) {
@@ -114,7 +114,7 @@ func Is(t testing.TB, err, expected error, format string, args ...any) {
 	}
 }
 
-// Say requires an error whose text has a part, and goes on if it has not, or if there is no error.
+// Say requires an error whose text has a part, and continues if it has not, or if there is no error.
 func Say(t testing.TB, err error, part, format string, args ...any) {
 	t.Helper()
 	if text := fmt.Sprint(err); err == nil || !strings.Contains(text, part) {
@@ -130,7 +130,7 @@ func Same[T any](t testing.TB, found, expected T, format string, args ...any) {
 	}
 }
 
-// Empty requires a list without elements, and goes on if it has some. The format says what they are.
+// Empty requires a list without elements, and continues if it has some. The format says what they are.
 func Empty[T any](t testing.TB, list []T, format string, args ...any) {
 	t.Helper()
 	if len(list) > 0 {
@@ -138,7 +138,7 @@ func Empty[T any](t testing.TB, list []T, format string, args ...any) {
 	}
 }
 
-// Fit requires that no line of a text takes more columns than there are, as visible counts them, and goes on if one
+// Fit requires that no line of a text takes more columns than there are, as visible counts them, and continues if one
 // does.
 func Fit(t testing.TB, text string, columns int, visible func(line string) int) {
 	t.Helper()
@@ -149,7 +149,7 @@ func Fit(t testing.TB, text string, columns int, visible func(line string) int) 
 	}
 }
 
-// Hold requires a condition, and goes on if it does not hold. The format says what was found.
+// Hold requires a condition, and continues if it does not hold. The format says what was found.
 func Hold(t testing.TB, condition bool, format string, args ...any) {
 	t.Helper()
 	if !condition {
@@ -157,7 +157,7 @@ func Hold(t testing.TB, condition bool, format string, args ...any) {
 	}
 }
 
-// Need requires what the rest of the test cannot do without.
+// Need requires a condition, and ends the test if it does not hold.
 func Need(t testing.TB, condition bool, format string, args ...any) {
 	t.Helper()
 	if !condition {
@@ -165,7 +165,7 @@ func Need(t testing.TB, condition bool, format string, args ...any) {
 	}
 }
 
-// NoDiff requires that two values do not differ, as cmp.Diff shows it, and goes on if they do. The format says what
+// NoDiff requires that two values do not differ, as cmp.Diff shows it, and continues if they do. The format says what
 // they are.
 func NoDiff(t testing.TB, diff, format string, args ...any) {
 	t.Helper()

@@ -58,7 +58,7 @@ func (e *Env) Attest(given []string, by string, forget bool) (*Attested, error) 
 	})
 }
 
-// Attestations lists everything that can be attested, with what was.
+// Attestations lists everything that can be attested, with the values that were.
 func (e *Env) Attestations() (*Attested, error) {
 	all, now := &Attested{Listed: true, Attested: []knob.Attestation{}}, time.Now()
 	return all, e.With(func(m *machine.Machine) error {
@@ -90,7 +90,7 @@ func parseClaims(given []string, forget bool) ([]claim, error) {
 			if len(near) > 0 {
 				hint = "did you mean " + strings.Join(near, " or ") + "?"
 			}
-			return nil, outcome.Usage(fmt.Errorf("%q is nothing that can be attested", id), hint)
+			return nil, outcome.Usage(fmt.Errorf("%q cannot be attested", id), hint)
 		case forget && has, !forget && !has:
 			return nil, outcome.Usage(fmt.Errorf("%s: expected %s", text, form), "one of "+strings.Join(values, ", "))
 		case !forget && !slices.Contains(values, value):
@@ -98,7 +98,7 @@ func parseClaims(given []string, forget bool) ([]claim, error) {
 				value), "")
 		}
 		if slices.ContainsFunc(all, func(s claim) bool { return s.id == id }) {
-			return nil, outcome.Usage(fmt.Errorf("%s is given twice", id), "say one thing of it")
+			return nil, outcome.Usage(fmt.Errorf("%s is given twice", id), "give it one value")
 		}
 		all = append(all, claim{id, value})
 	}
@@ -108,8 +108,8 @@ func parseClaims(given []string, forget bool) ([]claim, error) {
 // checkName refuses an attester's name that is empty, longer than 100 bytes or has control characters.
 func checkName(by string) (string, error) {
 	if by == "" || strings.ContainsFunc(by, func(r rune) bool { return r < ' ' || r == 0x7f }) || len(by) > 100 {
-		return "", outcome.Usage(errors.New("whose word is it? expected --by NAME"), "the name is shown wherever the "+
-			"attestation is")
+		return "", outcome.Usage(errors.New("no name of the attester: expected --by NAME"),
+			"the name is shown with the attestation")
 	}
 	return by, nil
 }

@@ -136,7 +136,7 @@ func TestAttestRefuses(t *testing.T) {
 		forget bool
 		want   string
 	}{
-		{[]string{"firmware.smtt=disabled"}, "Erika", false, "nothing that can be attested"},
+		{[]string{"firmware.smtt=disabled"}, "Erika", false, "cannot be attested"},
 		{[]string{"firmware.smt"}, "Erika", false, "expected ID=VALUE"},
 		{[]string{"firmware.smt=disabled"}, "Erika", true, "expected an ID alone"},
 		{[]string{"firmware.smt=maybe"}, "Erika", false, "expected one of disabled, enabled"},

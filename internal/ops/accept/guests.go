@@ -35,7 +35,7 @@ func (x *Runner) inRoom(ctx context.Context, make bool, campaign func() error) (
 	return campaign()
 }
 
-// lookAtMaking returns what guests to make lack on this host.
+// lookAtMaking returns what this host has for guests that are to be made.
 func (x *Runner) lookAtMaking(ctx context.Context, in acceptance.Inputs) (*acceptance.Making, error) {
 	m, err := x.Env.Open()
 	if err != nil {
@@ -53,7 +53,7 @@ func (x *Runner) lookAtMaking(ctx context.Context, in acceptance.Inputs) (*accep
 	return found, m.Close()
 }
 
-// makeGuests makes the guests of a run that has some and is not at its end. Why it could not is in the run, too.
+// makeGuests makes the guests of an unfinished run, if it has any. The run records why that failed.
 func (x *Runner) makeGuests(ctx context.Context, r *acceptance.Run) error {
 	if len(r.Inputs.Made) == 0 || r.Next() == nil {
 		return nil

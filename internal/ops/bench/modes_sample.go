@@ -269,8 +269,9 @@ func (t *sampler) greetOne(ctx context.Context, mode measure.Mode) error {
 // stopPatience is how long a guest that was sent SIGSTOP may take to be stopped: each of its threads has to be.
 const stopPatience = 5 * time.Second
 
-// thaw lets a frozen guest run until freeze is called or mpps ends. Other guests run anyway. The file of a resumed
-// campaign names the PID file: the process must be the QEMU of a guest, and stopped already, so that no other is.
+// thaw lets a frozen guest run until freeze is called or mpps ends; it does nothing for other guests. The PID file's
+// name comes from a file of the user: the process must be a guest's QEMU and already stopped, so that no other is
+// stopped.
 func (t *sampler) thaw(mode measure.Mode) (freeze func(), err error) {
 	if mode.Frozen == "" {
 		return func() {}, nil
@@ -296,13 +297,13 @@ func (t *sampler) thaw(mode measure.Mode) (freeze func(), err error) {
 }
 
 func (t *sampler) thawProcess(pid int) (freeze func(), err error) {
-	process, err := unix.PidfdOpen(pid, 0) // what is asked of the number from now on is true of this process
+	process, err := unix.PidfdOpen(pid, 0) // before the checks: if the number is reused after them, Thaw fails
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = unix.Close(process) }()
 	if !t.machine.IsGuest(pid) {
-		return nil, errors.New("it is no guest's QEMU that is the system's")
+		return nil, errors.New("it is not the QEMU process of a guest, or not the system's QEMU")
 	}
 	for end := time.Now().Add(stopPatience); !t.stopped[pid]; time.Sleep(10 * time.Millisecond) {
 		if t.stopped[pid] = owned.Stopped(pid); !t.stopped[pid] && time.Now().After(end) {

@@ -104,12 +104,12 @@ func (m *Measurement) Run(ctx context.Context, env *ops.Env) (run *measure.Run, 
 	return run, saved, err
 }
 
-// noAnswerError returns the error for transactions of which none was answered.
+// noAnswerError returns the error for a run without any answer.
 func noAnswerError(run *measure.Run) error {
 	const headers = 28 // bytes of IPv4 and UDP
 	longest := max(run.Load.Request, run.Load.Response) + headers
 	return outcome.Failed(fmt.Errorf("none of %d requests was answered within %v", run.Sent, run.Load.Timeout),
-		fmt.Sprintf("the way may be open for the connection alone: a firewall that drops datagrams, or an MTU below "+
+		fmt.Sprintf("only the control connection may get through: a firewall that drops datagrams, or an MTU below "+
 			"%d bytes at the far end or between", longest))
 }
 

@@ -50,7 +50,7 @@ func checkSecretFile(f *os.File) error {
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		return outcome.Usage(fmt.Errorf("secret file %s: mode %04o lets others read or write it", f.Name(), mode),
-			"chmod 600 "+f.Name()+"; whoever has read it until now knows it")
+			"chmod 600 "+f.Name()+"; anyone who has read it by now knows it")
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if ok && stat.Uid != 0 && int(stat.Uid) != os.Geteuid() {

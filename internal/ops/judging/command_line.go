@@ -46,7 +46,7 @@ func Audit(h *facts.Host, g goal.Goal, adjust audit.Adjust) audit.Report {
 	return r.With(more, catalogue)
 }
 
-// ChangedBy says who changes a guest that no platform owns.
+// ChangedBy says how to change a guest that no platform owns.
 func ChangedBy(g *facts.Guest) string {
 	if g.Managed {
 		return "'mpps plan --guest " + g.Name + "' changes it here"
@@ -54,8 +54,8 @@ func ChangedBy(g *facts.Guest) string {
 	return "libvirt does not know it: change the command line where its QEMU is started"
 }
 
-// SeenOnCommandLine reports whether what a knob judges is known of a QEMU process whose definition nobody has. The
-// libvirt in a pod writes host-model as a named processor.
+// SeenOnCommandLine reports whether QEMU's command line and threads show the value that a knob judges. libvirt in a pod
+// writes host-model as a named processor.
 func SeenOnCommandLine(g *facts.Guest, id, path string) bool {
 	if id == "domain.cpu_model" {
 		return path == "cpu/mode" && g.CPUMode != "" && (g.CPUMode != "custom" || !g.Platform().Kubernetes())
@@ -65,8 +65,8 @@ func SeenOnCommandLine(g *facts.Guest, id, path string) bool {
 		"domain.tx_queue_size"}, id)
 }
 
-// WithDefinitions returns the host with definitions of the guests that libvirt does not know there, made of what their
-// command lines say, so that they are judged as libvirt's are.
+// WithDefinitions returns the host with definitions for guests that libvirt does not know there, made from their
+// command lines, so that they are judged like libvirt's.
 func WithDefinitions(h *facts.Host) *facts.Host {
 	with := *h
 	with.Guests, with.Readings = slices.Clone(h.Guests), facts.Readings{}
@@ -106,8 +106,8 @@ func WithDefinitions(h *facts.Host) *facts.Host {
 	return &with
 }
 
-// standIn adds a tap and a bridge to the host in place of a tap in another network namespace, and returns the tap's
-// name. What is judged of the definition depends on neither. The name is new: the host's own taps may have the other.
+// standIn adds a tap and a bridge to the host in place of a tap in another network namespace, and returns the new tap's
+// name, which no tap of the host has. No verdict on the definition depends on the two.
 func standIn(with *facts.Host, g *facts.Guest, nic *facts.Interface) string {
 	tap := facts.Tap{Name: g.Name + "/" + nic.Tap, Type: "tap", Guest: g.Name, Up: true, TxQueues: nic.Queues,
 		RxQueues: nic.Queues, MultiQueue: nic.Queues > 1}
@@ -117,7 +117,7 @@ func standIn(with *facts.Host, g *facts.Guest, nic *facts.Interface) string {
 	return tap.Name
 }
 
-// definitionOf returns a definition with what is known of a QEMU process.
+// definitionOf returns a definition with what is known about a QEMU process.
 func definitionOf(h *facts.Host, g *facts.Guest) string {
 	var b strings.Builder
 	word := html.EscapeString
