@@ -45,7 +45,7 @@ func identityOf(info fs.FileInfo) identity {
 	return identity{size: stat.Size, mtime: stat.Mtim.Nano(), ctime: stat.Ctim.Nano(), inode: int64(stat.Ino)}
 }
 
-// note is what the index holds of a transaction that has ended, and of which nothing else is needed if it is settled.
+// note is the index's entry for a transaction that has ended: all that is needed of it if it is settled.
 type note struct {
 	tx    string
 	of    string // rollback: the transaction that is undone
@@ -71,8 +71,8 @@ func noteOf(t *Transaction) (note, bool) {
 	})
 }
 
-// split separates noted transactions into the settled ones, and those that must be read: an apply that may stand, and
-// one that a transaction that was read has to do with; each with its rollbacks. Both are in the order of noted.
+// split separates noted transactions into the settled ones, and those that must be read: an apply that may stand, or to
+// which one of the transactions in read belongs, each with its rollbacks. Both are in the order of noted.
 func split(noted []note, read []*Transaction) (settled []note, open []string) {
 	mustRead, undone := map[string]bool{}, make(map[string]bool, len(noted))
 	for _, t := range read {
@@ -175,12 +175,12 @@ func (n note) String() string {
 		n.file.ctime, n.file.inode)
 }
 
-// The version of the journals belongs to it: notes of one that is not known here must not count.
+// indexHead includes the version of the journals: notes by a program of another version must not count.
 func indexHead(rest []byte) string { return indexSchema + " " + Schema + " " + sum("", rest) }
 
-// indexFile is a draft of the index, made before the files are read that it notes. Times of files go in steps (a
-// jiffy), so a file that was written after it was read may have the times of then. But whatever is written after the
-// draft was made has no earlier time than the draft: a note is true for good if its file's time is earlier than that.
+// indexFile is a draft of the index, created before the files that it notes are read. File times advance in steps (a
+// jiffy), so a file that is written after it was read may keep its times. But a file written after the draft was
+// created has no earlier time than the draft: a note stays valid if its file's ctime is earlier.
 type indexFile struct {
 	dir  *Dir
 	file *os.File
@@ -188,8 +188,8 @@ type indexFile struct {
 	made int64 // its ctime
 }
 
-// draftIndex begins another index if that pays: enough files are about to be read that may be read in vain. It returns
-// nil otherwise, and to one who may not write it, or has no room for it: he reads them again the next time.
+// draftIndex begins a new index if that pays: enough files without a note are about to be read. It returns nil
+// otherwise, or if this process cannot write it: the files are then read again the next time.
 func (d *Dir) draftIndex(unnoted int) *indexFile {
 	if !d.Indexed || unnoted < enough {
 		return nil
@@ -214,7 +214,8 @@ func (x *indexFile) remove() {
 	_ = errors.Join(x.file.Close(), x.dir.root.Remove(x.name)) // Sweep removes what is left
 }
 
-// write makes an index of what is known and of those of others that are over, which were read after the draft was made.
+// write writes an index of the known notes and of those others that have ended; they were read after the draft was
+// created.
 func (x *indexFile) write(noted []note, others []*Transaction) {
 	if x == nil {
 		return

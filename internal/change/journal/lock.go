@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// The lock of a machine, relative to the root directory. Only root can open LockPath, since whoever can open a file can
-// lock it; HolderPath shows everybody who holds it.
+// The lock of a machine, relative to the root directory. Only root can open LockPath, since any process that can open a
+// file can lock it; HolderPath names the holder and is readable for all.
 const (
 	LockPath   = "run/mpps/lock"
 	HolderPath = "run/mpps/holder"
@@ -38,7 +38,7 @@ type Lock struct {
 	unnamed          error
 }
 
-// Unnamed returns why others cannot learn who holds the lock: the disk takes no writes. nil: they can.
+// Unnamed returns why the holder file does not name this process: the disk takes no writes. nil: it does.
 func (l *Lock) Unnamed() error { return l.unnamed }
 
 // Lock takes the machine's lock, or fails with a *Locked that names the holder. command describes this process to
@@ -122,7 +122,7 @@ func (l *Lock) Release() error {
 	return errors.Join(said, syscall.Flock(int(l.lock.Fd()), syscall.LOCK_UN), l.lock.Close())
 }
 
-// writeHolder tells who holds the lock. A disk that takes no writes leaves it unnamed.
+// writeHolder writes the holder file. If the disk takes no writes, the lock is held all the same (Unnamed).
 func (l *Lock) writeHolder() error {
 	if l.holderFile == nil {
 		return nil
@@ -144,7 +144,7 @@ func (l *Lock) writeHolder() error {
 	return nil
 }
 
-// Holder returns the holder of the lock, nil if it is free. It takes no lock, so that looking never blocks anybody.
+// Holder returns the holder of the lock, nil if it is free. It takes no lock, so it blocks no other process.
 func (d *Dir) Holder() (*Holder, error) {
 	h, err := d.lastHolder()
 	if err != nil || h == nil {

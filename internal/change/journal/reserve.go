@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -26,12 +27,8 @@ func reserveName(tx string) string {
 // Unwritable reports whether an error says that the disk takes no writes: it is full, over its quota, read-only, or
 // fails.
 func Unwritable(err error) bool {
-	for _, errno := range []syscall.Errno{unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EIO, unix.EFBIG} {
-		if errors.Is(err, errno) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]syscall.Errno{unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EIO, unix.EFBIG},
+		func(errno syscall.Errno) bool { return errors.Is(err, errno) })
 }
 
 // Unadorned returns the kernel's words for an error of a disk, without the names of files.
@@ -101,7 +98,7 @@ func (w *Writer) reserveRollback(bytes int64) error {
 	return nil
 }
 
-// claim makes the file that an apply has reserved the draft of its rollback. It reports whether there is one.
+// claim turns the file that an apply has reserved into the draft of its rollback. It reports whether there was one.
 func (d *Dir) claim(of string) bool {
 	if of == "" {
 		return false
@@ -113,7 +110,7 @@ func (d *Dir) claim(of string) bool {
 	return d.root.Rename(reserveName(of), Path+"/"+draftName) == nil
 }
 
-// Unreserve gives the space back that an apply has reserved for itself and its rollback.
+// Unreserve frees the space that an apply has reserved for itself and its rollback.
 func (d *Dir) Unreserve(tx string) error {
 	if f, err := d.root.OpenFile(fileName(tx), os.O_WRONLY, 0); err == nil {
 		if info, err := f.Stat(); err == nil {

@@ -96,7 +96,7 @@ func (w *Writer) create(h Header) (err error) {
 // draftName is the file for preparing a header. The lock limits it to one writer; a leftover draft is overwritten.
 const draftName = "draft"
 
-// Sweep removes what a process left that died before its transaction began. The lock must be held.
+// Sweep removes files of processes that died before their transaction began. The lock must be held.
 func (d *Dir) Sweep() error {
 	var problems []error
 	for _, name := range d.orphans() {
@@ -125,7 +125,7 @@ func (d *Dir) makeDir() error {
 	return d.checkDirs()
 }
 
-// syncParents flushes the entries of the directory and those above it. One that died may have made them.
+// syncParents flushes the entries of the directory and those above it: a process that died may have created them.
 func (d *Dir) syncParents() error {
 	for name := path.Dir(Path); ; name = path.Dir(name) {
 		if err := d.sync(name); err != nil {
@@ -147,7 +147,7 @@ func (d *Dir) sync(name string) error {
 }
 
 // ownerWrites is the permission that Close removes from the file of a transaction that has ended. After a power cut a
-// file may stop anywhere; a file without this permission that does so was truncated later by somebody, and is refused.
+// file may stop anywhere; a file without this permission that stops in the middle was truncated later, and is refused.
 const ownerWrites = 0o200
 
 // Reopen continues a transaction and removes its unfinished last line. The lock must be held.

@@ -35,8 +35,8 @@ func xdpName(id uint32) string {
 	return info.Name
 }
 
-// addOwners adds whose the sockets are that lost packets, and who holds the taps that did. Only then processes are
-// searched: it stops once that took more CPU time than allowed.
+// addOwners adds the processes that own sockets and taps that lost packets. It searches the processes only if there are
+// such, and stops once that took more CPU time than allowed.
 func (w *Watch) addOwners(l *facts.Load, before, after fullLook, allowed time.Duration) {
 	sockets, raw := map[string]*facts.LosingSocket{}, map[string]*facts.LosingSocket{} // by links in /proc/PID/fd
 	for name, space := range after.spaces {
@@ -57,7 +57,7 @@ func (w *Watch) addOwners(l *facts.Load, before, after fullLook, allowed time.Du
 	for _, pid := range w.processes(slices.Sorted(maps.Keys(after.spaces))) {
 		name := strconv.Itoa(pid)
 		if probe.ThreadTime()-begun > allowed {
-			l.Unseen = append(l.Unseen, facts.Unseen{What: "whose the sockets and taps are that lost packets",
+			l.Unseen = append(l.Unseen, facts.Unseen{What: "owners of the sockets and taps that lost packets",
 				Why: "there was no time to look at all processes; watch longer"})
 			break
 		}
@@ -68,7 +68,7 @@ func (w *Watch) addOwners(l *facts.Load, before, after fullLook, allowed time.Du
 			}
 			d := taps[to]
 			if len(taps) > 0 && to == "tun" {
-				text, _ := w.tree.Read("proc/" + name + "/fdinfo/" + fd) // it has ended, then
+				text, _ := w.tree.Read("proc/" + name + "/fdinfo/" + fd) // empty if it has ended
 				_, rest, _ := strings.Cut(text, "iff:")
 				rest, _, _ = strings.Cut(rest, "\n")
 				d = taps["iff:"+strings.TrimSpace(rest)]
@@ -121,10 +121,10 @@ func (w *Watch) addReceivers(l *facts.Load, after fullLook) {
 	}
 }
 
-// processes returns the numbers of all processes, those in the other watched network namespaces first: who loses
-// packets there mostly is there, and the search may end before it has come to all.
+// processes returns the IDs of all processes, first those in the other watched network namespaces: sockets there mostly
+// belong to them, and the search may end before it has seen all.
 func (w *Watch) processes(spaces []string) (pids []int) {
-	inside := map[string]bool{} // what a link in /proc/PID/ns says
+	inside := map[string]bool{} // by links in /proc/PID/ns
 	for _, name := range spaces {
 		var st unix.Stat_t
 		if name != "" && unix.Stat(w.spaceFile(name), &st) == nil {
@@ -145,7 +145,7 @@ func (w *Watch) processes(spaces []string) (pids []int) {
 	return append(pids, rest...)
 }
 
-// addLosing adds the sockets that lost packets between two looks, by what a link in /proc/PID/fd says.
+// addLosing adds the sockets that lost packets between two looks, by links in /proc/PID/fd.
 func addLosing(all map[string]*facts.LosingSocket, netns string, before, after map[uint32]udpLook) {
 	for inode, b := range after {
 		if drops := b.drops - before[inode].drops; drops >= facts.MinLostPackets && drops < 1<<31 { // it wraps
@@ -155,8 +155,8 @@ func addLosing(all map[string]*facts.LosingSocket, netns string, before, after m
 	}
 }
 
-// losingTaps returns the taps of no guest that lost packets, by what the descriptors of their programs say: "iff:NAME",
-// or of a macvtap the file tapN, where N is the device's index (drivers/net/macvtap.c, macvtap_device_event).
+// losingTaps returns the taps of programs, not guests, that lost packets. The key is "iff:NAME" as in the descriptor's
+// fdinfo, or for a macvtap its file tapN, with the device's index (drivers/net/macvtap.c, macvtap_device_event).
 func losingTaps(l *facts.Load, after fullLook) map[string]*facts.DeviceLoad {
 	taps := map[string]*facts.DeviceLoad{}
 	for d := range facts.Each(l.Devices) {
@@ -182,7 +182,7 @@ func (w *Watch) sleepsIn(pid string) string {
 	if len(w.tree.List("proc/"+pid+"/task")) != 1 {
 		return ""
 	}
-	text, _ := w.tree.Read("proc/" + pid + "/wchan") // it has ended, then
+	text, _ := w.tree.Read("proc/" + pid + "/wchan") // empty if it has ended
 	at := strings.TrimSpace(text)
 	for _, reads := range []string{"__skb_wait_for_more_packets", "sk_wait_data", "wait_woken", "poll", "ep_poll",
 		"do_poll", "do_select", "do_sys_poll", "schedule_hrtimeout"} {
@@ -190,7 +190,7 @@ func (w *Watch) sleepsIn(pid string) string {
 			return ""
 		}
 	}
-	if at == "0" { // it runs, or may not be told
+	if at == "0" { // it runs, or this process may not see it
 		return ""
 	}
 	return at
@@ -199,8 +199,8 @@ func (w *Watch) sleepsIn(pid string) string {
 // maxFull is the most TCP sockets with full receive queues that are reported.
 const maxFull = 8
 
-// tcpSockets returns the TCP sockets with the fullest receive queues, and of the others those with a narrow buffer, by
-// what a link in /proc/PID/fd says.
+// tcpSockets returns the TCP sockets with the fullest receive queues, and those of the others with a narrow buffer, by
+// links in /proc/PID/fd.
 func tcpSockets(before, after fullLook) (full, narrow map[string]*facts.LosingSocket) {
 	full, narrow = map[string]*facts.LosingSocket{}, map[string]*facts.LosingSocket{}
 	seconds := after.at.Sub(before.at).Seconds()
@@ -231,8 +231,8 @@ func tcpSockets(before, after fullLook) (full, narrow map[string]*facts.LosingSo
 	return full, narrow
 }
 
-// takingSockets returns the AF_PACKET sockets that take all that arrives in namespaces without an address, by what a
-// link in /proc/PID/fd says.
+// takingSockets returns the AF_PACKET sockets that receive all packets in namespaces without an address, by links in
+// /proc/PID/fd.
 func takingSockets(before, after fullLook) map[string]*facts.LosingSocket {
 	all := map[string]*facts.LosingSocket{}
 	for name, space := range after.spaces {
@@ -250,7 +250,7 @@ func takingSockets(before, after fullLook) map[string]*facts.LosingSocket {
 
 func socketLink(inode uint32) string { return "socket:[" + strconv.FormatUint(uint64(inode), 10) + "]" }
 
-// sortedSockets yields sockets, the one with the highest loss first, of equal ones that with the fullest queue.
+// sortedSockets yields sockets, the highest loss first, then the most bytes received, then the fullest queue.
 func sortedSockets(all map[string]*facts.LosingSocket) iter.Seq2[string, *facts.LosingSocket] {
 	inodes := slices.SortedFunc(maps.Keys(all), func(x, y string) int {
 		a, b := all[x], all[y]

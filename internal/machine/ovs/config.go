@@ -61,13 +61,13 @@ func (c *config) read(key string) setting.Reading {
 	case errors.Is(err, errNotInstalled):
 		return setting.NoObject("there is no Open vSwitch here")
 	case err != nil:
-		return setting.CouldNotTell(told(err).Error())
+		return setting.CouldNotTell(explained(err).Error())
 	}
 	return reading(row.Config, key)
 }
 
-// told explains an error of the database's socket.
-func told(err error) error {
+// explained explains an error of the database's socket.
+func explained(err error) error {
 	switch {
 	case stopped(err):
 		return fmt.Errorf("the database of Open vSwitch does not run: %w", err)
@@ -82,7 +82,7 @@ func stopped(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED)
 }
 
-// reading returns what a key holds. What a write would refuse is restored as it was.
+// reading returns the value of a key. A value that a write would refuse can still be restored (AsFound).
 func reading(held table, key string) setting.Reading {
 	value, has := held[key]
 	if !has {
@@ -145,7 +145,7 @@ func (c *config) Write(ctx context.Context, a setting.Address, to setting.Readin
 		return c.replace(ctx, a.Path, seen, to)
 	})
 	if err != nil {
-		return tree.Refusal(a, to.String(), told(err))
+		return tree.Refusal(a, to.String(), explained(err))
 	}
 	return nil
 }
@@ -180,11 +180,11 @@ func (c *config) await(ctx context.Context) (row rootRow, err error) {
 	}
 }
 
-// rounds is how often a transaction is tried while others change other keys meanwhile.
+// rounds is how often a transaction is tried if other keys change meanwhile.
 const rounds = 8
 
-// replace makes a key hold what is wanted if it holds what was seen. The transaction waits for the whole column to be
-// as it was read a moment ago: of a map that lacks a key, no condition of OVSDB says so (RFC 7047, 5.1).
+// replace sets or removes a key if its value is still the one seen. The transaction's condition is the whole column as
+// it was read a moment ago: OVSDB has no condition for a map that lacks a key (RFC 7047, 5.1).
 func (c *config) replace(ctx context.Context, key string, seen, to setting.Reading) error {
 	for range rounds {
 		row, err := c.await(ctx)
@@ -225,8 +225,8 @@ func (c *config) commit(ctx context.Context, row rootRow, key string, to setting
 	return nil
 }
 
-// resolve finds out what became of a transaction whose result did not come. A closed connection is that of a server
-// that ended, and the next one has read what it wrote. Without an answer in time the transaction may still be executed.
+// resolve finds out whether a transaction without a result was executed. If the connection was closed, the server has
+// ended, and the next one shows what was written. After a timeout the transaction may still be executed.
 func (c *config) resolve(ctx context.Context, key string, to setting.Reading, cause error) error {
 	doubt := fmt.Errorf("%w: %w", setting.ErrInDoubt, cause)
 	var late interface{ Timeout() bool }

@@ -17,7 +17,7 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// commands are what ovs-vswitchd is asked, each of which only reads (ovs-vswitchd(8), RUNTIME MANAGEMENT COMMANDS).
+// Commands of ovs-vswitchd, all of which only read (ovs-vswitchd(8), RUNTIME MANAGEMENT COMMANDS).
 const (
 	askQueues = "dpif-netdev/pmd-rxq-show"
 	askStats  = "dpif-netdev/pmd-stats-show"
@@ -52,7 +52,7 @@ func controlSocket(m *tree.Tree, pid int) string {
 	return ""
 }
 
-// openControl connects to the control socket of a process, which has all its answers to give before a deadline.
+// openControl connects to the control socket of a process. All its answers must come within patience.
 func openControl(m *tree.Tree, pid int) (*control, error) {
 	c := &control{m: m}
 	if !m.Live() {
@@ -152,7 +152,7 @@ func Polled(m *tree.Tree, pid int) (s *facts.PolledSwitch, err error) {
 	return s, err
 }
 
-// readPolled reads what ovs-vswitchd tells, if a bridge has its own datapath.
+// readPolled asks ovs-vswitchd about its polling threads, if a bridge uses its userspace datapath.
 func readPolled(m *tree.Tree, o *facts.OpenVSwitch, h *facts.Host) {
 	user := func(b facts.OVSBridge) bool { return b.Datapath == facts.UserDatapath }
 	if !slices.ContainsFunc(o.Bridges, user) {

@@ -19,7 +19,7 @@ import (
 // folder has the sockets and PID files of Open vSwitch (ovsdb-server(1), ovs-vswitchd(8)), below the root.
 const folder = "run/openvswitch"
 
-// socket is where the database listens. In a recorded tree it is a file with an answer of it.
+// socket is the database's socket. In a recorded tree it is a file with an answer of the database.
 const socket = folder + "/db.sock"
 
 // patience is how long all answers of the database may take together.
@@ -91,7 +91,7 @@ func dial(address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// errNoAnswer is the error of a transaction that was sent and of which no result came: it may have been executed.
+// errNoAnswer is the error of a transaction that was sent and may have been executed: its result did not come.
 var errNoAnswer = errors.New("no answer of Open vSwitch's database")
 
 // exchange sends a transaction over a connection and returns its result.
@@ -202,15 +202,8 @@ func (r *references) UnmarshalJSON(b []byte) error {
 type table map[string]string
 
 func (t *table) UnmarshalJSON(b []byte) error {
-	if string(b) == `["map",[]]` { // spares most ports of a large host the parsing
-		return nil
-	}
-	var parts [2]json.RawMessage
-	if err := json.Unmarshal(b, &parts); err != nil {
-		return err
-	}
-	var pairs [][2]string
-	if err := json.Unmarshal(parts[1], &pairs); err != nil {
+	pairs, err := pairsOf[string](b)
+	if len(pairs) == 0 {
 		return err
 	}
 	*t = make(table, len(pairs))
@@ -220,19 +213,24 @@ func (t *table) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// pairsOf returns the pairs of a map (RFC 7047, 5.1).
+func pairsOf[T any](b []byte) (pairs [][2]T, err error) {
+	if string(b) == `["map",[]]` { // saves parsing for most ports of a large host
+		return nil, nil
+	}
+	var parts [2]json.RawMessage
+	if err := json.Unmarshal(b, &parts); err != nil {
+		return nil, err
+	}
+	return pairs, json.Unmarshal(parts[1], &pairs)
+}
+
 // counters is a map of counters. Those of 0 are left out, and so are negative ones: a device does not count them.
 type counters map[string]uint64
 
 func (c *counters) UnmarshalJSON(b []byte) error {
-	if string(b) == `["map",[]]` {
-		return nil
-	}
-	var parts [2]json.RawMessage
-	if err := json.Unmarshal(b, &parts); err != nil {
-		return err
-	}
-	var pairs [][2]any
-	if err := json.Unmarshal(parts[1], &pairs); err != nil {
+	pairs, err := pairsOf[any](b)
+	if err != nil {
 		return err
 	}
 	for _, pair := range pairs {

@@ -93,7 +93,7 @@ var (
 	statsMean    = form(`^  (avg\.? [a-z ]{1,60}): (\d{1,17})\.(\d\d)(?: \(\d+/\d+\))?$`)
 )
 
-// parseStats adds the answer of pmd-stats-show to the threads. The main thread's are of ports that it polls besides.
+// parseStats adds the answer of pmd-stats-show to the threads, without the main thread, which polls other ports.
 func parseStats(text string, pmds []facts.PMD) error {
 	var at *facts.PMD
 	thread := false
@@ -175,8 +175,8 @@ var (
 
 const mostPools = 256
 
-// parsePools reads the pools of packet buffers. The dump has many lines for developers, of which those that are not
-// asked for may have any form; a pool without its size or what is free in it is an error.
+// parsePools reads the pools of packet buffers. It skips the dump's many other lines, whatever their form; a pool
+// without its size or free buffers is an error.
 func parsePools(text string) ([]facts.MbufPool, error) {
 	type found struct {
 		facts.MbufPool
@@ -229,11 +229,11 @@ var (
 	showHead = form(`^(\S+@\S+):$`)
 )
 
-// queuesOf returns how many receive queues of a port the polling threads have. dpctl/show tells the number for some
-// ports only, and 3.5 in other words than 3.1 (lib/netdev-dpdk.c, netdev_dpdk_get_config).
+// queuesOf returns how many receive queues of a port the polling threads have. dpctl/show has the number for some ports
+// only, and 3.5 in another form than 3.1 (lib/netdev-dpdk.c, netdev_dpdk_get_config).
 func queuesOf(port string, pmds []facts.PMD) (n int) {
 	for _, p := range pmds {
-		n += len(facts.Where(p.Queues, func(q facts.PMDQueue) bool { return q.Port == port }))
+		n += facts.Count(p.Queues, func(q facts.PMDQueue) bool { return q.Port == port })
 	}
 	return n
 }

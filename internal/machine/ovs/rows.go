@@ -13,8 +13,8 @@ import (
 )
 
 // selects returns the tables that are read, with their columns (ovs-vswitchd.conf.db(5)) and further columns of
-// interfaces. All that are named here are in every version since 2.3; of a select with a column that the schema lacks
-// the whole transaction fails.
+// interfaces. Those named here are in every version since 2.3: a column that the schema lacks makes the whole
+// transaction fail.
 func selects(ofInterfaces ...string) []operation {
 	all := []operation{
 		selectOf("Open_vSwitch", "ovs_version", "other_config", "external_ids"),
@@ -92,7 +92,7 @@ type interfaceRow struct {
 	IDs         table      `json:"external_ids"`
 }
 
-// polledRow is what is read besides of an interface that ovs-vswitchd polls.
+// polledRow has further columns of an interface that ovs-vswitchd polls.
 type polledRow struct {
 	UUID       references `json:"_uuid"`
 	Options    table      `json:"options"`
@@ -101,7 +101,7 @@ type polledRow struct {
 	Statistics counters   `json:"statistics"`
 }
 
-// addPolled adds it to the interfaces. A recorded answer of before has none of it.
+// addPolled adds polledRow's columns to the interfaces. Answers recorded by earlier versions lack them.
 func addPolled(results []outcome, at int, interfaces map[string]facts.OVSInterface) (cut int, err error) {
 	for n := at; n < min(len(results), at+len(facts.PolledPorts)); n++ {
 		rows, left, err := rowsOf[polledRow](results, n)
@@ -138,7 +138,7 @@ func rowsOf[T any](results []outcome, at int) (rows []T, cut int, err error) {
 	return rows, cut, nil
 }
 
-// readDatabase reads what the database holds of bridges, ports and settings, in one transaction.
+// readDatabase reads bridges, ports and settings in one transaction. It also returns the number of rows left out.
 func readDatabase(m *tree.Tree) (*facts.OpenVSwitch, int, error) {
 	results, err := readTables(m)
 	if err != nil {
@@ -181,8 +181,8 @@ func id(r references) string {
 	return r[0]
 }
 
-// chassis returns what ovn-controller was told (ovn-controller(8)); nil without an OVN database. A key with the name of
-// the chassis as its suffix goes before the one without (OVN's lib/ovn-util.c, get_chassis_external_id_value).
+// chassis returns ovn-controller's configuration (ovn-controller(8)); nil without an OVN database. A key with the name
+// of the chassis as its suffix overrides the one without (OVN's lib/ovn-util.c, get_chassis_external_id_value).
 func chassis(ids table, bridges []bridgeRow) *facts.OVN {
 	name := ids["system-id"]
 	value := func(key string) string {
@@ -228,12 +228,12 @@ var options = []string{"peer", "remote_ip", "local_ip", "dst_port", "key", "in_k
 // polledOptions are options of ports that ovs-vswitchd polls.
 var polledOptions = []string{"dpdk-devargs", "vhost-server-path", "n_rxq", "n_rxq_desc", "n_txq_desc", "tx-retries-max"}
 
-// statuses are what is read of the column status of such ports (lib/netdev-dpdk.c, netdev_dpdk_get_status and
+// statuses are the keys read from the column status of such ports (lib/netdev-dpdk.c, netdev_dpdk_get_status and
 // netdev_dpdk_vhost_user_get_status).
 var statuses = []string{"status", "socket", "mode", "numa", "numa_id", "driver_name", "bus_info", "num_of_vrings",
 	"vring_0_size", "vring_1_size", "link_speed", "n_rxq"}
 
-// statistics are those of its counters that tell why packets are dropped (lib/netdev-dpdk.c,
+// statistics are the counters that show why packets are dropped (lib/netdev-dpdk.c,
 // netdev_dpdk_get_sw_custom_stats; DPDK's rte_eth_basic_stats_get).
 var statistics = []string{"ovs_tx_failure_drops", "ovs_tx_retries", "ovs_tx_mtu_exceeded_drops", "ovs_tx_qos_drops",
 	"ovs_rx_qos_drops", "rx_missed_errors", "rx_mbuf_allocation_errors"}
@@ -265,8 +265,8 @@ func interfacesByUUID(rows []interfaceRow, o *facts.OpenVSwitch) map[string]fact
 	return all
 }
 
-// take returns the rows of references, each for the first that names it: the schema lets many name one, and an answer
-// of 16 MiB could hold 10^10 interfaces.
+// take returns the rows of references and removes them from the map: the schema lets many references name one row, and
+// an answer of 16 MiB could expand to 10^10 interfaces.
 func take[T any](from map[string]T, uuids references) []T {
 	rows := []T{}
 	for _, uuid := range uuids {
