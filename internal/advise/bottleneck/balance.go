@@ -7,7 +7,7 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// minMissing is the share of a namespace's packets from which on it matters that nothing tells where they went.
+// minMissing is the share of a namespace's packets that may be missing without a trace.
 const minMissing = 0.05
 
 // balance compares what came into a network namespace with what went out.
@@ -15,18 +15,19 @@ type balance struct {
 	netns   string
 	in      float64 // packets that came in by a device, or from the namespace's programs
 	missing float64 // of these: neither sent, nor for a program, nor known to be lost
-	copies  float64 // packets that left beyond those that came in: a bridge floods, or a filter mirrors
+	copies  float64 // packets that left in excess of those that came in: a bridge floods, or a filter mirrors
 	// a macvlan in any namespace takes packets too: only what a device refused, for another host, is known to be lost
 	shared     bool
-	noise      float64 // packets that may seem to be missing since counters were not read at once
+	noise      float64 // packets that may seem to be missing because counters are read one after the other
 	incomplete float64 // fragments that wait for others of their packet
 }
 
 // mostFragments is how many fragments a packet of 64 KiB has on an Ethernet with an MTU of 1500.
 const mostFragments = 45
 
-// fragments returns how many of a namespace's packets became part of others, and how many wait in vain: so many that
-// the complete ones cannot have had them. The kernel counts fragments and complete packets (net/ipv4/ip_fragment.c).
+// fragments returns how many of a namespace's packets were fragments that are part of complete packets now, less these,
+// and how many wait in vain: more than the complete packets can consist of. The kernel counts fragments and complete
+// packets (net/ipv4/ip_fragment.c).
 func (p *path) fragments(netns string) (joined, incomplete float64) {
 	for l := range facts.Each(p.l.Stack) {
 		if l.Netns == netns {
@@ -101,8 +102,8 @@ func (p *path) balances() (all []balance) {
 	return all
 }
 
-// takesCopies reports whether what a device loses are copies that a filter mirrors to it: the network interfaces of its
-// namespace send what they receive all the same.
+// takesCopies reports whether a device loses only copies that a filter mirrors to it: the network interfaces of its
+// namespace nevertheless send what they receive.
 func (p *path) takesCopies(d *facts.DeviceLoad, lost float64) bool {
 	if d == nil || d.Kind != "other" {
 		return false
@@ -121,13 +122,13 @@ func (p *path) takesCopies(d *facts.DeviceLoad, lost float64) bool {
 	return lost >= minMissing*in && in-out < lost/2
 }
 
-// doubtful reports whether dropped packets may be no loss: copies, such as a bridge makes of what it floods for the
-// host's own network layer, or what nobody wanted.
+// doubtful reports whether dropped packets may be no loss: unwanted ones, or copies, such as those that a bridge makes
+// of flooded frames for the host's own network layer.
 func doubtful(d *facts.DeviceLoad, means dropMeaning) bool {
 	return means.benign || d != nil && d.Kind == "bridge" && means.place == "" && means.stage == "" && !means.sends
 }
 
-// macvtap reports whether a tap is one of a NIC's own packets, which both count.
+// macvtap reports whether a tap is a macvtap: its packets are counted by the NIC too.
 func (p *path) macvtap(d *facts.DeviceLoad) bool {
 	return d.Macvtap || slices.ContainsFunc(p.h.Taps, func(t facts.Tap) bool {
 		return t.Name == d.Name && t.Type == "macvtap"
@@ -149,9 +150,9 @@ func (s *loss) afterReceive() bool {
 	return false
 }
 
-// addBenignLosses adds what was dropped for reasons that mostly tell of no loss, as of copies and of what nobody
-// wanted, as far as packets are missing. Copies that a watched namespace made are not missing where they are for
-// another host. What is missing then nothing explains.
+// addBenignLosses adds drops whose reasons mostly mean no loss (copies, unwanted packets), up to the number of packets
+// that are missing. Copies that a watched namespace made for another host are not missing. Packets that are still
+// missing then have no explanation.
 func (p *path) addBenignLosses() {
 	all, copies := p.balances(), 0.0
 	for _, b := range all {

@@ -83,7 +83,7 @@ func Find(h *facts.Host, l *facts.Load) *Diagnosis {
 	p := newPath(h, l)
 	d := &Diagnosis{Seconds: l.Seconds, Method: l.Method, Role: h.Role(), Stages: p.stages(), Unseen: notNil(l.Unseen)}
 	if s := p.unread(); p.quiet() && s != nil {
-		f := p.neverRead(s)
+		f := neverRead(s)
 		d.Bottleneck, d.Why = p.answer(&f, nil), f.say
 		return d
 	}

@@ -121,7 +121,7 @@ func (p *path) findLosses() {
 	p.addBenignLosses()
 }
 
-// maxReceived returns the packets that the device with the most of them received.
+// maxReceived returns the most packets that a device received.
 func (p *path) maxReceived() (n float64) {
 	for _, d := range p.l.Devices {
 		n = max(n, float64(d.RxPackets))
@@ -187,12 +187,12 @@ func (p *path) device(name string) *facts.DeviceLoad {
 	return found
 }
 
-// minOwnLoss is the rate from which on a port that loses much of its own packets counts beside a busy one, packets per
-// second.
+// minOwnLoss is the loss in packets per second from which on a port that loses a large share of its packets counts,
+// however few these are on the whole path.
 const minOwnLoss = 20
 
-// matters reports whether a loss is more than noise: at its place, and for the whole path or for a port that loses much
-// of what is for it.
+// matters reports whether a loss is more than noise: at its place, and for the whole path or for a port that loses a
+// large share of its packets.
 func (p *path) matters(s loss) bool {
 	return s.packets >= facts.MinLostPackets && s.share >= facts.MinLossShare &&
 		(s.packets >= facts.MinLossShare*p.packets || s.share >= largeLossShare && p.rate(s.packets) >= minOwnLoss)

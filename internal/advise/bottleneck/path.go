@@ -19,7 +19,7 @@ const (
 	minThrottle    = 0.05 // share of the interval that a cgroup was throttled
 	largeLossShare = 0.05 // share of the packets at the place where they are lost
 	minPPS         = 100  // packets per second; a path with fewer counts as idle
-	// share of the packets at the place where they are lost, from which on a path with few is none that is idle
+	// share of the packets lost at one place, from which on a path with few packets does not count as idle
 	mostLost = 0.3
 	// bits per second; a path with more is not idle, though its packets are few: GSO and GRO merge them
 	minBits = 250e3
@@ -146,7 +146,7 @@ func most[T any](all iter.Seq[*T], value func(*T) float64) (found *T) {
 	return found
 }
 
-// quiet reports whether too little passes to judge, in packets and in bits.
+// quiet reports whether the traffic is too low to judge, in packets and in bits.
 func (p *path) quiet() bool {
 	if p.rate(p.packets) >= minPPS || slices.ContainsFunc(p.losses, func(s loss) bool {
 		return s.share >= mostLost && p.rate(s.packets) >= minOwnLoss

@@ -10,9 +10,9 @@ import (
 // rank orders suspects, the bottleneck first, and leaves out those that another explains.
 //
 // Of two that share a key, the one of the lower level explains the other. Of the rest, those that lose packets come
-// first, the one first without which most packets more would arrive. Of stages that let only so much pass that is the
-// one furthest along the path: it receives only what the earlier ones let pass, and still loses packets. Stages that
-// are merely full follow, the most direct evidence first, and the ends of a measurement last.
+// first, ordered by how many more packets would arrive without them. Of several stages at their limit that is the one
+// furthest along the path: it receives only what the earlier ones let pass, and still loses packets. Stages that are
+// merely full follow, the most direct evidence first, and the ends of a measurement last.
 func (p *path) rank(all []suspect) []suspect {
 	var left []suspect
 	for b := range facts.Each(all) {
@@ -67,8 +67,8 @@ func (p *path) losesMany(s *suspect) bool {
 	return s.share >= largeLossShare && (s.goesRound || s.lost >= 0.02*p.packets)
 }
 
-// byGain compares suspects that lose many packets: the one first whose end would bring more of them back. Of equal ones
-// the one further along the path comes first.
+// byGain compares suspects that lose many packets: first the one without which more packets would arrive, then the one
+// further along the path.
 func (p *path) byGain(a, b *suspect, all []suspect) int {
 	if p.class(a) != 0 || p.class(b) != 0 {
 		return 0
@@ -76,13 +76,13 @@ func (p *path) byGain(a, b *suspect, all []suspect) int {
 	return cmp.Or(cmp.Compare(p.regained(b, all), p.regained(a, all)), cmp.Compare(p.depth(b), p.depth(a)))
 }
 
-// regained returns how many packets more would arrive without a suspect: those that it loses, less what places further
-// on lose of them. One that lets only so much pass, and loses packets now, takes none of them; one whose queue is too
-// short for bursts has time left, and loses the same share of more.
+// regained returns how many more packets would arrive without a suspect: those that it loses, less what later places
+// would lose of them. A later place that loses packets because it is at its limit would lose all of them; one that
+// loses a steady share, or whose queue is only too short for bursts, the same share of them.
 func (p *path) regained(s *suspect, all []suspect) float64 {
 	gain := s.lost
 	for t := range facts.Each(all) {
-		if p.class(t) != 0 || p.depth(t) <= p.depth(s) || !p.follows(t, s) {
+		if p.class(t) != 0 || p.depth(t) <= p.depth(s) || !follows(t, s) {
 			continue
 		}
 		if m := About(t.kind); !m.steady && m.level != byBuffer {
@@ -93,8 +93,8 @@ func (p *path) regained(s *suspect, all []suspect) float64 {
 	return gain
 }
 
-// follows reports whether what a suspect lets pass reaches another: at least 30 % of it comes there.
-func (p *path) follows(t, s *suspect) bool {
+// follows reports whether t comes after s on the path: at least 30 % of what s lets pass reaches it.
+func follows(t, s *suspect) bool {
 	if s.share <= 0 || t.share <= 0 {
 		return true
 	}
@@ -111,8 +111,8 @@ func (p *path) depth(s *suspect) int {
 	return at
 }
 
-// confidence returns how likely the first answer is right, 0.05–0.99: the strength of its evidence, less what its
-// rivals leave open, less what a profile would have shown. TestCalibrated checks it against planted bottlenecks.
+// confidence returns how likely the first answer is right, 0.05–0.99: the strength of its evidence, reduced by its
+// rivals and by the lack of a profile. TestCalibrated checks it against planted bottlenecks.
 func (p *path) confidence(s *suspect, rivals []suspect) float64 {
 	c := s.strength
 	for r := range facts.Each(rivals) {

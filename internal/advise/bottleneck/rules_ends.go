@@ -30,8 +30,8 @@ func (p *path) reader() *facts.ThreadLoad {
 	return found
 }
 
-// sockets blames receive buffers that overflow: whose reader waits for a CPU, has none left, or does not come to read;
-// and if they are empty at the end, the buffers themselves.
+// sockets blames overflowing receive buffers on their readers, which wait for a CPU, use all of one, or do not read; if
+// they are empty at the end, on the size of the buffers.
 func sockets(p *path) (found []suspect) {
 	for _, s := range p.lossesAt(atSocket) {
 		queued, object := p.l.Sockets.Queued, "UDP socket"
@@ -55,7 +55,7 @@ func sockets(p *path) (found []suspect) {
 				continue
 			}
 		}
-		p.explainReader(&f, t, queued)
+		explainReader(&f, t, queued)
 		if one := p.losing(s); one != nil && f.kind == Socket {
 			f.waitsIn(one.Waits)
 		}
@@ -64,8 +64,8 @@ func sockets(p *path) (found []suspect) {
 	return found
 }
 
-// blockedSockets blames readers of sockets that lose little of all that comes to programs and yet are full: their own
-// packets are few.
+// blockedSockets blames readers of sockets whose buffers are full, though they lose little of what all programs
+// receive: their own packets are few.
 func blockedSockets(p *path) (found []suspect) {
 	if len(p.lossesAt(atSocket)) > 0 {
 		return nil
@@ -85,14 +85,14 @@ func blockedSockets(p *path) (found []suspect) {
 		if s.PID != 0 {
 			t = p.busiestOfProcess(s.PID)
 		}
-		p.explainReader(&f, t, s.Queued)
+		explainReader(&f, t, s.Queued)
 		f.waitsIn(s.Waits)
 		found = append(found, f)
 	}
 	return found
 }
 
-// waits are functions of the kernel in which a thread sleeps that does not read, and what it waits for.
+// waits are kernel functions in which a thread that does not read may sleep, and what it waits for there.
 var waits = map[string]string{
 	"pipe_write": "until somebody reads from a pipe", "anon_pipe_write": "until somebody reads from a pipe",
 	"fifo_pipe_write": "until somebody reads from a pipe", "hrtimer_nanosleep": "for a time that it has set itself",
@@ -114,7 +114,7 @@ func (s *suspect) waitsIn(function string) {
 	}
 }
 
-// minClosed is how many windows of TCP connections are closed each second where their readers hold the path back.
+// minClosed is the rate, per second, of TCP windows closing from which on slow readers hold the path back.
 const minClosed = 1
 
 // slowReaders blames applications that leave the receive queues of their TCP connections full: windows close, and the
@@ -141,21 +141,21 @@ func slowReaders(p *path) []suspect {
 			return []suspect{c}
 		}
 	}
-	p.explainReader(&f, t, one.Queued)
+	explainReader(&f, t, one.Queued)
 	if f.kind == Socket {
 		f.waitsIn(one.Waits)
 	}
 	return []suspect{f}
 }
 
-// unread returns a TCP connection that nobody reads; nil if there is none. Where packets pass that proves nothing of
-// the path: programs let connections stand.
+// unread returns a TCP connection that nobody reads; nil if there is none. On a path with traffic it proves nothing:
+// programs may leave connections unread.
 func (p *path) unread() *facts.LosingSocket {
 	return facts.Find(p.l.Sockets.Full, func(s *facts.LosingSocket) bool { return s.Unread })
 }
 
 // neverRead blames the program of a connection that nobody reads, on a path that has no other traffic.
-func (p *path) neverRead(s *facts.LosingSocket) suspect {
+func neverRead(s *facts.LosingSocket) suspect {
 	f := suspect{kind: Socket, object: socketName("TCP socket", s), strength: 0.72, keys: []string{"socket:tcp"},
 		say: fmt.Sprintf("the receive queue of a TCP connection is %s full, and nothing was read from it meanwhile: "+
 			"its sender waits", percent(s.Queued)),
@@ -173,8 +173,8 @@ func socketName(kind string, s *facts.LosingSocket) string {
 	return fmt.Sprintf("%s (%d), port %d", s.Comm, s.PID, s.Port)
 }
 
-// narrowSockets blames receive buffers that programs have asked for and that are as short as what comes in a round
-// trip: the sender waits for room, and nothing is lost. The connection carries much of what passes.
+// narrowSockets blames receive buffers whose size a program has set and that hold no more than one round trip brings:
+// the sender waits for room, and nothing is lost. The connection must carry a large part of the traffic.
 func narrowSockets(p *path) []suspect {
 	most := 0.0
 	for d := range facts.Each(p.l.Devices) {
@@ -198,8 +198,8 @@ func narrowSockets(p *path) []suspect {
 	return nil
 }
 
-// fullListeners blames programs that accept too few TCP connections: requests for new ones are dropped, which no drop
-// reason tells before the queue of a listening socket has room again.
+// fullListeners blames programs that accept TCP connections too slowly: requests for new ones are dropped. No drop
+// reason shows these while the queue of the listening socket is full.
 func fullListeners(p *path) []suspect {
 	lost, received := float64(p.l.Sockets.TCPListen), 0.0
 	for _, l := range p.l.Local {
@@ -227,8 +227,8 @@ func packetSocketName(s *facts.LosingSocket) string {
 	return fmt.Sprintf("packet socket of %s (%d)", s.Comm, s.PID)
 }
 
-// takenIn reports whether packet sockets take what arrives in a namespace that has no address and one device alone, so
-// that it passes none of it on, as one with a bridge does: what its network layer refuses there are copies.
+// takenIn reports whether packet sockets take all packets of a namespace that has no address and a single device, so
+// that it forwards none (unlike one with a bridge): what its network layer drops are copies.
 func (p *path) takenIn(netns string) bool {
 	sent, edges := 0.0, 0
 	for d := range facts.Each(p.l.Devices) {
@@ -241,8 +241,8 @@ func (p *path) takenIn(netns string) bool {
 	return taking && in > 0 && edges == 1 && sent < minOfOurs*in
 }
 
-// explainReader adds to a suspect whose receive buffers overflow what their reader does; nil: it is not known.
-func (p *path) explainReader(f *suspect, t *facts.ThreadLoad, queued float64) {
+// explainReader adds to a suspect with overflowing receive buffers what their reader does. t is nil if it is unknown.
+func explainReader(f *suspect, t *facts.ThreadLoad, queued float64) {
 	switch {
 	case t != nil && t.Throttle >= minThrottle:
 		f.strength, f.object = 0.9, label(t)
@@ -297,7 +297,7 @@ func (p *path) busiestOfProcess(pids ...int) *facts.ThreadLoad {
 	})
 }
 
-// heldUp returns what takes the CPU that a reader waits for, with what is lost for it.
+// heldUp returns what takes the CPU that a reader waits for, as the suspect for the reader's losses.
 func (p *path) heldUp(t *facts.ThreadLoad, lost suspect) (suspect, bool) {
 	f, is := p.contention(t)
 	if !is {
@@ -336,7 +336,7 @@ func packetSockets(p *path) (found []suspect) {
 				found = append(found, c)
 				continue
 			}
-			p.explainReader(&f, t, 1)
+			explainReader(&f, t, 1)
 		}
 		f.waitsIn(s.Waits)
 		found = append(found, f)
@@ -349,7 +349,7 @@ func packetSockets(p *path) (found []suspect) {
 			return -1
 		})
 		if t == nil || s.share < 0.01 {
-			continue // what a capture does not get is lost to nobody else
+			continue // packets that only a capture misses are not lost
 		}
 		f := suspect{
 			kind: Receiver, object: label(t), strength: 0.85, lost: s.packets, share: s.share,

@@ -8,7 +8,7 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// ownUse is the share of its CPU from which on a thread is short of CPU time because of its own work, not of others.
+// ownUse is the share of a CPU above which a thread is short of CPU time because of its own work, not of others'.
 const ownUse = 0.67
 
 // anySchedstat is the source of figures of several threads.
@@ -18,7 +18,7 @@ const anySchedstat = "/proc/PID/task/TID/schedstat"
 // full CPU. A thread that sleeps in between does not count, however long it waits for the CPU when it wakes up.
 func (p *path) waiting(t *facts.ThreadLoad) bool {
 	if t.Ran > ownUse || t.Throttle >= minThrottle && t.Throttle >= t.Waited/2 {
-		return false // without the others it would have little more: its own work, or its quota, takes the time
+		return false // its own work, or its quota, takes the time: without others it would hardly get more
 	}
 	return t.Waited >= minWait && t.Ran+t.Waited >= threadFull-0.04 ||
 		t.Waited >= 0.25 && t.Ran+t.Waited >= 0.7 && p.full(cpuOf(t))
@@ -30,7 +30,7 @@ func (p *path) heldBack(t *facts.ThreadLoad) bool {
 	return p.waiting(t) || t.Throttle < minThrottle && t.Waited >= 0.3 && t.Waited >= 3*t.Ran && p.full(cpuOf(t))
 }
 
-// waitsMoreThan reports whether a thread is waiting and none of the other threads, which may wait for it, needs more.
+// waitsMoreThan reports whether a thread is waiting and no other thread, which may wait for it, is full and needs more.
 func (p *path) waitsMoreThan(t *facts.ThreadLoad, others []*facts.ThreadLoad) bool {
 	o := busiestThread(others, demand)
 	return p.waiting(t) && (o == nil || demand(o) < threadFull || demand(o) < demand(t))
@@ -61,7 +61,7 @@ func (p *path) contention(t *facts.ThreadLoad) (suspect, bool) {
 		f.say = fmt.Sprintf("%s waits %s of the time for CPU %d, which %s", label(t), percent(t.Waited), at, what)
 	}
 	first := slices.MaxFunc(p.takers(t), func(a, b taker) int { return cmp.Compare(a.share, b.share) })
-	if first.share < t.Waited/2 { // most of the wait is for others
+	if first.share < t.Waited/2 { // most of the wait is for something else
 		f.strength -= 0.15
 	}
 	switch {

@@ -50,7 +50,7 @@ type Station struct {
 // PPS returns the packets per second in both directions; 0 if they are not counted.
 func (s *Station) PPS() float64 { return max(s.In, 0) + max(s.Out, 0) }
 
-// Idle reports whether the station did nothing of interest. What a poller that tells nothing does is not known.
+// Idle reports whether the station did nothing of interest. A polling thread without figures does not count as idle.
 func (s *Station) Idle() bool {
 	silent := s.Stage == "pmd" && s.Use < 0
 	return !silent && s.PPS() < 1 && s.Use < 0.005 && s.Loss == 0 && len(s.Waits)+len(s.Lost) == 0
@@ -75,7 +75,7 @@ func (s *Station) add(part Station) {
 }
 
 // Stations returns all stations of a host in path order: from NICs over softirqs and bridges to guests, each guest
-// after the bridge of its tap, then what is on no such path.
+// after the bridge of its tap, then those on no such path.
 func Stations(h *facts.Host, l *facts.Load) []Station {
 	b := &stations{host: h, load: l, added: map[string]bool{}}
 	b.addKind("nic", "nic")
@@ -106,7 +106,7 @@ func Stations(h *facts.Host, l *facts.Load) []Station {
 	return b.all
 }
 
-// stations collects them.
+// stations collects the stations of a load.
 type stations struct {
 	host  *facts.Host
 	load  *facts.Load

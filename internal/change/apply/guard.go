@@ -85,17 +85,18 @@ const (
 // process dies before it is done. Guard outlives the process that made the transaction and needs only its journal. The
 // time runs from the commit, whatever the time of day is set to.
 func (e *Engine) Guard(ctx context.Context, tx string) ([]Restored, error) {
-	return e.guard(ctx, guard{Engine: e, tx: tx})
+	return (&guard{Engine: e, tx: tx}).wait(ctx)
 }
 
 // Orphaned rolls back an unconfirmed transaction at once, because the process that would have done so is gone. It is as
 // patient as Guard.
 func (e *Engine) Orphaned(ctx context.Context, tx string) error {
-	_, err := e.guard(ctx, guard{Engine: e, tx: tx, orphan: "the process that applied it is gone"})
+	_, err := (&guard{Engine: e, tx: tx, orphan: "the process that applied it is gone"}).wait(ctx)
 	return err
 }
 
-func (e *Engine) guard(ctx context.Context, g guard) ([]Restored, error) {
+// wait looks at the transaction until there is nothing left to wait for.
+func (g *guard) wait(ctx context.Context) ([]Restored, error) {
 	var since time.Time // of the first of the failures in a row
 	for {
 		restored, done, err := g.look(ctx)
