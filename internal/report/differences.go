@@ -80,7 +80,7 @@ func mainDifferences(differences []facts.Difference) (kept []facts.Difference, r
 	return kept, repeated, moved
 }
 
-// vfOf returns the element of the inventory's list of functions that an attribute belongs to: "ens1f0 3".
+// vfOf returns the virtual function of an attribute as the inventory names it: "ens1f0 3".
 func vfOf(a setting.Address) string {
 	return a.Object() + " " + setting.Address{Path: a.Rest()}.Object()
 }

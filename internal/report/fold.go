@@ -44,8 +44,8 @@ func foldChanges(changes []plan.Change) []folded {
 
 var digits = regexp.MustCompile(`[0-9]+`)
 
-// split returns what stands before, in and after the nth number of an address. Whether it can be listed: numbers beside
-// a colon are parts of MAC and PCI addresses or PIDs, and leading zeros would be lost.
+// split splits an address at its nth number. lists reports whether such numbers can be listed: those next to a colon
+// are parts of MAC and PCI addresses or PIDs, and leading zeros would be lost.
 func split(c plan.Change, n int) (before, middle, after string, lists bool) {
 	text := c.Address.String()
 	at := digits.FindAllStringIndex(text, -1)[n]

@@ -5,7 +5,7 @@ import (
 	"mpps/internal/words"
 )
 
-// Handover draws what the platforms of guests are to be told.
+// Handover draws what to set on the platforms of guests.
 func Handover(t *Text, sheets []handover.Sheet) {
 	if len(sheets) == 0 {
 		t.Line("nothing to hand over: no platform's guest needs another definition")

@@ -197,8 +197,8 @@ type piece struct {
 	glued bool // no space stands between it and the piece before it
 }
 
-// unbroken returns the pieces of a text: its words, of which a per cent sign stays with its number, and within a word
-// what lies between wide characters.
+// unbroken splits a text into pieces that stay on one line: words, with a per cent sign next to its number, and within
+// words the parts between wide characters.
 func unbroken(text string) []piece {
 	var all []piece
 	for _, word := range strings.Fields(text) {

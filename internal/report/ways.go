@@ -20,13 +20,13 @@ type Way struct {
 	Declined string   // what mpps has no rules for; empty: nothing
 }
 
-// Branch is what one of a guest's NICs does not share with others: tap, back end, guest.
+// Branch is the part of a way that belongs to one NIC of a guest alone: tap, back end, guest.
 type Branch struct {
 	Stations []Station
 	Alike    []string // guests that differ in names, addresses and CPUs alone, and are not listed
 }
 
-// Bounds of what is listed of things that are alike.
+// Limits for lists of similar things.
 const (
 	mostAlike = 5
 	mostWays  = 2
@@ -40,8 +40,8 @@ func fold(n, most int, all bool) int {
 	return most
 }
 
-// Ways returns the ways of a host's guests, and the bridges without guests as ways without branches; what is alike
-// once, unless all. on holds the devices and guests that are on one of them, listed or not.
+// Ways returns the ways of a host's guests, and the bridges without guests as ways without branches. It lists similar
+// ones once, unless all is set. on holds the devices and guests that are on any of them, listed or not.
 func Ways(h *facts.Host, all bool) (ways []Way, on map[string]bool) {
 	on = map[string]bool{}
 	m, named := reach.Of(h), devicesOf(h)

@@ -57,8 +57,8 @@ func (r *Result) isWorse(other *Result) bool {
 	})
 }
 
-// keepFrom takes from an earlier place of a guest what is the same in this one, with its reasons. It reports whether
-// anything differs.
+// keepFrom keeps the parts of a guest's earlier place that are the same in this one, with their reasons. It reports
+// whether anything differs.
 func (p *Placed) keepFrom(was *Placed) (differs bool) {
 	if was == nil {
 		return true
@@ -156,8 +156,8 @@ func (g *Guest) reaches(v *Vhost, mask, emulator setting.CPUSet) setting.CPUSet 
 	return Within(mask, emulator)
 }
 
-// Within returns where a thread with a mask may run once it is in a cpuset: that leaves it what it has of these CPUs,
-// or else all of them.
+// Within returns the CPUs that a thread with a mask may use once it is in a cpuset: those of both, or the whole cpuset
+// if they have none in common.
 func Within(mask, cpuset setting.CPUSet) setting.CPUSet {
 	if both := mask.And(cpuset); len(both) > 0 {
 		return both

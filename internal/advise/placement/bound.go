@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// priced returns an option's cost plus the price of what it uses.
+// priced returns an option's cost plus the price of the resources that it uses.
 func (o *option) priced(prices []int64) int64 {
 	cost := o.cost
 	for _, u := range o.use {

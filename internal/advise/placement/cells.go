@@ -95,8 +95,8 @@ func (t *table) setsOf(of func(g *Guest) setting.CPUSet) (sets []setting.CPUSet)
 	return sets
 }
 
-// heldByVhost returns the CPUs of emulators whose vhost threads stay, some of them pinned there one by one: queues that
-// the guest has from its next start on get their threads there too.
+// heldByVhost returns the CPUs of emulators whose vhost threads stay, some of them pinned there one by one: the threads
+// of queues that the guest gets with its next start run there too.
 func (t *table) heldByVhost() (held setting.CPUSet) {
 	for g := range facts.Each(t.ask.Guests) {
 		if g.threadsStay && g.Seat == nil {

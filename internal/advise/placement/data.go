@@ -50,7 +50,8 @@ func asideNICs(h *facts.Host, guest *facts.Guest, paths *reach.Map, g goal.Goal)
 	return aside
 }
 
-// notNamed says of a NIC that others of its guest are named as data NICs; "" if it is, or none.
+// notNamed returns a function with the reason to skip a NIC: others of its guest are named as data NICs. It returns ""
+// if the NIC is named, or none is.
 func notNamed(nics []facts.Interface, g goal.Goal) func(facts.Interface) string {
 	named := func(i facts.Interface) bool {
 		return slices.ContainsFunc(i.Names(), func(name string) bool {

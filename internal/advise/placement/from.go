@@ -95,8 +95,8 @@ func confined(h *facts.Host, guest *facts.Guest) (cpus setting.CPUSet) {
 	return cpus
 }
 
-// barred returns the online CPUs that no guest may use, because the top-level groups that they run in have a cpuset
-// without them: with AllowedCPUs= of machine.slice, whoever pins a vCPU elsewhere gets EINVAL (cpuset(7)).
+// barred returns the online CPUs that no guest may use, because the top-level groups that guests run in have a cpuset
+// without them: with AllowedCPUs= of machine.slice, pinning a vCPU elsewhere fails with EINVAL (cpuset(7)).
 func barred(h *facts.Host) setting.CPUSet {
 	var open setting.CPUSet
 	for g := range facts.Each(h.Guests) {
@@ -244,13 +244,12 @@ func (g *Guest) stayAsIs(why string) {
 	}
 }
 
-// Bystander says why a guest that floats beside guests on isolated CPUs is left as it is by a goal of latency that
-// names none.
+// Bystander is why a goal of latency that names no guest leaves a guest as it is that floats while others have isolated
+// CPUs.
 const Bystander = "it shares CPUs, beside guests that have isolated ones, and so is no realtime guest: --guest makes " +
 	"it one"
 
-// besideCPUs returns some nodes, with the nearest that have CPUs in place of those that have none: HBM and CXL memory
-// are separate nodes.
+// besideCPUs replaces nodes without CPUs by the nearest ones that have some: HBM and CXL memory are separate nodes.
 func besideCPUs(h *facts.Host, nodes setting.CPUSet) setting.CPUSet {
 	var near []int
 	for _, id := range nodes {

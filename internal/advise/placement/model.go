@@ -27,7 +27,7 @@ type table struct {
 	near       [][]int        // by cell: the nearest others, filled on demand
 	daemonCPUs setting.CPUSet // CPUs of daemons
 	emulatorOn setting.CPUSet // CPUs that emulator threads are pinned to, apart from all vCPUs
-	unseated   setting.CPUSet // CPUs that vhost and emulator threads of guests without a place so far are pinned to
+	unseated   setting.CPUSet // CPUs to which vhost and emulator threads of guests without a place yet are pinned
 	crowded    setting.CPUSet // the host's CPUs that vhost threads are pinned to
 	pointsKept int64          // of a vhost thread on a CPU kept for the host
 
@@ -228,7 +228,7 @@ func (t *table) reserve() {
 	}
 }
 
-// hostCores returns how many cores of a node the host should keep, and how many of them are never given away.
+// hostCores returns how many cores of a node the host should keep, and how many of them no guest ever gets.
 func (t *table) hostCores(node int) (want, must int) {
 	cores, threads := t.coresOf(node)
 	want = 1

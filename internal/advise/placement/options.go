@@ -9,7 +9,7 @@ import (
 	"mpps/internal/model/facts"
 )
 
-// item is one guest in the search, with its options, of which it gets one.
+// item is one guest in the search, with the options of which it gets one.
 type item struct {
 	guest   *Guest
 	seated  *Placed // not nil: it stays, and only its threads are placed
@@ -59,7 +59,7 @@ type freedom struct {
 	only            []string // guests that may be spread; nil: all
 }
 
-// With more than manyCells cells, the search considers only the nearest ones for what is not on a guest's own node: its
+// With more than manyCells cells, the search considers only the nearest ones for parts of a guest off its own node: its
 // vhost threads, and the other part of a guest that is spread.
 const (
 	manyCells = 4

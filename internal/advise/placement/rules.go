@@ -8,8 +8,8 @@ import (
 	"mpps/internal/model/setting"
 )
 
-// Rule is what a placement can break, counted in threads that break it. Where a thread may run on several CPUs, it
-// breaks a rule if it does on any of them.
+// Rule is a rule of placement; what counts is the number of threads that break it. A thread that may run on several
+// CPUs breaks a rule if it does so on any of them.
 type Rule string
 
 // The rules.
@@ -37,7 +37,7 @@ const (
 // realtime guests, which share no CPU with them, there may be no others.
 const MostVhost = 12
 
-// ruleWords say what a rule asks.
+// ruleWords are the rules in words.
 var ruleWords = map[Rule]string{
 	OwnCPU:   "each vCPU is pinned to a dedicated CPU",
 	OwnCore:  "each vCPU has a core without another vCPU",

@@ -180,7 +180,7 @@ func (t *table) placeInterrupts(r *Result) {
 	t.countServing(r)
 }
 
-// serveQuiet returns the CPUs for a NIC of which the goal keeps no queue busy.
+// serveQuiet returns the CPUs for a NIC without busy queues under the goal.
 func (t *table) serveQuiet(r *Result, n NIC) Serving {
 	s := Serving{Name: n.Name}
 	groups := t.servingGroups(r, n)

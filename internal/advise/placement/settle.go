@@ -64,7 +64,7 @@ func (a *Ask) leaveSharers(r *Result) (left bool) {
 	return left
 }
 
-// change is what a placement changes of a guest that exists.
+// change is what a placement changes for an existing guest.
 type change struct {
 	guest          *Guest
 	vcpus, threads bool
@@ -163,10 +163,10 @@ func (g *Guest) isBound() bool {
 		slices.ContainsFunc(g.Workers, func(w Worker) bool { return len(w.CPUs) == 1 })
 }
 
-// nothingMended stands for a move that would mend no rule.
+// nothingMended is in place of a rule for a move that would mend none.
 const nothingMended = "none"
 
-// notOurs stands for vCPUs that no plan moves, because libvirt does not know their guest.
+// notOurs is in place of a rule for vCPUs that no plan moves, because libvirt does not know their guest.
 const notOurs = "unmanaged"
 
 // leaveCulprits leaves the guests as they are whose change makes a rule worse for another guest: those that come to

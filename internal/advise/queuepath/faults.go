@@ -2,7 +2,6 @@ package queuepath
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -135,10 +134,6 @@ func (f *Fault) direction() Direction {
 		return f.Queues[0].Direction
 	}
 	return Tx
-}
-
-func percent(part float64) string {
-	return words.Either(part > 0 && part < 0.0095, fmt.Sprintf("%.1f %%", part*100), fmt.Sprintf("%.0f %%", part*100))
 }
 
 // numbersOf formats queues of one device like the kernel formats lists of CPUs.

@@ -8,10 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 	"mpps/internal/words"
-
-	"mpps/internal/model/facts"
 )
 
 // clash is a queue that more senders share than necessary.

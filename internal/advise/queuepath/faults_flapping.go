@@ -6,9 +6,9 @@ import (
 	"maps"
 	"slices"
 
-	"mpps/internal/model/setting"
-
 	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 // Lower bounds of flapping. A thread that the scheduler moves takes its flows along once for each move, and a change of
@@ -100,8 +100,8 @@ func (j *judge) flapFault(side Side, root string, f *flap) Fault {
 		Share: j.share(f.packets), Follows: root, origins: f.origins}
 	fault.Queues = facts.Where(j.queuesOf(side), func(q Queue) bool { return j.loads[q].moves > 0 })
 	fault.Evidence = fmt.Sprintf("%d of %d frames (%s) took another queue of %s than the frame of their flow before "+
-		"them: queues %s",
-		f.moves, f.frames, percent(float64(f.moves)/float64(max(f.frames, 1))), side.Device, numbersOf(fault.Queues))
+		"them: queues %s", f.moves, f.frames, words.Share(float64(f.moves)/float64(max(f.frames, 1))), side.Device,
+		numbersOf(fault.Queues))
 	fault.Cause, fault.Mend = j.flapCause(side, f)
 	if root != "" {
 		fault.Cause = "the flows changed queues before: see " + root

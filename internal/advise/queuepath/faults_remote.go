@@ -6,10 +6,9 @@ import (
 	"maps"
 	"slices"
 
+	"mpps/internal/model/facts"
 	"mpps/internal/model/setting"
 	"mpps/internal/words"
-
-	"mpps/internal/model/facts"
 )
 
 // leastRemote is the share of a guest's or device's packets below which remote CPUs are no fault.
@@ -89,7 +88,7 @@ func (j *judge) remoteGuests() ([]Fault, map[Queue]bool) {
 		maps.Copy(named, g.origins)
 		cpus := setting.CPUs(slices.Collect(maps.Keys(g.cpus))...)
 		f.Evidence = fmt.Sprintf("%s of the packets of %s are handled by %s, of another node than ",
-			percent(float64(away)/float64(g.packets)), name, cpuWords(cpus))
+			words.Share(float64(away)/float64(g.packets)), name, cpuWords(cpus))
 		f.Mend = Mend{Text: "put the threads on the guest's node, where the NIC should be too", Command: "mpps plan",
 			Knob: "vhost.threads"}
 		switch {
@@ -222,5 +221,5 @@ func (j *judge) crossing(side Side, check func(*Row) (counts, crosses bool)) (f 
 	}
 	return &Fault{Kind: RemoteNode, Object: side.Device + " " + string(side.Direction), Device: side.Device,
 			Packets: away, Share: j.share(away), Queues: slices.SortedFunc(maps.Keys(queues), compareQueues)},
-		percent(float64(away) / float64(packets)), cpuWords(setting.CPUs(at...))
+		words.Share(float64(away) / float64(packets)), cpuWords(setting.CPUs(at...))
 }

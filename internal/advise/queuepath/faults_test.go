@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"mpps/internal/model/setting"
+	"mpps/internal/words"
 )
 
 func random(seed int) *rand.Rand { return rand.New(rand.NewPCG(uint64(seed), 15)) }
@@ -16,7 +17,7 @@ func random(seed int) *rand.Rand { return rand.New(rand.NewPCG(uint64(seed), 15)
 func describe(faults []Fault) string {
 	var b strings.Builder
 	for _, f := range faults {
-		fmt.Fprintf(&b, "  %s (%s, %s): %s\n    %s\n    follows %q\n", f.Name(), f.Severity, percent(f.Share),
+		fmt.Fprintf(&b, "  %s (%s, %s): %s\n    %s\n    follows %q\n", f.Name(), f.Severity, words.Share(f.Share),
 			f.Evidence, f.Cause, f.Follows)
 	}
 	return b.String()

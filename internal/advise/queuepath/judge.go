@@ -6,9 +6,8 @@ import (
 	"math"
 	"slices"
 
-	"mpps/internal/model/setting"
-
 	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // minPart returns the number of packets from which on one of several counts as a sender. How many senders there are

@@ -5,9 +5,8 @@ import (
 	"maps"
 	"slices"
 
-	"mpps/internal/model/setting"
-
 	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // Way is the direction of a lane's packets, as the guests see it.

@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"mpps/internal/model/setting"
-
 	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // alreadyApart returns why a group's lanes are apart without steering; "" if they are not, or if that is not known.

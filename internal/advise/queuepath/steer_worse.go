@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"mpps/internal/model/setting"
-
 	"mpps/internal/model/facts"
+	"mpps/internal/model/setting"
 )
 
 // packetsBy returns the packets that were seen to leave by a port, by origin and by the port's queue.

@@ -41,7 +41,7 @@ func (p *Placing) headline() string {
 		words.If(len(r.Relaxed) > 0, "; %s", relaxed))
 }
 
-// note says what a placement means for a guest, and how to set that off.
+// note says what a placement means for a guest, and in which style.
 func (p *Placing) note(g *placement.Placed) (note string, style report.Style) {
 	switch {
 	case slices.Contains(p.Added, g.Name):
@@ -116,8 +116,8 @@ func costText(c placement.Cost) string {
 		words.Either(c.Largest > 0, room, "no core is left"))
 }
 
-// seating is who has each CPU, with a short tag for every guest: a letter, and a number if there are more guests than
-// letters. vCPUs have it in capitals, vhost threads in small letters.
+// seating is the use of each CPU, with a short tag for every guest: a letter, and a number if there are more guests
+// than letters. vCPUs have it in upper case, vhost threads in lower case.
 type seating struct {
 	tags    map[string]string
 	order   []string // guests in the order of their tags

@@ -155,8 +155,7 @@ func drawParts(t *report.Text, c columns, s *bottleneck.Station, limit *bottlene
 		t.In(report.Faint, fmt.Sprintf("%s            %d more idle", mark, idle)))
 }
 
-// limits reports whether a station is the bottleneck: by its name, or as what the named CPU or guest does at that
-// stage.
+// limits reports whether a station is the bottleneck: by its name, or as that stage's part on the named CPU or guest.
 func limits(b *bottleneck.Bottleneck, s *bottleneck.Station) bool {
 	switch {
 	case b == nil || b.Object == "":

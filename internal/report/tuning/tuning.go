@@ -254,8 +254,8 @@ type step struct {
 	from, to, lo, hi  float64
 }
 
-// drawWaterfall draws how the rate came from the baseline to the result: a step for each change that was kept, as long
-// as it was measured on its own on top of the earlier ones, and what a last search found with all of them.
+// drawWaterfall draws how the rate rose from the baseline to the result: a step for each kept change, of the size
+// measured when it was added to the earlier ones, and the result of the last search with all of them.
 func drawWaterfall(r *tune.Result) template.HTML {
 	from, to := rateOf(r.Baseline), rateOf(r.Final)
 	if from <= 0 {
@@ -282,7 +282,7 @@ func drawWaterfall(r *tune.Result) template.HTML {
 		}
 		steps = append(steps, last)
 	}
-	// else so far away that the steps could not be seen
+	// no mark for a target so far away that the steps could not be seen
 	most := words.Either(r.Goal.PPS <= 4*max(from, to), r.Goal.PPS, 0)
 	for _, s := range steps {
 		most = max(most, s.to, min(s.hi, 1.5*s.to))
