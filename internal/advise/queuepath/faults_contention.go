@@ -76,7 +76,8 @@ func (j *judge) lockWaits(device string) *Fault {
 	f.Packets, f.Share = min(waits, l.packets), j.share(min(waits, l.packets))
 	f.Evidence = fmt.Sprintf("%s%d waits for %d packets, %d ns each, together %s of a CPU; most for the %s%s",
 		words.If(j.blind(BlindFirst), "at least "), waits, l.packets, ns/waits,
-		words.Share(float64(ns)/(j.Watched*1e9)), lockNames[worst.Lock], words.If(worst.Queue >= 0, " of queue %d", worst.Queue))
+		words.Share(float64(ns)/(j.Watched*1e9)), lockNames[worst.Lock],
+		words.If(worst.Queue >= 0, " of queue %d", worst.Queue))
 	f.Cause, f.Mend = j.waitCause(device, root*2 > ns)
 	return f
 }

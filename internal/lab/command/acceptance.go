@@ -76,7 +76,7 @@ func emulable() []string {
 func checkExperiments(names []string) error {
 	hint := "experiments: " + strings.Join(emulable(), ", ") + ", or all"
 	if len(names) == 0 {
-		return outcome.Usage(errors.New("no experiment is named"), hint)
+		return outcome.Usage(errors.New("nothing says which experiment to repeat"), hint)
 	}
 	for i, name := range names {
 		e := acceptance.Find(name)

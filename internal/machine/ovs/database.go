@@ -203,7 +203,7 @@ type table map[string]string
 
 func (t *table) UnmarshalJSON(b []byte) error {
 	pairs, err := pairsOf[string](b)
-	if len(pairs) == 0 {
+	if err != nil || len(pairs) == 0 {
 		return err
 	}
 	*t = make(table, len(pairs))
@@ -222,7 +222,8 @@ func pairsOf[T any](b []byte) (pairs [][2]T, err error) {
 	if err := json.Unmarshal(b, &parts); err != nil {
 		return nil, err
 	}
-	return pairs, json.Unmarshal(parts[1], &pairs)
+	err = json.Unmarshal(parts[1], &pairs)
+	return pairs, err
 }
 
 // counters is a map of counters. Those of 0 are left out, and so are negative ones: a device does not count them.
