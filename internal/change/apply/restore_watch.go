@@ -88,8 +88,8 @@ type watch struct {
 	pause  time.Duration
 	idle   bool // no event may still reset values: the next look is at all of them
 	guests upkeep
-	byHand []setting.Address // as reported last
-	failed string            // likewise
+	hand   []setting.Address // values changed by hand, as reported last
+	failed string            // failures, likewise
 	spoken bool              // a pass was reported
 }
 
@@ -120,7 +120,7 @@ func (w *watch) happened(e Event) {
 // look looks once and works out when to look again.
 func (w *watch) look(ctx context.Context, all bool) {
 	if all {
-		if holder, err := w.Journal.Holder(); err == nil && holder != nil && len(w.byHand)+len(w.values) > 0 {
+		if holder, err := w.Journal.Holder(); err == nil && holder != nil && len(w.hand)+len(w.values) > 0 {
 			w.pause = lastLook // another mpps is changing values
 			return
 		}
@@ -146,9 +146,9 @@ func (w *watch) look(ctx context.Context, all bool) {
 
 // tell reports a pass if it has news: the same failure, and the same values changed by hand, are reported once.
 func (w *watch) tell(pass Pass, err error) {
-	var byHand []setting.Address
+	var hand []setting.Address
 	for _, b := range pass.ByHand {
-		byHand = append(byHand, b.Address)
+		hand = append(hand, b.Address)
 	}
 	failed := ""
 	if err != nil {
@@ -157,8 +157,8 @@ func (w *watch) tell(pass Pass, err error) {
 	for _, b := range pass.PutBack {
 		failed += b.Error
 	}
-	news := !w.spoken || failed != w.failed || failed == "" && len(pass.PutBack) > 0 || !slices.Equal(byHand, w.byHand)
-	w.failed, w.byHand, w.spoken = failed, byHand, true
+	news := !w.spoken || failed != w.failed || failed == "" && len(pass.PutBack) > 0 || !slices.Equal(hand, w.hand)
+	w.failed, w.hand, w.spoken = failed, hand, true
 	if news {
 		w.report(pass, err)
 	}

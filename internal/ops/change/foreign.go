@@ -12,10 +12,10 @@ import (
 	"mpps/internal/outcome"
 )
 
-// CheckForeign refuses a plan with changes that this version does not itself plan for the host and the plan's goal: a
-// plan file says what a change is, what it risks and what it writes, and none of that is believed. Changes that would
-// write nothing are let through. What only a measurement can show to be better (knob.Trial) is not foreign. The
-// counters that the plan was made of are believed: they choose among changes that this version makes.
+// CheckForeign refuses a plan with changes that this version does not itself plan for the host and the plan's goal:
+// nothing that a plan file says about a change, its risk and what it writes is trusted. Changes that would write
+// nothing are let through. Trials (knob.Trial) are not foreign. The counters in the plan are trusted: they only choose
+// among changes that this version makes.
 func CheckForeign(env *ops.Env, p *plan.Plan, h *ops.Host) error {
 	if p.Watched != nil && h.Facts.Interval == nil {
 		watched := *h.Facts
@@ -26,7 +26,7 @@ func CheckForeign(env *ops.Env, p *plan.Plan, h *ops.Host) error {
 	left := slices.DeleteFunc(slices.Clone(p.Changes), func(c plan.Change) bool {
 		return c.Want.Met(h.Facts.Readings.At(c.Address))
 	})
-	for _, planning := range []planner{planAgain, tryAgain, keepAgain} {
+	for _, planning := range []planner{planAgain(false), planAgain(true), keepAgain} {
 		if len(left) == 0 {
 			return nil
 		}
@@ -41,7 +41,7 @@ func CheckForeign(env *ops.Env, p *plan.Plan, h *ops.Host) error {
 	if len(left) == 0 {
 		return nil
 	}
-	// On a host that is half changed no plan comes out the same. That is what is wrong then.
+	// A half-changed host gives another plan. Then that is what is wrong.
 	e, err := Open(env, nil)
 	if err != nil {
 		return err
@@ -55,16 +55,14 @@ func CheckForeign(env *ops.Env, p *plan.Plan, h *ops.Host) error {
 // planner makes changes of a plan's goal for a host.
 type planner func(env *ops.Env, p *plan.Plan, h *ops.Host) (*plan.Plan, error)
 
-func planAgain(env *ops.Env, p *plan.Plan, h *ops.Host) (*plan.Plan, error) {
-	return Plan(env, h, Target{Goal: p.Goal})
+func planAgain(trials bool) planner {
+	return func(env *ops.Env, p *plan.Plan, h *ops.Host) (*plan.Plan, error) {
+		return Plan(env, h, Target{Goal: p.Goal, Trials: trials})
+	}
 }
 
-func tryAgain(env *ops.Env, p *plan.Plan, h *ops.Host) (*plan.Plan, error) {
-	return Plan(env, h, Target{Goal: p.Goal, Trials: true})
-}
-
-// keepAgain makes the changes of a plan last again: a plan may be a part of what this version would plan, and what
-// makes a part last is a part of the files.
+// keepAgain returns the changes that make a plan last: the plan may have only a part of the changes that this version
+// plans, and then its files have only a part of the entries.
 func keepAgain(env *ops.Env, p *plan.Plan, h *ops.Host) (*plan.Plan, error) {
 	full, err := plan.MakeTrials(h.Facts, p.Goal, knob.Catalogue(), h.Site.Adjust)
 	if err != nil {
@@ -88,7 +86,7 @@ func keepAgain(env *ops.Env, p *plan.Plan, h *ops.Host) (*plan.Plan, error) {
 	return &part, nil
 }
 
-// foreign is the refusal of a plan with foreign changes.
+// foreign returns the error for a plan with foreign changes.
 func foreign(changes []plan.Change) error {
 	const shown = 5
 	names := ""

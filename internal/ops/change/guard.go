@@ -126,8 +126,7 @@ func RunGuard(ctx context.Context, env *ops.Env, tx string) error {
 	})
 }
 
-// withDetachedEngine opens the engine for a detached process, whose output nobody reads: the journal records what it
-// did.
+// withDetachedEngine opens the engine for a detached process: it prints nothing, the journal records what it did.
 func withDetachedEngine(ctx context.Context, env *ops.Env, do func(*Engine) error) error {
 	return withEngine(env, func(e *Engine) error {
 		e.WatchGuests(ctx)

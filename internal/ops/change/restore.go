@@ -122,8 +122,8 @@ func (r *Restorer) UndoExpired(ctx context.Context) error {
 	}
 }
 
-// tellExpired names the transactions that UndoExpired could not undo.
-func (r *Restorer) tellExpired(context.Context) error {
+// reportExpired names the transactions that UndoExpired could not undo.
+func (r *Restorer) reportExpired(context.Context) error {
 	all, err := r.Unconfirmed()
 	for _, tx := range all {
 		r.env.Out.Failure(fmt.Errorf("transaction %s was not confirmed before the host rebooted, and could not be put "+
@@ -133,12 +133,12 @@ func (r *Restorer) tellExpired(context.Context) error {
 }
 
 // Watch puts values back until the context ends. It first undoes transactions that were not confirmed before the host
-// rebooted. In its service's sandbox it does not: UndoExpired has been there before, outside of it, and with a
-// read-only /etc a rollback would put back a part.
+// rebooted, unless it runs in its service's sandbox: UndoExpired has already run outside of it, and with a read-only
+// /etc a rollback would be incomplete.
 func (r *Restorer) Watch(ctx context.Context) error {
 	undo := r.UndoExpired
 	if r.engine.Machine.Confined() {
-		undo = r.tellExpired
+		undo = r.reportExpired
 	}
 	if err := undo(ctx); err != nil {
 		r.env.Out.Failure(err, "")
@@ -229,9 +229,9 @@ func (r *Restorer) remember(m memory) error {
 const vfsPause = 200 * time.Millisecond
 
 // vfs puts back VF counts and attributes, in the order of the list. At boot, devices appear one by one and their links
-// come up seconds later: values that are absent or refused are tried again until wait is over since the last that was
-// put back for the first time; making VFs may take longer than that by itself. A device that udev has
-// not renamed yet may briefly have the name of another, so unnamed PFs are skipped.
+// come up seconds later: values that are absent or refused are tried again until none was put back for the first time
+// for the time wait; making VFs alone may take longer. A device that udev has not renamed yet may briefly have the name
+// of another, so unnamed PFs are skipped.
 func (r *Restorer) vfs(ctx context.Context, wait time.Duration) (*apply.Pass, error) {
 	m, all := r.engine.Machine, r.Desired
 	r.Desired = func() ([]lasting.Value, error) {
