@@ -81,8 +81,8 @@ func (l *loop) conclude() {
 	case r.Verdict == OutOfBudget && len(r.Kept) > 0:
 		r.Why = fmt.Sprintf("the budget is spent: %s with %s%s; %s not tried", change, changes, missed, untried)
 	case r.Verdict == OutOfBudget && len(r.Attempts) == 0:
-		r.Why = fmt.Sprintf("the budget of %v is enough for the first search (%.0f s) and the proof, but for no "+
-			"candidate: %s packets/s%s; %s not tried",
+		r.Why = fmt.Sprintf("the budget of %v leaves no time for a candidate between the first search (%.0f s) and "+
+			"what is reserved for the proof: %s packets/s%s; %s not tried",
 			l.Budget, l.searchTook.Seconds(), rate(from), missed, untried)
 	case r.Verdict == OutOfBudget:
 		r.Why = fmt.Sprintf("the budget is spent and nothing was shown to help: %s packets/s%s; %s not tried",
