@@ -94,20 +94,20 @@ func TestClaimIsNotKeptWaiting(t *testing.T) {
 	})
 }
 
-// TestFreeLeavesKeptData: giving up a name before anything was started removes the reservation alone.
-func TestFreeLeavesKeptData(t *testing.T) {
+// TestReleaseLeavesKeptData: giving up a name before anything was started removes the reservation alone.
+func TestReleaseLeavesKeptData(t *testing.T) {
 	inScratch(t)
 	t.Chdir(t.TempDir())
 	if err := os.MkdirAll("labs/kept/upper", 0o755); err != nil { // where a relative path would lead
 		t.Fatal(err)
 	}
 	unlock := must.Get(claim(t.Context(), config("kept")))(t)
-	must.Do(t, free("kept"))
+	must.Do(t, release("kept", true))
 	unlock()
 	must.Hold(t, !exists(runDir("kept")) && !exists(nameLock("kept")) && exists("labs/kept/upper"),
 		"the reservation was not removed, or more than that")
 	write(t, state{Owner: another(t), Config: config("kept")})
-	if err := free("kept"); err != nil || !exists(stateFile("kept")) {
+	if err := release("kept", true); err != nil || !exists(stateFile("kept")) {
 		t.Errorf("another's reservation was removed: %v", err)
 	}
 }
@@ -126,7 +126,7 @@ func TestHeld(t *testing.T) {
 		s := must.Get(readState("demo"))(t)
 		must.Hold(t, s.Owner == me && s.Tree == "" && s.Config.Held, "found %+v", s)
 		unlock := must.Get(claim(t.Context(), c))(t)
-		must.Do(t, free("demo")) // of a start that failed
+		must.Do(t, release("demo", true)) // of a start that failed
 		unlock()
 		must.Need(t, exists(stateFile("demo")), "the name was given up")
 	}
