@@ -114,15 +114,16 @@ var kvmNXHugePages = &Knob{
 		if known && strings.HasPrefix(state, "Not affected") && reading.State == setting.Known && reading.Value != "Y" {
 			return Fine("the processor is not affected by iTLB multihit, and huge pages stay whole")
 		}
+		const stops = "running guests stop for a moment while KVM drops their page tables"
 		because := "huge pages are split when the guest runs code from them, and mended by a worker"
 		if known {
 			because += " (itlb_multihit: " + state + ")"
 		}
 		advice := Wants(setting.Any("N", "never"), because).At(Low)
 		if known && strings.HasPrefix(state, "Not affected") {
-			advice.Risk = goal.None
-			return advice
+			advice.Risk = goal.Blip
+			return advice.warn(stops)
 		}
-		return advice.warn("a guest can then hang this host on purpose, if its processor has the erratum")
+		return advice.warn("a guest can then hang this host on purpose, if its processor has the erratum; " + stops)
 	},
 }

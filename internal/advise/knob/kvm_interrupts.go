@@ -26,9 +26,9 @@ var kvmAVIC = &Knob{
 		switch {
 		case p == nil:
 			return Unsure("which generation the processors are is not known: AVIC is right from Zen 4 on")
-		case p.Family == 0x17 && on && !v.sendsIPIs():
-			return Wants(setting.Any("N", "0"), "on Zen 1 and 2 an interrupt from vCPU to vCPU can fail to wake the "+
-				"other (erratum 1235), and this kernel does not work around it").At(Medium)
+		case (p.Family == 0x17 || p.Family == 0x18) && on && !v.sendsIPIs():
+			return Wants(setting.Any("N", "0"), "on Zen 1 and 2 and Hygon's processors an interrupt from vCPU to vCPU "+
+				"can fail to wake the other (erratum 1235), and this kernel does not work around it").At(Medium)
 		case p.Family <= 0x19 && v.Topology.Zen() < 4:
 			return Fine("the kernel leaves it off by default before Zen 4: errata, and no x2AVIC")
 		case !on && !p.Has("x2avic"):
@@ -38,11 +38,12 @@ var kvmAVIC = &Knob{
 	},
 }
 
-// sendsIPIs reports whether the kernel can keep IPIs from AVIC, which it does on processors with erratum 1235: it has
-// the parameter enable_ipiv of kvm_amd.
+// sendsIPIs reports whether the kernel keeps IPIs from AVIC. It does on processors that it knows to have erratum 1235:
+// the parameter enable_ipiv of kvm_amd is then off, whatever it was given (arch/x86/kvm/svm/avic.c,
+// avic_hardware_setup). AMD's family 17h was the first, Hygon's 18h followed later.
 func (v *View) sendsIPIs() bool {
-	_, has := v.KVM.Parameters["kvm_amd.enable_ipiv"]
-	return has
+	value, has := v.KVM.Parameters["kvm_amd.enable_ipiv"]
+	return has && setting.Any("N", "0").Met(setting.Value(value))
 }
 
 // apicvFlags are the flags of processors that can do what a parameter of kvm_intel switches on
@@ -58,7 +59,7 @@ var kvmAPICv = &Knob{
 	Want: func(v *View, a setting.Address) Advice {
 		p, reading := v.Topology.Processor, v.Readings.At(a)
 		switch {
-		case reading.State == setting.Absent: // enable_ipiv before 5.19
+		case reading.State == setting.Absent: // enable_ipiv before 6.0
 			return Skips(cmp.Or(reading.Why, "this kernel has no such parameter"))
 		case switchedOn().Met(reading):
 			return Fine("an interrupt reaches a running vCPU without an exit")
