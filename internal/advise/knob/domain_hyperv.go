@@ -24,6 +24,10 @@ var hypervFeatures = []string{
 
 var domainHyperV = &Knob{
 	ID: "domain.hyperv", Title: "Windows guests get the enlightenments of Hyper-V", Limit: onX86,
+	Parts: map[string]Limit{
+		"features/hyperv/vpindex.state": hypervSince("2.5"), "features/hyperv/runtime.state": hypervSince("2.5"),
+		hypervSynIC: hypervSince("2.6"), hypervSTimer: hypervSince("2.6"),
+	},
 	Stage: datapath.Domain, Risk: goal.GuestRestart, Tiers: pinned(),
 	Where: eachGuest(func(g *facts.Guest) bool { return managed(g) && windows(g) },
 		eachInDefinition(hypervFeatures...)),
@@ -49,6 +53,12 @@ var domainHyperV = &Knob{
 		return exact(value, "Windows reads timers and ends interrupts by leaving the guest, which this "+
 			"saves").At(Medium).restart(g.Name)
 	}),
+}
+
+// hypervSince is the limit of an enlightenment that came to libvirt with 1.3.3: with an older QEMU the guest does not
+// start.
+func hypervSince(qemu string) Limit {
+	return Limit{Arch: []string{facts.X86}, Libvirt: "1.3.3", QEMU: qemu}
 }
 
 // canHaveHyperVAVIC reports whether hv-avic can and should be given; otherwise it returns why not.

@@ -71,8 +71,7 @@ func (k *Knob) Limited(h *facts.Host, a setting.Address) (Advice, bool) {
 // older reports whether a version is known to be older than another one, if there is such a limit.
 func older(found, least string) bool {
 	_, _, known := version(found)
-	major, minor, limited := version(least)
-	return known && limited && !since(found, major, minor)
+	return known && least != "" && facts.CompareVersions(found, least) < 0
 }
 
 // cpuVendor returns the maker of the processors: intel, amd (also for Hygon), zhaoxin, or "" if unknown.
