@@ -90,7 +90,7 @@ var bootCstate = &Knob{
 		switch {
 		case now == "poll" && v.Readings.At(bootArgument("idle")).Value == "poll":
 			return v.fineAtBoot(a, "idle=poll: no C-state is entered")
-		case setting.Any("1", "0").Met(next):
+		case next.Value == "1", next.Value == "0" && v.halts():
 			return v.fineAtBoot(a, "no CPU of the host goes deeper than C1; cpu.latency does it for the guests' CPUs "+
 				"alone")
 		case !v.lacksLatencyFiles():
@@ -100,6 +100,12 @@ var bootCstate = &Knob{
 		return v.atBoot(a, setting.Exact("1"), "the kernel enters states that take longer to leave than the target, "+
 			"and cannot limit that for single CPUs")
 	},
+}
+
+// halts reports whether acpi_idle enters nothing deeper than C1 from the next boot on. It takes a limit of 0 for 1
+// (drivers/acpi/processor_idle.c, acpi_processor_setup_cpuidle_cx), intel_idle leaves the choice to it with 0.
+func (v *View) halts() bool {
+	return setting.Any("1", "0").Met(v.Readings.At(bootArgument("processor.max_cstate")))
 }
 
 // lacksLatencyFiles reports whether this kernel has no wake-up limit for single CPUs (before 4.11).

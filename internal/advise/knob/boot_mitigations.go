@@ -100,7 +100,7 @@ var bootMitigations = &Knob{
 	},
 	Stage: datapath.Kernel, Risk: goal.Security, Tiers: tiers(goal.Aggressive, goal.Passthrough, goal.Realtime),
 	Where: func(h *facts.Host) []setting.Address {
-		if since(h.Kernel.Release, 5, 2) {
+		if since(h.Kernel.Release, 5, 2) || enterprise.MatchString(h.Kernel.Release) { // EL 8 backported it
 			return []setting.Address{bootArgument("mitigations")}
 		}
 		names := []string{"nopti", "nospectre_v2", "nospectre_v1", "l1tf", "nospec_store_bypass_disable", "mds"}

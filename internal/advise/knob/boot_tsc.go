@@ -44,6 +44,18 @@ func (v *View) judgeTSC(a setting.Address) Advice {
 	case !given && packages > 4:
 		return v.fineAtBoot(a, "more than four packages share the TSC, and the kernel watches it for good reason")
 	}
-	return v.atBoot(a, setting.Any("nowatchdog", "reliable"), "a watchdog interrupts each CPU in turn").At(Low).
+	return v.atBoot(a, v.unwatched(), "a watchdog interrupts each CPU in turn").At(Low).
 		warn("a TSC that goes wrong is no longer noticed: the time is wrong instead")
+}
+
+// unwatched returns the values of tsc= that end the watchdog, the one to write first. Kernels before 5.2 ignore
+// nowatchdog silently (arch/x86/kernel/tsc.c, tsc_setup); those of EL 8 may have it.
+func (v *View) unwatched() setting.Want {
+	switch {
+	case since(v.Kernel.Release, 5, 2):
+		return setting.Any("nowatchdog", "reliable")
+	case enterprise.MatchString(v.Kernel.Release):
+		return setting.Any("reliable", "nowatchdog")
+	}
+	return setting.Exact("reliable")
 }
