@@ -118,9 +118,14 @@ var nicRSSTable = &Knob{
 			return Unsure("the driver does not report its table")
 		}
 		found := Count(len(n.RSS.Queues), "queue")
-		wanted := min(n.RxQueues, n.RSS.Entries)
+		reach := hashReach(n)
+		wanted := min(n.RxQueues, n.RSS.Entries, reach)
 		if n.Channels != nil && n.Channels.Combined > 0 { // there may be further queues for other purposes
 			wanted = min(wanted, n.Channels.Combined)
+		}
+		if len(n.RSS.Queues) >= wanted && reach < n.RxQueues {
+			return fact(found, Fine(fmt.Sprintf("as many as its hash can reach: of %s the others get TCP alone, by what "+
+				"was sent (Flow Director)", Count(n.RxQueues, "queue"))))
 		}
 		if len(n.RSS.Queues) >= wanted {
 			return fact(found, Fine("each queue has a part of the flows"))
@@ -129,4 +134,17 @@ var nicRSSTable = &Knob{
 			"get no packets by the hash. Somebody set it (ethtool -X), which new channels leave as it is, or the "+
 			"hardware has no more", n.RSS.Entries, found)).At(Low))
 	}),
+}
+
+// hashReach returns how many queues a NIC's hash can choose from. With ixgbe 82599 and X540, whose table has 128
+// entries, choose from 16, and X550 with its 512 from 64 (ixgbe_ethtool.c, ixgbe_rss_indir_tbl_max).
+func hashReach(n *facts.NIC) int {
+	switch {
+	case n.Driver != "ixgbe" || n.RSS == nil:
+	case n.RSS.Entries == 128:
+		return 16
+	case n.RSS.Entries == 512:
+		return 64
+	}
+	return maxQueues
 }

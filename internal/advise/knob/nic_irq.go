@@ -32,8 +32,12 @@ var nicChannels = &Knob{
 		if max := v.Readings.At(a).Max; max != nil {
 			most = int(*max)
 		}
-		why := fmt.Sprintf("%s may serve it (%s); the driver has at most %s", Count(len(serving.CPUs), "CPU"),
-			serving.Why, Count(most, "queue"))
+		has := "the driver has"
+		if reach := hashReach(n); reach < most {
+			most, has = reach, "its hash reaches"
+		}
+		why := fmt.Sprintf("%s may serve it (%s); %s at most %s", Count(len(serving.CPUs), "CPU"), serving.Why, has,
+			Count(most, "queue"))
 		want := min(len(serving.CPUs), most)
 		if needed := placement.NICQueues(v.Goal); needed < want {
 			want, why = needed, fmt.Sprintf("%s; the target needs %s", why, Count(needed, "queue"))
@@ -48,7 +52,7 @@ func (v *View) channelsThen(n *facts.NIC) int {
 	if serving == nil || n.Channels == nil || n.Channels.Combined == 0 {
 		return 0
 	}
-	return min(v.usefulQueues(serving), n.Channels.MaxCombined)
+	return min(v.usefulQueues(serving), n.Channels.MaxCombined, hashReach(n))
 }
 
 // usefulQueues returns how many queues of a NIC have a use: one for each CPU that may serve it, and no more than the

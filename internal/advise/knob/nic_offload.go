@@ -21,7 +21,7 @@ func offload(name, title string, severity Severity) *Knob {
 				return Skips("the driver does not know it")
 			case f.Fixed && !f.On:
 				return Skips("the hardware cannot do it (fixed)")
-			case leftOff[n.Driver][a.Rest()] != "":
+			case leftOff[n.Driver][a.Rest()] != "" && v.Readings.At(a).Value != "on":
 				return Fine(n.Driver + " leaves it off by itself: " + leftOff[n.Driver][a.Rest()])
 			case v.Goal.Bulk == 0:
 				return Fine("it saves work for large segments, of which the target has none")
