@@ -77,6 +77,7 @@ var rounds = []round{
 - {id: domain.invtsc, address: "domain:win1/cpu/migratable", want: off, reason: the test}
 - {id: domain.dedicated, address: "domain:win1/features/kvm/hint-dedicated.state", want: on, reason: the test}
 - {id: rt.period, want: 2000000, reason: the test}
+- {id: rt.split_lock, want: 0, reason: the test}
 - {id: cpu.latency, address: "sysfs:devices/system/cpu/cpu3/power/pm_qos_resume_latency_us", want: 100, reason: the test}
 - {id: domain.vcpupin, leave: true, reason: set with the other goal}
 - {id: domain.emulatorpin, leave: true, reason: set with the other goal}

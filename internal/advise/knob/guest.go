@@ -31,6 +31,10 @@ var guestKernel = &Knob{
 		if _, _, ok := version(release); !ok {
 			return Unsure("its kernel's version could not be read")
 		}
+		if !since(release, 4, 19) && enterprise.MatchString(release) {
+			return fact(release, Fine("its vendor brings newer features under this number, which tells nothing: guest.xps "+
+				"tells whether every queue is reached"))
+		}
 		if !since(release, 4, 19) {
 			return fact(release,
 				exact("4.19 or newer", "kernels before 4.19 may leave queues unused: guest.xps tells which").At(Low))

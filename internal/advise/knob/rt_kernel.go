@@ -132,6 +132,11 @@ var rtSplitLock = &Knob{
 	Limit: onX86,
 	Stage: datapath.Realtime, Risk: goal.Security, Tiers: realtime(),
 	Where: fixed(setting.Of(setting.Sysctl, "kernel.split_lock_mitigate")),
-	Want: always(exact("0", "one split lock in the guest puts its vCPU to sleep for 10 ms").At(Low).
-		warn("a guest that takes split locks on purpose slows the whole host down")),
+	Want: func(v *View, _ setting.Address) Advice {
+		if cpuVendor(v.Host) == AMD {
+			return Fine("AMD's processors do not report split locks")
+		}
+		return exact("0", "one split lock in the guest puts its vCPU to sleep for 10 ms").At(Low).
+			warn("a guest that takes split locks on purpose slows the whole host down")
+	},
 }

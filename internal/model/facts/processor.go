@@ -55,6 +55,14 @@ func (t *Topology) BeforeMesh() bool {
 	return p != nil && t.Vendor == "GenuineIntel" && p.Family == 6 && p.Model <= 0x56 && p.Model != 0x55
 }
 
+// FaultyOrdering reports whether the processors are known to be servers of Haswell or Broadwell, below whose root ports
+// the kernel forbids relaxed ordering (drivers/pci/quirks.c, quirk_relaxedordering_disable; models by
+// arch/x86/include/asm/intel-family.h).
+func (t *Topology) FaultyOrdering() bool {
+	p := t.Processor
+	return p != nil && t.Vendor == "GenuineIntel" && p.Family == 6 && slices.Contains([]int{0x3f, 0x4f, 0x56}, p.Model)
+}
+
 // ddr5Only are the models of Intel's servers whose memory controllers know only DDR5 (arch/x86/include/asm/
 // intel-family.h: Sapphire Rapids, Emerald Rapids, Granite Rapids, Sierra Forest).
 var ddr5Only = []int{0x8f, 0xcf, 0xad, 0xae, 0xaf}
