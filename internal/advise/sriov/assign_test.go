@@ -134,6 +134,8 @@ func TestChoose(t *testing.T) {
 			"not-placed"},
 		"a bridge on a card that lets it": {Request{Guest: "vm2", Bridge: true,
 			Sets: []Set{{"trust", "on"}, {"spoofchk", "off"}}}, nil, "ens2/0 interface", "bridge attribute attribute"},
+		"a bridge, bnxt": {Request{Guest: "vm2", Bridge: true, Sets: []Set{{"trust", "on"}, {"spoofchk", "off"}}},
+			func(h *facts.Host) { h.NICs[1].Driver = "bnxt_en" }, "ens2/0 interface", "bridge attribute attribute"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := depot()

@@ -52,7 +52,7 @@ func CreateReads(h *facts.Host, pf string) []setting.Address {
 		linkFile(pf),
 	}
 	if n := nicOf(h, pf); n != nil {
-		if module := facts.VFDriver(n.Driver); module != "" {
+		if module := facts.VFModule(n.Driver); module != "" {
 			all = append(all, BlacklistFile(module))
 		}
 	}
@@ -217,7 +217,7 @@ func (b *builder) add(kept plan.Change, id, title string, a setting.Address, wan
 
 // blacklist plans the file that blacklists the functions' driver.
 func (b *builder) blacklist() error {
-	module := facts.VFDriver(b.nic.Driver)
+	module := facts.VFModule(b.nic.Driver)
 	switch module {
 	case "":
 		return &Refused{Why: "it is not known which driver has the virtual functions of " + b.nic.Driver,
@@ -246,12 +246,12 @@ blacklist %s
 
 // noBlacklist plans the removal of that file, unless another PF has functions with the same driver.
 func (b *builder) noBlacklist() {
-	module := facts.VFDriver(b.nic.Driver)
+	module := facts.VFModule(b.nic.Driver)
 	if module == "" {
 		return
 	}
 	for _, n := range b.h.NICs {
-		if n.Name != b.nic.Name && n.SRIOV != nil && n.SRIOV.Enabled > 0 && facts.VFDriver(n.Driver) == module {
+		if n.Name != b.nic.Name && n.SRIOV != nil && n.SRIOV.Enabled > 0 && facts.VFModule(n.Driver) == module {
 			return
 		}
 	}

@@ -38,7 +38,7 @@ func (g *Gift) explain() {
 	}
 	g.Means = append(g.Means, "no live migration while the guest has it: 'mpps sriov migrate-plan' says how it moves")
 
-	driver := cmp.Or(facts.VFDriver(g.pf.Driver), "the driver of "+g.pf.Driver+"'s virtual functions")
+	driver := cmp.Or(facts.VFModule(g.pf.Driver), "the driver of "+g.pf.Driver+"'s virtual functions")
 	n := facts.VFQueues(g.pf.Driver)
 	queues := words.If(n > 0, "; a function has %s", words.Count(n, "queue")) + words.If(n > 0 && g.guest.VCPUs > n,
 		", so no more than %d of the guest's %d vCPUs share its work", n, g.guest.VCPUs)

@@ -103,8 +103,9 @@ func whyUnseen(g *facts.Guest) string {
 func guestFunction(h, inside *facts.Host, v facts.VF) GuestFunction {
 	f := GuestFunction{PF: v.PF, Index: v.Index, PCI: v.PCI, MAC: v.MAC, Interrupts: []GuestInterrupt{},
 		Advice: []string{}, State: "unknown"}
+	module := ""
 	if n := nicOf(h, v.PF); n != nil {
-		f.Offers, f.Wants = facts.VFQueues(n.Driver), facts.VFDriver(n.Driver)
+		f.Offers, f.Wants, module = facts.VFQueues(n.Driver), facts.VFDriver(n.Driver), facts.VFModule(n.Driver)
 	}
 	if inside == nil {
 		f.Because = "its inside was not seen"
@@ -115,12 +116,12 @@ func guestFunction(h, inside *facts.Host, v facts.VF) GuestFunction {
 	n := nicInside(inside, v, f.Wants)
 	if n == nil {
 		f.State, f.Because = "off", "no NIC with its address and driver is seen inside"
-		f.Advice = append(f.Advice, "in the guest: modprobe "+cmp.Or(f.Wants, "DRIVER")+", and dmesg says why where "+
+		f.Advice = append(f.Advice, "in the guest: modprobe "+cmp.Or(module, "DRIVER")+", and dmesg says why where "+
 			"the driver does not take the function")
 		return f
 	}
 	f.Name, f.Driver, f.MACInside = n.Name, n.Driver, n.MAC
-	if f.Wants != "" && n.Driver != f.Wants {
+	if f.Wants != "" && !drives(n.Driver, f.Wants) {
 		f.Advice = append(f.Advice, fmt.Sprintf("its driver is %s, expected %s", n.Driver, f.Wants))
 	}
 	if n.MAC != v.MAC && !facts.NoAddress(v.MAC) {
@@ -143,7 +144,7 @@ func nicInside(inside *facts.Host, v facts.VF, driver string) *facts.NIC {
 		if n.MAC == v.MAC && n.Driver != "virtio_net" {
 			return n
 		}
-		if n.Driver == driver && driver != "" {
+		if drives(n.Driver, driver) && driver != "" {
 			drivers = append(drivers, n)
 		}
 	}
@@ -151,6 +152,11 @@ func nicInside(inside *facts.Host, v facts.VF, driver string) *facts.NIC {
 		return drivers[0]
 	}
 	return nil
+}
+
+// drives reports whether a driver is the one wanted: iavf was i40evf before Linux 4.20.
+func drives(driver, wanted string) bool {
+	return driver == wanted || driver == "i40evf" && wanted == "iavf"
 }
 
 // judge applies the knob sriov.guest and adds how to fix what it finds.

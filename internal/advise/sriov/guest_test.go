@@ -54,6 +54,10 @@ func TestGuestSide(t *testing.T) {
 		}
 	}
 	h, _ := hosts()
+	h.NICs[0].Driver = "i40e"
+	h.Guests[0].Inside = &facts.Inside{Host: inside("i40evf", "", 0, 1)}
+	old := must.Get(Guest(h, "vm1"))(t).Functions[0]
+	must.Hold(t, old.Driver == "i40evf" && !strings.Contains(strings.Join(old.Advice, " "), "expected"), "%+v", old)
 	h.Guests[0].Hostdevs = nil
 	var refused *Refused
 	for _, name := range []string{"vm1", "vm2"} {

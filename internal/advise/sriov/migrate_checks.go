@@ -212,7 +212,7 @@ func (p *migration) checkFunctions(h *facts.Host) {
 		if here := nicOf(p.from, f.PF); here != nil && here.Driver != port.Driver {
 			p.addCheck(p.To, MigrateUnknown, "the guest has the driver of the other card's functions",
 				fmt.Sprintf("here %s, there %s", here.Driver, port.Driver),
-				"in the guest: modinfo "+cmp.Or(facts.VFDriver(port.Driver), port.Driver))
+				"in the guest: modinfo "+cmp.Or(facts.VFModule(port.Driver), port.Driver))
 		}
 	}
 }

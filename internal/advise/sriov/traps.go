@@ -14,6 +14,8 @@ var traps = map[string][]string{
 		"rates can be limited only while the link is up at 10G, and a change of its speed takes all limits away " +
 			"(ixgbe_sriov.c, ixgbe_ndo_set_vf_bw, ixgbe_check_vf_rate_limit)",
 		"link_state enable is accepted and does nothing (ixgbe_sriov.c, ixgbe_ndo_set_vf_link_state)",
+		"a trusted function is promiscuous only where the physical one is when it asks, as a port of a bridge is " +
+			"(ixgbe_sriov.c, ixgbe_update_vf_xcast_mode)",
 	},
 	"i40e": {
 		"a VLAN that is set while a guest runs resets its function " +

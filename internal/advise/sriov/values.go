@@ -92,8 +92,9 @@ func (g *Gift) checkVLAN(to string) error {
 // promiscuous are the PF drivers that give a trusted function all frames of the port:
 // ixgbe_sriov.c, ixgbe_update_vf_xcast_mode (IXGBEVF_XCAST_MODE_PROMISC; not of 82599); i40e_virtchnl_pf.c and
 // ice_virtchnl.c, *_vc_cfg_promiscuous_mode_msg; mlx5/core/eswitch.c, esw_update_vport_rx_mode (promisc only of trusted
-// vports).
-var promiscuous = []string{"ixgbe", "i40e", "ice", "mlx5_core"}
+// vports); bnxt.c, bnxt_promisc_ok; hns3pf/hclge_main.c, hclge_sync_promisc_mode; qed/qed_sriov.c,
+// qed_iov_pre_update_vport.
+var promiscuous = []string{"ixgbe", "i40e", "ice", "mlx5_core", "bnxt_en", "hns3", "qede"}
 
 // nested matches definitions that enable nested virtualization: <feature policy='require' name='vmx'/>.
 var nested = regexp.MustCompile(`<feature\s[^>]*policy=['"](?:require|force)['"][^>]*name=['"](?:vmx|svm)['"]`)

@@ -26,6 +26,8 @@ func TestVFMost(t *testing.T) {
 			t.Errorf("%s of %d with %d classes: %d, %s", c.driver, c.total, c.classes, most, says)
 		}
 	}
+	must.Hold(t, VFDriver("nfp") == "nfp_netvf" && VFModule("nfp") == "nfp" && VFDriver("hns3") == "hns3" &&
+		VFModule("ixgbe") == "ixgbevf", "drivers with the names of others")
 	must.Hold(t, VFDriver("ixgbe") == "ixgbevf" && VFDriver("unheard-of") == "" && VFNeedsUp("igb") &&
 		!VFNeedsUp("mlx5_core"), "drivers of functions")
 }
