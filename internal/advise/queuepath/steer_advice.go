@@ -9,8 +9,9 @@ import (
 	"mpps/internal/model/reach"
 )
 
-// ownChoice are drivers whose ndo_select_queue does not always follow the packet's queue and XPS.
-var ownChoice = []string{"hv_netvsc", "cxgb4", "bnx2x"}
+// ownChoice are drivers whose ndo_select_queue does not always follow the packet's queue and XPS. That of ena, which
+// never asked XPS for forwarded packets, is gone since Linux 6.9 and stable kernels of 2024 (78e886ba2b54).
+var ownChoice = []string{"hv_netvsc", "cxgb4", "bnx2x", "mana"}
 
 // queueChoosers returns the devices between a group's taps and its NICs that choose a queue themselves and overwrite
 // the tap's: with one queue they erase it, with several they shift it by one, since a transmit queue counts from 0 and

@@ -65,8 +65,10 @@ func TestSteerClasses(t *testing.T) {
 	h := steerHost(2, 2, 8)
 	h.NICs[0].Classes = 3
 	refusedWith(t, h, SteerOptions{}, "eth0 are divided into 3 traffic classes")
-	h.NICs[0].Classes, h.NICs[0].Driver = 1, "hv_netvsc"
-	s := mustSteer(t, h, nil, SteerOptions{})
-	must.Hold(t, len(s.Changes) != 0 && len(s.Advice) != 0 && strings.Contains(s.Advice[0].Text, "hv_netvsc chooses"),
-		"%+v", s.Advice)
+	h.NICs[0].Classes = 1
+	for _, h.NICs[0].Driver = range []string{"hv_netvsc", "mana"} {
+		s := mustSteer(t, h, nil, SteerOptions{})
+		must.Hold(t, len(s.Changes) != 0 && len(s.Advice) != 0 &&
+			strings.Contains(s.Advice[0].Text, h.NICs[0].Driver+" chooses"), "%+v", s.Advice)
+	}
 }
