@@ -72,14 +72,16 @@ const (
 // kernelFaults are faults of the path of guests' packets; docs/knobs/kernel.version.md has the commits.
 var kernelFaults = []kernelFault{
 	// e269d79c7d35, backported; mended by 89add40066f9 and, in 6.1, also 6513eb3d3191
+	{5, 15, 165, 167, High, droppedGSO},
 	{6, 1, 103, 111, High, droppedGSO},
 	{6, 6, 44, 46, High, droppedGSO},
 	{6, 10, 3, 5, High, droppedGSO},
 	// 0bfcb7b71e73, backported; mended by 306ed1728e84
+	{6, 1, 113, 115, Medium, noMarkTarget},
 	{6, 6, 57, 59, Medium, noMarkTarget},
 	{6, 11, 4, 6, Medium, noMarkTarget},
-	// 8c2e6b26ffe2 came with 6.16; 4174152771bf took it back for 6.17, after 6.16.8
-	{6, 16, 1, 9, High, "vhost-net re-enables a transmit queue in the wrong state after errors: hangs and crashes"},
+	// 8c2e6b26ffe2 came with 6.16; 4174152771bf took it back for 6.17 and 6.16.10
+	{6, 16, 1, 10, High, "vhost-net re-enables a transmit queue in the wrong state after errors: hangs and crashes"},
 	// b10b446 came with 7.0; mended in 7.1.5
 	{7, 0, 1, everAfter, High, brokenUSO},
 	{7, 1, 1, 5, High, brokenUSO},
