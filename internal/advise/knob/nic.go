@@ -124,8 +124,8 @@ var nicRSSTable = &Knob{
 			wanted = min(wanted, n.Channels.Combined)
 		}
 		if len(n.RSS.Queues) >= wanted && reach < n.RxQueues {
-			return fact(found, Fine(fmt.Sprintf("as many as its hash can reach: of %s the others get TCP alone, by what "+
-				"was sent (Flow Director)", Count(n.RxQueues, "queue"))))
+			return fact(found, Fine(fmt.Sprintf("as many as its hash can reach: of %s the others get TCP alone, by "+
+				"what was sent (Flow Director)", Count(n.RxQueues, "queue"))))
 		}
 		if len(n.RSS.Queues) >= wanted {
 			return fact(found, Fine("each queue has a part of the flows"))

@@ -41,8 +41,8 @@ var pciRequests = &Knob{
 		case n.Link.Relaxed == facts.Yes:
 			return fact("enabled", Fine("its writes may pass each other"))
 		case v.Topology.FaultyOrdering():
-			return fact("disabled", Fine("the kernel forbids it below the root ports of Haswell and Broadwell servers, "+
-				"for a fault of theirs"))
+			return fact("disabled", Fine("the kernel forbids it below the root ports of Haswell and Broadwell "+
+				"servers, for a fault of theirs"))
 		case rate < relaxedFrom:
 			return fact("disabled", Fine(fmt.Sprintf("at %.4g Gbit/s the order of its writes holds nothing back",
 				rate)))
