@@ -286,10 +286,23 @@ func (r *Run) otherLoad() float64 {
 	if cpus == 0 && len(r.Samples) > 0 && len(r.Samples[0].CPU) > 0 {
 		cpus = len(r.Samples[0].CPU[0].CPUs)
 	}
+	return busyShare(r.Baseline, cpus)
+}
+
+// warnOfLoad warns of other load than a measurement's.
+func (b Baseline) warnOfLoad(warn func(Warning)) {
+	if b.BusyCPUs > 0.1 {
+		warn(Warning{Code: "other-load", Text: fmt.Sprintf("%.1f CPUs were busy while nothing was sent", b.BusyCPUs),
+			Hint: "end other load: it takes CPU time from the path and counts towards its cost"})
+	}
+}
+
+// busyShare returns the share of a number of CPUs, 0–1; 0 if that is unknown.
+func busyShare(b Baseline, cpus int) float64 {
 	if cpus == 0 {
 		return 0
 	}
-	return r.Baseline.BusyCPUs / float64(cpus)
+	return b.BusyCPUs / float64(cpus)
 }
 
 func (r *Run) othersBusy() string {
@@ -327,11 +340,7 @@ func (r *Run) warn() {
 			percent((r.Median.Hi-r.Median.Lo)/r.Median.Value)),
 			Hint: "use a longer --duration or more trials (--repeat, or --blocks), and end other load"})
 	}
-	if r.Baseline.BusyCPUs > 0.1 {
-		r.Warn(Warning{Code: "other-load", Text: fmt.Sprintf("%.1f CPUs were busy while nothing was sent",
-			r.Baseline.BusyCPUs),
-			Hint: "end other load: it takes CPU time from the path and counts towards its cost"})
-	}
+	r.Baseline.warnOfLoad(r.Warn)
 	var steal, total float64
 	for _, s := range r.Samples {
 		for _, m := range s.CPU[:min(1, len(s.CPU))] {

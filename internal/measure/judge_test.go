@@ -46,6 +46,18 @@ func TestLateGenerator(t *testing.T) {
 	}
 }
 
+// TestSearchBesideLoad: what others keep busy counts as a share of the machine.
+func TestSearchBesideLoad(t *testing.T) {
+	for cpus, want := range map[int]Limit{64: ByDevice, 4: ByUnknown, 0: ByDevice} {
+		s := Search{Baseline: Baseline{Generator: &Alone{PPS: 900_000, How: "simulated"}, BusyCPUs: 2},
+			Environment: Environment{CPUs: cpus}}
+		s.LimitedBy = string(ByGenerator)
+		s.judge(&Searched{})
+		must.Equal(t, s.LimitedBy, string(want), "2 of %d CPUs busy", cpus)
+		must.Equal(t, len(s.Warnings), 1, "2 of %d CPUs busy: warnings", cpus)
+	}
+}
+
 func TestTalkLimit(t *testing.T) {
 	for _, c := range []struct {
 		name     string

@@ -165,7 +165,7 @@ func (s *Search) judge(d *Searched) {
 		}
 		s.Evidence = append(s.Evidence, fmt.Sprintf("the generator alone (%s) does %s, at least %g × what it sent here",
 			g.How, rate(g.PPS), headroom))
-		if s.LimitedBy = string(ByDevice); s.Baseline.BusyCPUs > disturbed {
+		if s.LimitedBy = string(ByDevice); busyShare(s.Baseline, s.Environment.CPUs) > disturbed {
 			s.LimitedBy = string(ByUnknown)
 			s.Evidence = append(s.Evidence, fmt.Sprintf("%.1f CPUs were busy while nothing was sent: the generator "+
 				"may have been late for want of CPU time, or the path have held it back", s.Baseline.BusyCPUs))
@@ -187,8 +187,5 @@ func (s *Search) judge(d *Searched) {
 	if s.Environment.Emulated {
 		s.Warn(emulatedWarning)
 	}
-	if s.Baseline.BusyCPUs > disturbed {
-		s.Warn(Warning{Code: "other-load", Text: fmt.Sprintf("%.1f CPUs were busy while nothing was sent",
-			s.Baseline.BusyCPUs), Hint: "end other load"})
-	}
+	s.Baseline.warnOfLoad(s.Warn)
 }
