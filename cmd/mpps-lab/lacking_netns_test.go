@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { os.Exit(labtest.Main(m)) }
 // lacking runs a command with its own cache and run folder, much memory and without apt's settings, and then prints to
 // its standard error what is left in these folders beside the lock of the cache, and mounts that were not there before.
 const lacking = `mkdir -p /run/mpps-lab; mount -t tmpfs run /run/mpps-lab
-mount -t tmpfs -o size=3g cache "$MPPS_LAB"
+mount -t tmpfs -o size=3g,mode=755 cache "$MPPS_LAB"
 mount -t tmpfs apt /etc/apt
 MEMORY=99999999
 ` + "%s" + `
@@ -53,15 +53,16 @@ func TestLacking(t *testing.T) {
 	must.Do(t, gone.Close())
 	away := "MPPS_LAB_MIRROR=http://" + gone.Addr().String() + "/debian"
 	for name, c := range map[string]lack{
-		"disk": {prepare: `mount -t tmpfs -o size=64m small "$MPPS_LAB"`, says: "needs 2048 MiB", hint: "MPPS_LAB"},
+		"disk": {prepare: `mount -t tmpfs -o size=64m,mode=755 small "$MPPS_LAB"`, says: "needs 2048 MiB", hint: "MPPS_LAB"},
 		"a mirror that answers": {env: "MPPS_LAB_MIRROR=http://" + silent.Addr().String() + "/debian",
 			says: "mirror does not answer", hint: "MPPS_LAB_MIRROR"},
 		"a mirror": {env: away, says: "mirror does not answer", hint: "MPPS_LAB_MIRROR"},
 		"a mirror that is a folder": {env: "MPPS_LAB_MIRROR=file:///nowhere", says: "mirror lacks trixie",
 			hint: "MPPS_LAB_MIRROR"},
-		"programs in its cache": {prepare: `mount -t tmpfs -o size=3g,noexec none "$MPPS_LAB"`, says: "noexec or nodev",
+		"programs in its cache": {prepare: `mount -t tmpfs -o size=3g,mode=755,noexec none "$MPPS_LAB"`, says: "noexec or nodev",
 			hint: "MPPS_LAB"},
 		"a folder for its cache":       {env: "MPPS_LAB=/proc/cache", says: "no folder for the root tree", hint: "MPPS_LAB"},
+		"a cache for root alone":       {prepare: `chmod 1777 "$MPPS_LAB"`, says: "other users can write", hint: "MPPS_LAB"},
 		"a run folder":                 {prepare: "mount -o remount,ro /run/mpps-lab", says: "read-only", hint: "writable"},
 		"a mirror among apt's sources": {says: "no Debian archive", hint: "MPPS_LAB_MIRROR"},
 		"a mirror, after a build that was killed": {prepare: `mkdir -p "$MPPS_LAB/build-1/root/etc"`, env: away,

@@ -93,15 +93,30 @@ func checkNetwork() error {
 	return nil
 }
 
+// cacheHint is what to do where the cache cannot be in its folder.
+const cacheHint = "name another folder with MPPS_LAB"
+
+// checkCache returns an error if other users could put a tree into the cache: its programs run as root.
+func checkCache(dir string) error {
+	var folder unix.Stat_t
+	if err := unix.Stat(dir, &folder); err != nil {
+		return nil // it is made, or found to be unusable, by makeCache
+	}
+	if folder.Uid != 0 || folder.Mode&0o022 != 0 {
+		return advise(fmt.Errorf("lab: no root tree can be in %s: other users can write there, and its programs "+
+			"run as root", dir), cacheHint)
+	}
+	return nil
+}
+
 // makeCache creates the cache folder. It returns an error if a tree could not be in it: not writable, or programs and
 // device files would not work there.
 func makeCache(dir string) error {
-	const hint = "name another folder with MPPS_LAB"
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return advise(fmt.Errorf("lab: no folder for the root tree: %w", err), hint)
+		return advise(fmt.Errorf("lab: no folder for the root tree: %w", err), cacheHint)
 	}
 	if err := unix.Access(dir, unix.W_OK); err != nil {
-		return advise(fmt.Errorf("lab: no root tree can be in %s: %w", dir, err), hint)
+		return advise(fmt.Errorf("lab: no root tree can be in %s: %w", dir, err), cacheHint)
 	}
 	var disk unix.Statfs_t
 	if err := unix.Statfs(dir, &disk); err != nil {
@@ -109,7 +124,7 @@ func makeCache(dir string) error {
 	}
 	if disk.Flags&(unix.ST_NOEXEC|unix.ST_NODEV) != 0 {
 		return advise(fmt.Errorf("lab: no root tree can be in %s: its file system is mounted noexec or nodev", dir),
-			hint)
+			cacheHint)
 	}
 	return nil
 }

@@ -135,7 +135,8 @@ func TestCheckMirror(t *testing.T) {
 	oneLine(t, checkMirror(t.Context(), gone.URL+"/debian", nil))
 }
 
-// TestMakeCache: a folder that cannot hold a tree is refused; noexec and nodev are tried with mounts, see TestLacking.
+// TestMakeCache: a folder that cannot hold a tree, or where others could put one, is refused; noexec and nodev are
+// tried with mounts, see TestLacking.
 func TestMakeCache(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -143,6 +144,10 @@ func TestMakeCache(t *testing.T) {
 	for _, cache := range []string{file, filepath.Join(file, "below"), "/proc/cache"} {
 		oneLine(t, makeCache(cache))
 	}
+	must.Do(t, checkCache(filepath.Join(dir, "none")))
+	must.Do(t, checkCache(dir))
+	must.Do(t, os.Chmod(dir, 0o775))
+	oneLine(t, checkCache(dir))
 }
 
 // TestBuildFails: the failure of a program that builds is a line and a hint, and all that it printed is in a file.

@@ -116,6 +116,9 @@ func (t *Tree) outdated() (version string, old bool) {
 
 func prepare(ctx context.Context, progress func(string)) (*Tree, error) {
 	cache := Dir()
+	if err := checkCache(cache); err != nil {
+		return nil, err
+	}
 	if t, err := OpenTree(cache); !errors.Is(err, fs.ErrNotExist) {
 		return t, err
 	}
