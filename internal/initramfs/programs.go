@@ -23,8 +23,11 @@ func (c *Writer) Programs(root string, programs []string) error {
 		return err
 	}
 	for _, f := range files {
-		for at := range parents(f.at) {
-			if err := c.Dir(at); err != nil { // a second time is no error for the kernel
+		for i, r := range f.at {
+			if r != '/' {
+				continue
+			}
+			if err := c.Dir(f.at[:i]); err != nil { // the kernel accepts a directory twice
 				return err
 			}
 		}
@@ -39,17 +42,6 @@ func (c *Writer) Programs(root string, programs []string) error {
 func CheckPrograms(root string, programs []string) error {
 	_, err := withLibraries(root, programs)
 	return err
-}
-
-// parents yields the directories above a path, from the outermost on.
-func parents(name string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for i, r := range name {
-			if r == '/' && !yield(name[:i]) {
-				return
-			}
-		}
-	}
 }
 
 // file is a file of an archive and where it comes from, relative to the root of either.

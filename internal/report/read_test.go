@@ -24,9 +24,9 @@ func TestRead(t *testing.T) {
 	must.Fail(io.WriteString(Read{failing{}, w.Gone}, "lost"))(t, "a full disk")
 	must.Equal(t, gone, 0, "losses with the reader there")
 	must.Do(t, reads.Close())
-	must.Fail(io.WriteString(w, "not read"))(t, "written to nobody")
+	must.Fail(io.WriteString(w, "not read"))(t, "written without a reader")
 	must.Equal(t, gone, 1, "losses")
-	must.Fail(io.WriteString(Read{writes, nil}, "not read"))(t, "written to nobody, which nobody is told")
+	must.Fail(io.WriteString(Read{writes, nil}, "not read"))(t, "written without a reader or a notice")
 }
 
 type failing struct{}

@@ -32,8 +32,8 @@ var guestKernel = &Knob{
 			return Unsure("its kernel's version could not be read")
 		}
 		if !since(release, 4, 19) && enterprise.MatchString(release) {
-			return fact(release, Fine("its vendor brings newer features under this number, which tells nothing: "+
-				"guest.xps tells whether every queue is reached"))
+			return fact(release, Fine("its vendor adds newer features under this number, so the number says nothing: "+
+				"guest.xps shows whether every queue is reached"))
 		}
 		if !since(release, 4, 19) {
 			return fact(release,

@@ -61,7 +61,7 @@ func (x *index) find(w *word) ([]posting, how) {
 }
 
 const (
-	leastPart = 3 // fewest letters of the last part of a name for a search of its own: not io of crio.io
+	leastPart = 3 // fewest letters of the last part of a name that is searched for alone: not io of crio.io
 	leastNear = 5 // fewest letters of a word that may be misspelled: rice is neither RoCE nor ice
 )
 

@@ -20,7 +20,7 @@ type document struct {
 	advice    *Entry // where there is no knob
 }
 
-// passage is a part of a document: its ID, a value, its title, a name, or a paragraph of its page.
+// passage is a part of a document: the ID, the title, a value, a name, or a paragraph of the page.
 type passage struct {
 	field  string
 	weight float64

@@ -130,7 +130,7 @@ type Guest struct {
 	nodes       setting.CPUSet // it stays on these
 	stays       Rule           // its vCPUs are left as they are, because this rule would become worse
 	threadsStay bool           // its vhost threads are left as they are
-	pinStays    bool           // its emulator threads are left where they are pinned
+	pinStays    bool           // its emulator threads are left where they are pinned, or unpinned
 	refused     bool           // there is no other place for it
 	was         *Guest         // where it is today, if the ask has it where a placement puts it; see placedAgain
 	handed      bool           // a plan changes nothing of it: it is handed over to its platform

@@ -68,7 +68,7 @@ func (a *Ask) leaveSharers(r *Result) (left bool) {
 type change struct {
 	guest          *Guest
 	vcpus, threads bool
-	cores          map[int]bool   // of its new CPUs
+	cores, was     map[int]bool   // of its new CPUs, and of those where its vCPUs and other threads may run today
 	nodes          setting.CPUSet // where its vCPUs may run today
 }
 
@@ -86,7 +86,7 @@ func (t *table) changes(r *Result, found []standing) []change {
 	for i := range then {
 		c := change{guest: then[i].guest, vcpus: true, threads: true, cores: then[i].cores(t)}
 		if i < len(found) {
-			c.nodes = t.nodesOfAll(found[i].vcpus)
+			c.nodes, c.was = t.nodesOfAll(found[i].vcpus), found[i].cores(t)
 			c.vcpus = !slices.EqualFunc(found[i].vcpus, then[i].vcpus, setting.CPUSet.Equal)
 			c.threads = !slices.EqualFunc(found[i].vhost, then[i].vhost, setting.CPUSet.Equal)
 		}
@@ -172,47 +172,45 @@ const notOurs = "unmanaged"
 // leaveCulprits leaves the guests as they are whose change makes a rule worse for another guest: those that come to
 // cores where threads of that one may run. It reports whether there are any.
 func (t *table) leaveCulprits(ask *Ask, found []standing, changes []change, before, after map[string]breaches) bool {
-	left, own := false, ask.byName()
-	for _, s := range found {
-		worse := after[s.guest.Name].worse(before[s.guest.Name], allRules)
-		if len(worse) == 0 {
-			continue
-		}
-		near := s.cores(t)
-		for _, c := range changes {
-			g := own[c.guest.Name]
-			switch {
-			case g.Name == s.guest.Name || g.asked(before[g.Name]) || g.Fixed || !meet(near, c.cores):
-			case c.threads && g.knowsWorkers() && !g.threadsStay:
-				g.threadsStay, left = true, true
-			case c.vcpus && g.stays == "":
-				g.stays, left = worse[0], true
-			}
-		}
-	}
-	return left
+	return t.leaveBeside(ask, found, changes, before, after,
+		func(g *Guest, c *change, of *Guest, near map[int]bool) bool {
+			return g.Name != of.Name && meet(near, c.cores)
+		})
 }
 
 // leaveHanded leaves the guests as they are that only their platform moves, if it ever does, where the others would
 // make a rule worse until then. It reports whether there are any.
 func (t *table) leaveHanded(ask *Ask, r *Result, found []standing, changes []change, before map[string]breaches) bool {
-	until, left, own := t.standings(r, found), false, ask.byName()
+	until := t.standings(r, found)
 	for i := range found {
 		if found[i].guest.handed {
 			until[i] = found[i]
 		}
 	}
-	after := t.judge(until)
-	for _, s := range until {
+	return t.leaveBeside(ask, until, changes, before, t.judge(until),
+		func(g *Guest, c *change, _ *Guest, near map[int]bool) bool {
+			return g.handed && meet(near, c.was)
+		})
+}
+
+// leaveBeside leaves the guests as they are that are to blame for a rule that becomes worse for another one, given the
+// cores where that one's threads may run (near). It reports whether there are any.
+func (t *table) leaveBeside(ask *Ask, all []standing, changes []change, before, after map[string]breaches,
+	blamed func(g *Guest, c *change, of *Guest, near map[int]bool) bool) bool {
+	left, own := false, ask.byName()
+	for _, s := range all {
 		worse := after[s.guest.Name].worse(before[s.guest.Name], allRules)
 		if len(worse) == 0 {
 			continue
 		}
 		near := s.cores(t)
-		for i, c := range changes {
+		for c := range facts.Each(changes) {
 			g := own[c.guest.Name]
-			if i < len(found) && g.handed && c.vcpus && g.stays == "" && !g.asked(before[g.Name]) &&
-				meet(near, found[i].cores(t)) {
+			switch {
+			case g.asked(before[g.Name]) || g.Fixed || !blamed(g, c, s.guest, near):
+			case c.threads && g.knowsWorkers() && !g.threadsStay:
+				g.threadsStay, left = true, true
+			case c.vcpus && g.stays == "":
 				g.stays, left = worse[0], true
 			}
 		}

@@ -39,7 +39,7 @@ type guestLook struct {
 	why     error // reason if there is no reading
 }
 
-// Bounds of what a guest tells: more CPUs than KVM gives one, more devices than are read of one otherwise, and the
+// Bounds of what a guest reports: more CPUs than KVM gives one, more devices than are read of one otherwise, and the
 // years that a clock may be up.
 const (
 	mostCPUs    = 4096
@@ -47,21 +47,21 @@ const (
 	mostSeconds = 100 * 365 * 24 * 3600
 )
 
-// implausible returns why a reading is none of a guest; nil: it may be one. What is computed of it takes time and
+// implausible returns why a reading cannot be a guest's; nil: it can. What is computed from it takes time and
 // memory for each pair of an interrupt and a CPU, or a device, and cannot be written as JSON where it is infinite.
 func (l *guestLook) implausible() error {
 	for cpu := range l.times {
 		if cpu < 0 || cpu >= mostCPUs {
-			return fmt.Errorf("it tells of CPU %d, expected 0 to %d", cpu, mostCPUs-1)
+			return fmt.Errorf("it reports CPU %d, expected 0 to %d", cpu, mostCPUs-1)
 		}
 	}
 	switch {
 	case !(l.uptime >= 0 && l.uptime <= mostSeconds):
 		return fmt.Errorf("it says that it has been up for %g s", l.uptime)
 	case len(l.softnet) > mostCPUs:
-		return fmt.Errorf("it tells of %d CPUs, and at most %d are read", len(l.softnet), mostCPUs)
+		return fmt.Errorf("it reports %d CPUs, and at most %d are read", len(l.softnet), mostCPUs)
 	case len(l.devices) > mostDevices:
-		return fmt.Errorf("it tells of %d network devices, and at most %d are read", len(l.devices), mostDevices)
+		return fmt.Errorf("it reports %d network devices, and at most %d are read", len(l.devices), mostDevices)
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func parseGuest(files map[string]string) guestLook {
 		l.why = fmt.Errorf("it told no /proc/uptime: %w", err)
 		return l
 	}
-	l.uptime = math.Round(l.uptime*100) / 100 // the kernel tells hundredths
+	l.uptime = math.Round(l.uptime*100) / 100 // the kernel counts hundredths
 	l.times = cpu.ParseTimes(files["/proc/stat"])
 	if l.softnet, err = link.ParseSoftnet(files["/proc/net/softnet_stat"]); err != nil {
 		l.why = err

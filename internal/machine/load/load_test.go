@@ -268,7 +268,7 @@ func TestGuestBetween(t *testing.T) {
 	must.Hold(t, len(found.IRQs) == 2 && found.IRQs[0][0] == 8 && found.IRQs[1][1] == 8, "interrupts: %+v", found.IRQs)
 }
 
-// TestHostileCounters: what a guest tells of its counters costs time and memory in proportion, is refused where no
+// TestHostileCounters: what a guest reports of its counters costs time and memory in proportion, is refused where no
 // guest has it, and can always be written as JSON.
 func TestHostileCounters(t *testing.T) {
 	cpus := func(n int) string {
@@ -314,7 +314,7 @@ func TestHostileCounters(t *testing.T) {
 		"/proc/interrupts": strings.Repeat("x ", 1_000_000)})
 	took := treetest.CPUTime(t) - start
 	must.Hold(t, l.why == nil && took < 5*time.Second, "%v, %v of CPU time", l.why, took)
-	// two readings that differ by less than the kernel tells
+	// two readings that differ by less than the kernel counts
 	a := parseGuest(map[string]string{"/proc/uptime": "0 0\n"})
 	b := parseGuest(map[string]string{"/proc/uptime": "5e-324 0\n"})
 	must.Equal(t, a.uptime, b.uptime, "time")

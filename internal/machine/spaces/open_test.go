@@ -10,7 +10,7 @@ import (
 	"mpps/internal/must"
 )
 
-// TestOpensNamespacesAlone: what a descriptor leads to by now may be a pipe, which nobody has open at the other end.
+// TestOpensNamespacesAlone: by now a descriptor's link may lead to a pipe that is not open at its other end.
 func TestOpensNamespacesAlone(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	must.Do(t, unix.Mkfifo(pipe, 0o600))

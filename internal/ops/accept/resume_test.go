@@ -14,7 +14,7 @@ import (
 )
 
 // TestResumeOfOthers: a report from somebody else names neither the commands that a resumed run makes nor the folder of
-// its files, and no transaction of it is an option.
+// its files, and what it calls a transaction is not taken for an option.
 func TestResumeOfOthers(t *testing.T) {
 	modes := acceptance.Find("modes")
 	for name, c := range map[string]struct {

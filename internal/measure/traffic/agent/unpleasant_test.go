@@ -147,7 +147,7 @@ func TestManyAlone(t *testing.T) {
 	}
 }
 
-// TestRequestsOfPeers: what clients have sent and nobody has worked on yet comes out of the memory that they share.
+// TestRequestsOfPeers: requests that wait for their turn take from the memory that clients share.
 func TestRequestsOfPeers(t *testing.T) {
 	c := dial(t, start(t, Options{Open: true}), DialOptions{Timeout: 5 * time.Second})
 	ask := func(bytes int) error {
